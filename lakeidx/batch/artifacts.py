@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import re
 import uuid
+from functools import cache
 from itertools import count
 from typing import Any, Literal, Self, TypeVar
 
@@ -326,8 +327,7 @@ class BatchFiles:
         if self.store.put_if_absent(path, seal(report.model_dump_json(indent=1).encode())):
             self._published[path] = report
             return report
-        winner = self.read(type(report), attempt=attempt)
-        return report if winner is None else winner
+        return self.read(type(report), attempt=attempt) or report
 
     def replace(self, report: AnyReport, *, attempt: int = 1) -> None:
         """Replace a report of a finished batch by a shorter one."""
@@ -338,8 +338,7 @@ class BatchFiles:
 
     def closed_ms(self, model: type[BaseModel], *, attempt: int = 1) -> int:
         """Return when a report was published, epoch ms by the store's clock; 0 when it was not."""
-        found = self.store.info(self._report_path(model, attempt))
-        return 0 if found is None else found.mtime_ms
+        return 0 if (found := self.store.info(self._report_path(model, attempt))) is None else found.mtime_ms
 
     def require(self, model: type[AnyReport], *, attempt: int = 1) -> AnyReport:
         """Read the report of an earlier stage; InvalidInputError names the stage that has to run first."""
@@ -369,6 +368,7 @@ class BatchFiles:
         return f"{self.root}/{stage_name(model)}{suffix}.json"
 
 
+@cache
 def stage_name(model: type[BaseModel]) -> str:
     """Return the name of the stage that leaves a report."""
     return str(model.model_fields["stage"].default)

@@ -41,11 +41,11 @@ import pyarrow.parquet as pq
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of
 from lakeidx.data.parquet.chunks import ChunkStats
-from lakeidx.data.parquet.schema import SYSTEM_COLUMNS, is_int96, leaf_paths
+from lakeidx.data.parquet.schema import SYSTEM_COLUMNS, is_int96
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import SimpleStats
 from lakeidx.format.schema.table_schema import KEY_PREFIX
-from lakeidx.types import NESTED_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root, to_arrow
+from lakeidx.types import NESTED_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root
 
 _SYSTEM_TRUNCATE_LENGTH = 128
 _TRUNCATE = re.compile(r"TRUNCATE\((\d+)\)")
@@ -176,6 +176,7 @@ def float_marks(column: pa.ChunkedArray) -> FloatMarks:
 def footer_stats(
     footer: pq.FileMetaData,
     fields: Sequence[Field],
+    leaves: Mapping[str, int],
     *,
     floats: Mapping[str, FloatMarks],
     null_counts: Mapping[str, int],
@@ -183,26 +184,20 @@ def footer_stats(
     """Return the full statistics of the top-level columns of a Parquet file just written, merged over its row groups.
 
     fields       all columns of the file, in file order
+    leaves       number of each one's first leaf column
     floats       special values of FLOAT and DOUBLE columns
     null_counts  of INT96 columns, about which Arrow writes nothing
     cost         O(columns x row groups); reads no data
     """
-    # By order, not by path: a column's name may hold dots.
-    positions: dict[str, int] = {}
-    leaf = 0
-    for field in fields:
-        positions[field.name] = leaf
-        leaf += sum(1 for _ in leaf_paths(field.name, to_arrow(field.type)))
     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
     out: dict[str, ColumnStats] = {}
     for field in fields:
-        at = positions[field.name]
         if field.type.root in _NO_STATS_ROOTS:
             out[field.name] = NO_STATS
         elif is_int96(field.type):
             out[field.name] = ColumnStats(null_count=null_counts.get(field.name))
         else:
-            chunks = [_chunk_of(g.column(at)) for g in groups]
+            chunks = [_chunk_of(g.column(leaves[field.name])) for g in groups]
             out[field.name] = merge_chunk_stats(chunks, field.type, floats.get(field.name))
     return out
 

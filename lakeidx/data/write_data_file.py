@@ -357,7 +357,10 @@ class _RollingFiles:
 
     def _meta(self, current: _OpenFile, written: WrittenFile) -> DataFileMeta:
         schema, keyed = self._spec.schema, bool(self._spec.key_names)
-        full = footer_stats(written.footer, self._fields, floats=written.floats, null_counts=written.null_counts)
+        leaves = self._spec.columns.leaves
+        full = footer_stats(
+            written.footer, self._fields, leaves, floats=written.floats, null_counts=written.null_counts
+        )
         stats = {f.name: apply_mode(full[f.name], self._modes[f.name], f.type) for f in self._fields}
         value_stats, value_stats_cols = (
             dense_stats(stats, schema.fields)

@@ -27,7 +27,11 @@ def format_json(value: Any) -> bytes:
 
 
 def _format(value: Any, depth: int, out: list[str]) -> None:
-    if isinstance(value, Mapping):
+    if type(value) is str:
+        out.append(_quoted(value))
+    elif type(value) is int:
+        out.append(repr(value))
+    elif isinstance(value, Mapping):
         if not value:
             out.append("{ }")
             return

@@ -144,6 +144,8 @@ def _zoned(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _broken_lines(bad: Sequence[BadLine], source: str) -> pa.Table:
+    if not bad:
+        return REJECT_SCHEMA.empty_table()
     return pa.table(
         {
             "source": pa.array([source] * len(bad), pa.string()),

@@ -177,6 +177,8 @@ class Entries(Sequence[ManifestEntry]):
 
     def compact(self) -> Entries:
         """Release blocks without any of the entries, and the files that the other blocks are parts of."""
+        if len(self._blocks) == 1 and len(self.rows):
+            return self
         used, block = np.unique(self.rows["block"], return_inverse=True)
         if len(used) == len(self._blocks):
             return self
@@ -269,12 +271,15 @@ def joined(parts: Sequence[Entries]) -> Entries:
         return no_entries(left_out)
     if len(parts) == 1 and parts[0].left_out == left_out:
         return parts[0]
-    rows = np.concatenate([p.rows for p in parts])
+    rows = np.empty(sum(map(len, parts)), COLUMNS)
     blocks: list[Block] = []
     numbers: dict[bytes, int] = {}
-    ends = np.cumsum([len(p) for p in parts]).tolist()
-    for part, end in zip(parts, ends, strict=True):
+    end = 0
+    for part in parts:
+        end += len(part)
         mine = rows[end - len(part) : end]
+        # Row by row as they are: NumPy's concatenation compares the types of all columns, in Python.
+        mine[:] = part.rows
         codes = np.array([numbers.setdefault(p, len(numbers)) for p in part.known], np.int32)
         mine["partition"] = codes[mine["partition"]]
         # Records that are not held have no block.

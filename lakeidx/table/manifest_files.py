@@ -156,9 +156,11 @@ class ManifestFiles:
             return data
         return last[1]
 
-    def keep_index_manifest(self, name: str, data: bytes) -> None:
-        """Keep the bytes of an index manifest in place of another one's."""
+    def keep_index_manifest(self, name: str, data: bytes, entries: Sequence[IndexEntry] | None = None) -> None:
+        """Keep the bytes of an index manifest in place of another one's; and its entries, when they are at hand."""
         self._last_index = (name, data) if len(data) <= _KEPT_INDEX_BYTES else None
+        if entries is not None:
+            self._cache.keep(self.paths.manifest(name), Decoded(list(entries), len(data), len(data)))
 
     def _decode_index(self, data: bytes, path: str, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
         entries = decode_index_manifest(data, path, partitions=partitions)

@@ -205,10 +205,11 @@ class TableMetadata(ManifestFiles):
             "the newest snapshot was deleted each time while it was read; try again", path=self.paths.snapshot_dir
         )
 
-    def append(self, snapshot: Snapshot, before: Snapshot) -> None:
-        """Adopt a snapshot that was put on the newest one, `before`, and follows it in the history."""
+    def append(self, snapshot: Snapshot, before: Snapshot, data: bytes) -> None:
+        """Adopt a snapshot that was put, as these bytes, on the newest one, `before`, and follows it in the history."""
         if self._head is not None and self._head.identity == before.identity:
             self._head = self._chain[snapshot.id] = snapshot
+            self._last_read = data, snapshot
 
     def latest_hint(self) -> int | None:
         """Read the id that the hint LATEST names; None when it is missing or cannot be read."""
@@ -224,8 +225,7 @@ class TableMetadata(ManifestFiles):
 
     def latest_snapshot_id(self) -> int | None:
         """Return the id of the newest snapshot, None for a table without one."""
-        latest = self.latest_snapshot()
-        return None if latest is None else latest.id
+        return None if (latest := self.latest_snapshot()) is None else latest.id
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Read all snapshots, ascending; those that expire while reading are skipped."""

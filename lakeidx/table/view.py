@@ -123,8 +123,6 @@ def _manifest_may_hold(
     meta: ManifestFileMeta, partitions: Sequence[tuple[Any, ...]], types: Sequence[DataType]
 ) -> bool:
     """Return False only if the manifest's partition statistics rule out every one of the partitions (internal values)."""
-    if not types:
-        return True
     low = decode_row(split_arity(meta.partition_stats.min_values)[1], types)
     high = decode_row(split_arity(meta.partition_stats.max_values)[1], types)
     for values in partitions:
@@ -176,6 +174,7 @@ def _live(
     keep: KeepPartitions | None = None
     if partitions is not None:
         decoded = [_decode_partition(p, schema) for p in partitions]
-        metas = [m for m in metas if _manifest_may_hold(m, decoded, schema.partition_types)]
+        types = schema.partition_types
+        metas = [m for m in metas if _manifest_may_hold(m, decoded, types)] if types else metas
         keep = of_partitions(partitions)
     return live_files(metadata.manifests(metas, keep=keep), where=metadata.paths.manifest(snapshot.base_manifest_list))

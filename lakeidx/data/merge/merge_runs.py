@@ -104,7 +104,7 @@ def merge_rows(
     """
     if kv.num_rows == 0:
         return kv
-    order = merge_order(kv, schema)
+    order = merge_order(kv, schema) if kv.num_rows > 1 else np.zeros(1, np.int64)
     keys = normalized_keys([kv.column(k) for k in schema.trimmed_primary_keys], schema.key_types)
     starts = starts_of_keys(key_buffers(keys), order)
     merger = _Merger(schema, engine or make_engine(schema), drop_deletes=drop_deletes, shortcut=True)

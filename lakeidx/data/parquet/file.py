@@ -6,6 +6,7 @@ import contextlib
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +47,8 @@ class ParquetColumns:
 
     schema         in file order, with field ids
     int96          there are timestamps that become INT96, nested ones too; marks: the annotations of all others
-    floats         top-level FLOAT and DOUBLE columns; leaves: their numbers among all leaf columns
+    floats         top-level FLOAT and DOUBLE columns
+    leaves         number of each top-level column's first one among all leaf columns
     int96_names    top-level columns that become INT96
     """
 
@@ -66,7 +68,7 @@ class ParquetColumns:
             int96,
             _timestamp_marks(schema) if int96 else {},
             tuple(f.name for f in fields if f.type.root in (Root.FLOAT, Root.DOUBLE)),
-            _float_leaves(schema),
+            _first_leaves(schema),
             tuple(f.name for f in fields if is_int96(f.type)),
         )
 
@@ -216,10 +218,10 @@ def _without_timestamps(t: pa.DataType) -> pa.DataType:
     return t
 
 
-def _float_leaves(schema: pa.Schema) -> dict[str, int]:
-    """Return the numbers of the leaf columns that top-level floats are."""
-    leaves = [(f, t) for f in schema for _, t in leaf_paths(f.name, f.type)]
-    return {f.name: i for i, (f, t) in enumerate(leaves) if f.type == t and pa.types.is_floating(t)}
+def _first_leaves(schema: pa.Schema) -> dict[str, int]:
+    """Return the number of each top-level column's first leaf column. By order, not by path: a column's name may hold dots."""
+    counts = [len(list(leaf_paths(f.name, f.type))) for f in schema]
+    return dict(zip(schema.names, accumulate(counts, initial=0), strict=False))
 
 
 def _timestamp_marks(schema: pa.Schema) -> dict[int, TimestampMark]:

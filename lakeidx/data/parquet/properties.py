@@ -149,11 +149,11 @@ class ParquetProperties:
             return True
         if leaf.path != leaf.column:
             return not whole
+        share = 8 if whole or pa.types.is_floating(leaf.type) else 2
+        if 0 < sample.num_rows < share:
+            return False
         column = sample.column(leaf.column)
         values = column if rows is None else column.take(rows)
-        share = 8 if whole or pa.types.is_floating(leaf.type) else 2
-        if 0 < len(values) < share:
-            return False
         return bool(pc.count_distinct(values, mode="all").as_py() * share <= len(values))
 
     def _bloom_filters(self, leaves: Sequence[Leaf], rows: int) -> dict[str, dict[str, Any]]:

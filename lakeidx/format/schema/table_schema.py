@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar, overload
 
 import pyarrow as pa
 
@@ -36,6 +36,27 @@ class BucketMode(StrEnum):
     BUCKET_UNAWARE = "BUCKET_UNAWARE"
 
 
+class _Derived(Generic[T]):
+    """A property that is computed when first requested: a slotted class cannot hold cached ones."""
+
+    def __init__(self, compute: Callable[[TableSchema], T]) -> None:
+        self.compute = compute
+        self.name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, schema: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, schema: TableSchema, owner: type) -> T: ...
+    def __get__(self, schema: TableSchema | None, owner: type) -> Self | T:
+        if schema is None:
+            return self
+        found: T | None = schema._derived.get(self.name)
+        if found is None:
+            found = schema._derived[self.name] = self.compute(schema)
+        return found
+
+
 @dc.dataclass(frozen=True, slots=True, kw_only=True)
 class TableSchema:
     """One version of a table's schema.
@@ -58,7 +79,7 @@ class TableSchema:
     time_millis: int = 0
     version: int = SCHEMA_VERSION
     unknown: Mapping[str, Any] = dc.field(default_factory=dict)
-    # Derived values, computed when first requested; a slotted class cannot hold cached properties.
+    # What `_Derived` and `once` computed.
     _derived: dict[str, Any] = dc.field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
@@ -68,20 +89,20 @@ class TableSchema:
             found = self._derived[name] = compute()
         return found
 
-    @property
+    @_Derived
     def field_names(self) -> tuple[str, ...]:
         """Column names in order."""
-        return self.once("field_names", lambda: tuple(f.name for f in self.fields))
+        return tuple(f.name for f in self.fields)
 
-    @property
+    @_Derived
     def fields_by_name(self) -> Mapping[str, Field]:
         """Columns by name, in order."""
-        return self.once("fields_by_name", lambda: {f.name: f for f in self.fields})
+        return {f.name: f for f in self.fields}
 
-    @property
+    @_Derived
     def fields_by_id(self) -> Mapping[int, Field]:
         """Columns by id, in order: what schema evolution matches on."""
-        return self.once("fields_by_id", lambda: {f.id: f for f in self.fields})
+        return {f.id: f for f in self.fields}
 
     def field(self, name: str) -> Field:
         """Return the column of that name.
@@ -99,17 +120,15 @@ class TableSchema:
         """Return the types of some columns, in the order of the names."""
         return tuple(self.field(n).type for n in names)
 
-    @property
+    @_Derived
     def table_options(self) -> TableOptions:
-        """The options; an InvalidInputError comes from the attribute whose text cannot be read."""
-        return self.once("table_options", lambda: TableOptions(self.options))
+        """Return the options; an InvalidInputError comes from the attribute whose text cannot be read."""
+        return TableOptions(self.options)
 
-    @property
+    @_Derived
     def trimmed_primary_keys(self) -> tuple[str, ...]:
         """Primary key columns that are not partition columns, in key order."""
-        return self.once(
-            "trimmed_primary_keys", lambda: tuple(k for k in self.primary_keys if k not in self.partition_keys)
-        )
+        return tuple(k for k in self.primary_keys if k not in self.partition_keys)
 
     @property
     def identity_columns(self) -> tuple[str, ...]:
@@ -123,15 +142,15 @@ class TableSchema:
         """The columns of the trimmed primary key."""
         return tuple(self.field(k) for k in self.trimmed_primary_keys)
 
-    @property
+    @_Derived
     def key_types(self) -> tuple[DataType, ...]:
         """Types of the trimmed primary key."""
-        return self.once("key_types", lambda: self.types_of(self.trimmed_primary_keys))
+        return self.types_of(self.trimmed_primary_keys)
 
-    @property
+    @_Derived
     def partition_types(self) -> tuple[DataType, ...]:
         """Types of the partition columns."""
-        return self.once("partition_types", lambda: self.types_of(self.partition_keys))
+        return self.types_of(self.partition_keys)
 
     @property
     def bucket_keys(self) -> tuple[str, ...]:
@@ -148,12 +167,9 @@ class TableSchema:
         """True when one key may move between partitions: the primary key does not contain every partition column."""
         return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
 
-    @property
+    @_Derived
     def bucket_mode(self) -> BucketMode:
         """How rows find their bucket."""
-        return self.once("bucket_mode", self._find_bucket_mode)
-
-    def _find_bucket_mode(self) -> BucketMode:
         bucket = self.bucket
         if bucket == POSTPONE_BUCKET:
             return BucketMode.POSTPONE
@@ -163,12 +179,12 @@ class TableSchema:
             return BucketMode.BUCKET_UNAWARE
         return BucketMode.KEY_DYNAMIC if self.is_cross_partition else BucketMode.HASH_DYNAMIC
 
-    @property
+    @_Derived
     def arrow_schema(self) -> pa.Schema:
         """All columns as an Arrow schema."""
-        return self.once("arrow_schema", lambda: to_arrow_schema(self.fields))
+        return to_arrow_schema(self.fields)
 
-    @property
+    @_Derived
     def kv_arrow_schema(self) -> pa.Schema:
         """``_SEQUENCE_NUMBER`` int64, ``_VALUE_KIND`` int8, then all columns: rows of a primary-key table inside lakeidx."""
-        return self.once("kv_arrow_schema", lambda: pa.schema([*_KV_FIELDS, *self.arrow_schema]))
+        return pa.schema([*_KV_FIELDS, *self.arrow_schema])

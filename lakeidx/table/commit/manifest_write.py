@@ -26,6 +26,8 @@ from lakeidx.table.manifest_files import ManifestFiles
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX
 from lakeidx.types import DataType
 
+#: The records of an index manifest of more bytes are copied: those of a small one are made anew from objects that are at hand.
+_COPIED_INDEX_BYTES = 3 << 10
 #: Bytes of files that wait to be written together.
 _WAITING_BYTES = 32 << 20
 
@@ -86,15 +88,17 @@ class ManifestWriter:
         combine   gives the entries, or at least those of `places`, of those there are now
         read      reads an index manifest
         """
-        data = None
-        if before is not None:
-            path, bytes_before = self.paths.manifest(before), self.files.index_manifest_bytes(before)
+        data = entries = None
+        bytes_before = b"" if before is None else self.files.index_manifest_bytes(before)
+        if before is not None and len(bytes_before) > _COPIED_INDEX_BYTES:
+            path = self.paths.manifest(before)
             data = update_index_manifest(bytes_before, places, combine, codec=self._codec, level=self._level, path=path)
         if data is None:
-            data = encode_index_manifest(combine(read(before)), codec=self._codec, level=self._level)
+            entries = combine(read(before))
+            data = encode_index_manifest(entries, codec=self._codec, level=self._level)
         name = self.names.index_manifest()
         self._put(self.paths.manifest(name), data)
-        self.files.keep_index_manifest(name, data)
+        self.files.keep_index_manifest(name, data, entries)
         return name
 
     def finish(self) -> None:

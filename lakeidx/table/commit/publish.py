@@ -57,7 +57,7 @@ def publish(metadata: TableMetadata, made: Made) -> bool:
             created = outcome
         # A store may say that there is one already when it answers the second try of a put that had been done.
         if created or _read_back(metadata, snapshot, None):
-            return _is_on_the_chain(metadata, made)
+            return _is_on_the_chain(metadata, made, data)
         return False
     raise CommitUnknownError(
         "the store cannot tell whether the snapshot was written; commit the batch again to find out",
@@ -82,14 +82,14 @@ def _read_back(metadata: TableMetadata, snapshot: Snapshot, error: Exception | N
     return found.uuid == snapshot.uuid
 
 
-def _is_on_the_chain(metadata: TableMetadata, made: Made) -> bool:
+def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
     """Return False when the snapshot does not continue the history it was made for; it is removed again then.
 
     True as well when the history has the changes by another process that runs the same batch.
     """
     snapshot, latest = made.snapshot, made.latest
     if latest is not None and is_same(metadata, latest):
-        metadata.append(snapshot, latest)
+        metadata.append(snapshot, latest, data)
         _put_hint(metadata, snapshot)
         return True
     try:

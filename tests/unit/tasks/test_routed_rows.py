@@ -62,6 +62,19 @@ def test_blocks_of_a_group_come_target_by_target_in_the_order_of_items() -> None
 
 
 @pytest.mark.parametrize("threads", [1, 3])
+def test_rows_of_a_single_target_are_combined_in_order_as_they_are(threads: int) -> None:
+    def split(item: int) -> list[RoutedRows]:
+        rows = pa.table({"v": list(range(item, 2 * item))})
+        return [RoutedRows(-item, rows, np.zeros(item, np.int32))]
+
+    found = LocalRunner(threads).shuffle(
+        split, range(4), lambda t, blocks: (t, [(b.order, b.rows["v"].to_pylist()) for b in blocks]),
+        targets=["only"], weights=[6], label="t",
+    )  # fmt: skip
+    assert found == [("only", [(-3, [3, 4, 5]), (-2, [2, 3]), (-1, [1])])]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
 def test_a_local_shuffle_combines_every_target_in_order(threads: int) -> None:
     def split(item: int) -> list[RoutedRows]:
         return [RoutedRows(item, pa.table({"v": [item, item + 100]}), np.array([item % 3, 3], np.int32))]
