@@ -35,7 +35,7 @@ def test_a_head_ends_with_the_checksum_of_all_that_counts() -> None:
 def test_a_head_is_read(codec: str) -> None:
     cursor = Cursor(file_head(SCHEMA, codec, SYNC, [b"blocks"]) + b"blocks")
     assert read_head(cursor) == (SCHEMA.encode(), SYNC, codec.encode())
-    assert cursor.rest() == b"blocks"
+    assert bytes(cursor.rest()) == b"blocks"
 
 
 def test_a_changed_checksum_is_an_error() -> None:
