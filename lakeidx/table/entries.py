@@ -126,8 +126,11 @@ class Entries(Sequence[ManifestEntry]):
 
     def places(self) -> tuple[npt.NDArray[np.int64], list[tuple[bytes, int]]]:
         """Count the (partition, bucket) places: int64[n], the number of each entry's place, and the places by number."""
-        codes = self.rows["partition"].astype(np.int64)
-        keys, numbers = np.unique((codes << 32) + self.rows["bucket"] + (1 << 31), return_inverse=True)
+        places = (self.rows["partition"].astype(np.int64) << 32) + self.rows["bucket"] + (1 << 31)
+        if len(places) and (places == places[0]).all():
+            keys, numbers = places[:1], np.zeros(len(places), np.int64)
+        else:
+            keys, numbers = np.unique(places, return_inverse=True)
         return numbers, [(self.known[k >> 32], (k & 0xFFFFFFFF) - (1 << 31)) for k in keys.tolist()]
 
     def select(self, rows: npt.NDArray[Any]) -> Entries:
@@ -171,6 +174,8 @@ class Entries(Sequence[ManifestEntry]):
 
     def total_buckets(self) -> dict[bytes, int]:
         """Return the total bucket number by partition bytes, as the last entry of each has it."""
+        if len(self.known) == 1 and len(self):
+            return {self.known[0]: int(self.rows["total_buckets"][-1])}
         codes, last = np.unique(self.rows["partition"][::-1], return_index=True)
         totals = self.rows["total_buckets"][::-1][last]
         return {self.known[code]: total for code, total in zip(codes.tolist(), totals.tolist(), strict=True)}

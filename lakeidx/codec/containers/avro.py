@@ -102,6 +102,13 @@ def encode_blocks(
         step = max(1, BLOCK_BYTES * len(chunk) // len(raw))
 
 
+def encode_record(record: Record, schema: RecordSchema) -> bytes:
+    """Encode one record, as it lies in a block that is not compressed."""
+    buffer = io.BytesIO()
+    schemaless_writer(buffer, schema.array, [record])
+    return buffer.getvalue()[1:-1]
+
+
 def decode_container(data: bytes, path: str | None = None) -> list[Record]:
     """Read all records of an Avro object container file, by the schema in its header.
 

@@ -97,3 +97,14 @@ def test_identities_are_found_among_others_however_many_there_are(mine: int, oth
     found = entry_kernels.found_in(high, low, other_high, other_low)
     assert found.dtype == np.bool_
     assert found.tolist() == [pair in there for pair in zip(high.tolist(), low.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("step", [1, 7, 50, 350])
+def test_places_and_totals_of_few_and_of_many_places(step: int) -> None:
+    """Steps of 350 are all of one partition and bucket."""
+    chosen = ENTRIES[::step]
+    entries = decode_entries(encode_manifest(chosen))
+    numbers, places = entries.places()
+    assert [places[n] for n in numbers.tolist()] == [(e.partition, e.bucket) for e in chosen]
+    assert len(places) == len(set(places))
+    assert entries.total_buckets() == dict.fromkeys((e.partition for e in chosen), -1)

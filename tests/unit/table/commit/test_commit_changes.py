@@ -15,6 +15,7 @@ from lakeidx.format.consumer import encode_hint
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.small_tables import content, make_table, rows, upsert
 
@@ -36,6 +37,21 @@ def test_snapshots_chain_and_count(tmp_path: Path) -> None:
     assert content(table) == {(1, 1): "a", (1, 2): "B", (2, 3): "c"}
     assert content(table, snapshot=1) == {(1, 1): "a", (1, 2): "b"}
     assert content(table, timestamp_ms=second.time_millis) == content(table)
+
+
+def test_what_a_commit_keeps_in_memory_is_what_its_files_hold(tmp_path: Path) -> None:
+    """Its snapshot, its manifests and its index manifest are not read again; another process reads them."""
+    table = make_table(tmp_path)
+    for number in range(40):
+        upsert(table, [(number % 3, number, "a")])
+        kept, read = table.metadata, TableHandle.open(table.metadata.paths.root).metadata
+        mine, theirs = kept.latest_snapshot(), read.latest_snapshot()
+        assert mine == theirs
+        assert mine is not None
+        assert theirs is not None
+        assert kept.data_manifests(mine) == read.data_manifests(theirs)
+        assert kept.index_manifest(mine.index_manifest) == read.index_manifest(mine.index_manifest)
+        assert load_view(kept, mine) == load_view(read, theirs)
 
 
 def test_a_batch_is_committed_once(tmp_path: Path) -> None:
