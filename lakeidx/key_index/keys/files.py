@@ -27,15 +27,27 @@ from lakeidx.storage.base import ObjectStore
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KeyFile:
     """An open file and its footer: of `metadata` the schema, key-value pairs and row groups' sizes, of `chunks` the rest."""
 
     path: str
-    file: Any
     metadata: pq.FileMetaData
     leaves: Sequence[pq.ColumnSchema]
     chunks: FooterChunks
+    _source: pa.NativeFile
+    _rows: pq.ParquetFile | None
+
+    @property
+    def rows(self) -> pq.ParquetFile:
+        """The file for its rows: opened when they are asked for, as many files are ruled out by their footer.
+
+        errors   CorruptFileError
+        """
+        if self._rows is None:
+            with damage_of(self.path):
+                self._rows = open_rows(self._source, self.metadata)
+        return self._rows
 
     def column_index(self, name: str) -> int | None:
         """Return a flat column's position among the leaf columns, None when the file has none of that name."""
@@ -50,8 +62,7 @@ def open_key_file(store: ObjectStore, path: str, size: int | None = None) -> Key
     source = store.open_input(path, size=size)
     with damage_of(path):
         footer = open_footer(source, path)
-        file = footer.whole or open_rows(source, footer.metadata)
-        return KeyFile(path, file, footer.metadata, footer.leaves, footer.chunks)
+    return KeyFile(path, footer.metadata, footer.leaves, footer.chunks, source, footer.whole)
 
 
 def read_columns(key_file: KeyFile, columns: Sequence[str], groups: Sequence[int], metrics: IndexMetrics) -> pa.Table:
@@ -59,9 +70,9 @@ def read_columns(key_file: KeyFile, columns: Sequence[str], groups: Sequence[int
 
     errors   CorruptFileError when the pages cannot be read
     """
-    metadata = key_file.metadata
+    metadata, rows = key_file.metadata, key_file.rows
     try:
-        table = key_file.file.read_row_groups(list(groups), columns=list(columns), use_threads=False)
+        table = rows.read_row_groups(list(groups), columns=list(columns), use_threads=False)
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptFileError(f"the key columns cannot be read: {error}", path=key_file.path) from error
     present = table.column_names

@@ -104,7 +104,7 @@ class _Parquet:
     def _columns(self) -> tuple[dict[int, str], set[str]]:
         by_id: dict[int, str] = {}
         names: set[str] = set()
-        for column in self.file.file.schema_arrow:
+        for column in self.file.rows.schema_arrow:
             names.add(column.name)
             text = (column.metadata or {}).get(_FIELD_ID)
             if text is not None:
