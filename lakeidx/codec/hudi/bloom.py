@@ -61,6 +61,10 @@ _VERSION = -1
 _MAX_ROUNDS = 2048
 
 Bits = npt.NDArray[np.uint8]
+FirstHashes = npt.NDArray[np.uint32]
+#: Rounds that are known beforehand: a round rules out half of the keys that a filter does not have.
+_KNOWN_ROUNDS = 4
+_NO_HASHES: FirstHashes = np.zeros((0, 0), np.uint32)
 
 
 def size_filter(num_entries: int, fpp: float) -> tuple[int, int]:
@@ -146,17 +150,23 @@ class BloomFilter:
             self.bits = np.concatenate([self.bits, np.zeros((rows - len(self.bits), self.bits.shape[1]), np.uint8)])
         return out
 
-    def test(self, keys: RowBytes, take: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.bool_]:
+    def test(
+        self, keys: RowBytes, take: npt.NDArray[np.int64] | None = None, hashes: FirstHashes | None = None
+    ) -> npt.NDArray[np.bool_]:
         """Test which keys may be in the filter.
 
         take     int64[c] positions in `keys` to test; None = all
+        hashes   `first_hashes` of all keys, for keys that several filters are asked for
         returns  bool[c]
         errors   InvalidInputError for an empty key among them
         """
         picked = np.arange(len(keys), dtype=np.int64) if take is None else np.ascontiguousarray(take, np.int64)
         out = np.zeros(len(picked), np.bool_)
         data, offsets, bits = frozen(keys.data), frozen(keys.offsets), frozen(self.bits)
-        bad = _test(data, offsets, frozen(picked), bits, np.uint32(self.m_bits), self.rounds, self.hash_type, out)
+        known = _NO_HASHES if hashes is None or self.hash_type != MURMUR else hashes
+        bad = _test(
+            data, offsets, frozen(picked), frozen(known), bits, np.uint32(self.m_bits), self.rounds, self.hash_type, out
+        )
         if bad >= 0:
             raise InvalidInputError(f"a bloom filter cannot contain an empty key (row {bad})")
         return out
@@ -193,6 +203,13 @@ def new_filter(type_code: str, *, num_entries: int, fpp: float, max_entries: int
     if code == SIMPLE:
         return BloomFilter(bits, rounds, m_bits)
     return BloomFilter(bits, rounds, m_bits, nr=num_entries, max_entries=max_entries)
+
+
+def first_hashes(keys: RowBytes) -> FirstHashes:
+    """Return what each key's first rounds of Murmur give, uint32[n, rounds]: the same whatever filter is asked."""
+    out = np.zeros((len(keys), _KNOWN_ROUNDS), np.uint32)
+    _hash_first(frozen(keys.data), frozen(keys.offsets), out)
+    return out
 
 
 def check_type_code(type_code: str, path: str | None = None) -> str:
@@ -308,36 +325,66 @@ def _add(data, offsets, rows, bits, m_bits, rounds, hash_type):  # type: ignore[
 
 
 @kernel
-def _test(data, offsets, take, bits, m_bits, rounds, hash_type, out):  # type: ignore[no-untyped-def]
+def _hash_first(data, offsets, out):  # type: ignore[no-untyped-def]
+    words = np.empty(_longest(offsets) // 4 + 1, np.uint32)
+    for i in range(len(out)):
+        start, end = offsets[i], offsets[i + 1]
+        length = end - start
+        count, tail = length >> 2, length & 3
+        for w in range(count):
+            words[w] = murmur_word(data, start + 4 * w)
+        tail_value = murmur_tail(data, end, tail)
+        h = np.uint32(0)
+        for j in range(out.shape[1]):
+            h = murmur_round(words, count, tail, tail_value, length, h)
+            out[i, j] = h
+
+
+@inlined
+def _rule_out(bits, at, alive, left):  # type: ignore[no-untyped-def]
+    """Clear `alive` of the rows without a bit; return how many are left."""
+    byte, mask = at >> np.uint32(3), np.uint8(1 << (at & np.uint32(7)))
+    for r in range(len(alive)):
+        if alive[r] and not bits[r, byte] & mask:
+            alive[r] = False
+            left -= 1
+    return left
+
+
+@kernel
+def _test(data, offsets, take, known, bits, m_bits, rounds, hash_type, out):  # type: ignore[no-untyped-def]
     longest = 0
     for i in take:
         longest = max(longest, offsets[i + 1] - offsets[i])
     words = np.empty(longest // 4 + 1, np.uint32)
     filter_rows = bits.shape[0]
     alive = np.empty(filter_rows, np.bool_)
+    first = min(known.shape[1], rounds)
     for c in range(len(take)):
         start, end = offsets[take[c]], offsets[take[c] + 1]
         length = end - start
         if length == 0:
             return take[c]
+        alive[:] = True
+        h = np.uint32(0)
+        left = filter_rows
+        for j in range(first):
+            h = known[take[c], j]
+            left = _rule_out(bits, bloom_position(h, m_bits), alive, left)
+            if left == 0:
+                break
+        if left == 0:
+            continue
         count, tail = length >> 2, length & 3
         for w in range(count):
             words[w] = murmur_word(data, start + 4 * w)
         tail_value = murmur_tail(data, end, tail)
-        alive[:] = True
-        h = np.uint32(0)
-        left = filter_rows
-        for _ in range(rounds):
+        for _ in range(first, rounds):
             if hash_type == 1:
                 h = murmur_round(words, count, tail, tail_value, length, h)
             else:
                 h = jenkins_round(data, start, end, h)
-            at = bloom_position(h, m_bits)
-            byte, mask = at >> np.uint32(3), np.uint8(1 << (at & np.uint32(7)))
-            for r in range(filter_rows):
-                if alive[r] and not bits[r, byte] & mask:
-                    alive[r] = False
-                    left -= 1
+            left = _rule_out(bits, bloom_position(h, m_bits), alive, left)
             if left == 0:
                 break
         out[c] = left > 0

@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.compute as pc
 
-from lakeidx.codec.hudi.bloom import BloomFilter
+from lakeidx.codec.hudi.bloom import BloomFilter, FirstHashes, first_hashes
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.key_index.bloom.cache import FilterCache
@@ -73,7 +74,9 @@ class BloomKeyIndex(KeyIndexDefaults):
         shares = _share_out(batch, candidates, context)
         cache = FilterCache.load(files, context) if context.options.hoodie_bloom_index_use_metadata else None
         number = {p: i for i, p in enumerate(batch.partitions)}
-        run = _Run(batch, keys, files, context, cache, number, self.is_global)
+        # Hashing a key takes most of a test: what is the same for all files is done once, where keys go to two or more.
+        hashes = first_hashes(batch.record_keys) if metrics.pairs >= 2 * len(batch) else None
+        run = _Run(batch, keys, files, context, cache, number, self.is_global, hashes)
         matches = join_matches([m for part in context.pool.map(run.check, shares) for m in part])
         if self.is_global:
             return locate_anywhere(batch, keys, files, matches, metrics, context=context)
@@ -178,6 +181,7 @@ class _Run:
     cache: FilterCache | None
     number: dict[bytes, int]
     is_global: bool
+    hashes: FirstHashes | None = None
 
     def check(self, share: list[CheckTask]) -> list[Matches]:
         """Check all files of a task."""
@@ -223,10 +227,12 @@ class _Run:
         metrics.files_probed += 1
         texts = self.batch.record_keys
         # Hudi has no empty keys and its filters take none: such a key is looked for in the file itself.
-        empty = texts.lengths[rows] == 0
-        maybe = np.ones(len(rows), np.bool_)
-        maybe[~empty] = bloom.test(texts, rows[~empty])
-        kept = rows[maybe]
+        maybe: npt.NDArray[np.bool_] = texts.offsets[rows] == texts.offsets[rows + 1]
+        if maybe.any():
+            maybe[~maybe] = bloom.test(texts, rows[~maybe], self.hashes)
+        else:
+            maybe = bloom.test(texts, rows, self.hashes)
+        kept: Int64s = rows[maybe]
         metrics.filter_hits += len(kept)
         return kept
 

@@ -16,6 +16,7 @@ from lakeidx.codec.hudi.bloom import (
     BloomFilter,
     decode_filter,
     decode_filter_base64,
+    first_hashes,
     new_filter,
     size_filter,
 )
@@ -95,7 +96,10 @@ def test_filter_equals_its_model(
     if code == DYNAMIC_V0:
         assert built.current == model.current
     probes = keys + others
-    assert built.test(RowBytes.from_list(probes)).tolist() == [model.test(k) for k in probes]
+    packed = RowBytes.from_list(probes)
+    assert built.test(packed).tolist() == [model.test(k) for k in probes]
+    order = np.arange(len(probes))[::-1]
+    assert built.test(packed, order, first_hashes(packed)).tolist() == [model.test(k) for k in probes[::-1]]
     read = decode_filter(built.to_bytes(), code)
     assert read.to_bytes() == built.to_bytes()
     assert read.test(RowBytes.from_list(probes)).tolist() == [model.test(k) for k in probes]
