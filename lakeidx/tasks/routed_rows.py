@@ -145,6 +145,10 @@ def cut_rows(routed: RoutedRows, groups: TargetGroups) -> Iterator[GroupBlock]:
     n = routed.rows.num_rows
     if n == 0:
         return
+    if len(groups.group_of) == 1:
+        # There is nothing to cut.
+        yield GroupBlock(0, routed.order, routed.rows, _one(0), np.array([n]))
+        return
     targets = routed.targets
     starts = _run_starts(targets)
     found = targets[starts]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from typing import Protocol, TypeVar
 
 from lakeidx.tasks.routed_rows import Block, RoutedRows, cut_rows, group_targets
@@ -104,19 +103,14 @@ class LocalRunner:
         """See `Runner.shuffle`; rows stay in memory."""
         if not weights:
             return []
+        groups = group_targets(weights, 1)
         received: list[list[Block]] = [[] for _ in weights]
-        if len(weights) == 1:
-            # There is nothing to cut.
-            of_items = self.map(lambda item: list(split(item)), items, label=label)
-            received[0] = [Block(0, r.order, r.rows) for r in chain.from_iterable(of_items) if r.rows.num_rows]
-        else:
-            groups = group_targets(weights, 1)
-            for cuts in self.map(
-                lambda item: [cut for routed in split(item) for cut in cut_rows(routed, groups)], items, label=label
-            ):
-                for cut in cuts:
-                    for block in cut.blocks():
-                        received[block.target].append(block)
+        for cuts in self.map(
+            lambda item: [cut for routed in split(item) for cut in cut_rows(routed, groups)], items, label=label
+        ):
+            for cut in cuts:
+                for block in cut.blocks():
+                    received[block.target].append(block)
 
         def finish(target: int) -> R:
             blocks, received[target] = received[target], []
