@@ -89,12 +89,11 @@ def entries_of(entries: Iterable[ManifestEntry]) -> Entries:
     objects = list(entries)
     if not objects:
         return no_entries()
-    writer, blocks = encode_manifest_blocks(objects)
     with contextlib.suppress(*_NOT_WALKED):
-        packed = (PackedBlock(count, memoryview(raw), bytes) for count, raw in blocks)
-        found = _walked(writer, packed, None, None, True, None)
+        found = _walked_objects(objects, None, None, True, None)
         if found is not None:
             return found.keeping(objects)
+    # The decoder says what is wrong with them.
     return decode_entries(encode_manifest(objects, codec="null")).keeping(objects)
 
 
@@ -122,8 +121,7 @@ def decode_entries(
     if found is None:
         # What the walk does not take: the decoder of objects says what is wrong, or reads it.
         objects = decode_manifest(data, path)
-        written = encode_manifest(objects, codec="null")
-        found = _walked_file(written, path, keep, hold, external) if objects else no_entries()
+        found = _walked_objects(objects, path, keep, hold, external) if objects else no_entries()
         if found is None:
             raise CorruptFileError("the entries of the manifest cannot be read", path=path)
     return found
@@ -137,6 +135,18 @@ def _walked_file(
     external: Callable[[list[str]], None] | None,
 ) -> Entries | None:
     writer, _, packed = packed_blocks(data, path)
+    return _walked(writer, packed, path, keep, hold, external)
+
+
+def _walked_objects(
+    objects: Sequence[ManifestEntry],
+    path: str | None,
+    keep: KeepPartitions | None,
+    hold: bool,
+    external: Callable[[list[str]], None] | None,
+) -> Entries | None:
+    writer, blocks = encode_manifest_blocks(objects)
+    packed = (PackedBlock(count, memoryview(raw), bytes) for count, raw in blocks)
     return _walked(writer, packed, path, keep, hold, external)
 
 

@@ -21,7 +21,7 @@ _HIGH, _LOW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _ABSENT = -(1 << 63)
 _ADD = int(FileKind.ADD)
 _VERSION = int(MANIFEST_VERSION)
-#: So few identities are compared one by one.
+#: So few identities are compared with all others.
 _FEW = 4
 
 
@@ -66,13 +66,7 @@ def found_in(high: UInt64s, low: UInt64s, other_high: UInt64s, other_low: UInt64
     """
     if min(len(high), len(other_high)) <= _FEW:
         # Starting what sorts both takes longer.
-        found = np.zeros(len(high), np.bool_)
-        if len(high) <= len(other_high):
-            for i in range(len(high)):
-                found[i] = ((other_high == high[i]) & (other_low == low[i])).any()
-        else:
-            for i in range(len(other_high)):
-                found |= (high == other_high[i]) & (low == other_low[i])
+        found: npt.NDArray[np.bool_] = ((high[:, None] == other_high) & (low[:, None] == other_low)).any(axis=1)
         return found
     pair: Any = [("high", np.uint64), ("low", np.uint64)]
     mine, others = np.empty(len(high), pair), np.empty(len(other_high), pair)

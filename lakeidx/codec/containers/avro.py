@@ -40,7 +40,7 @@ from lakeidx.codec.containers.avro_codecs import (
     compressor,
     inflate_of,
 )
-from lakeidx.codec.containers.avro_head import SYNC_SIZE, encode_long, file_head, read_head
+from lakeidx.codec.containers.avro_head import SYNC_SIZE, encode_long, file_head, framed, read_head
 from lakeidx.codec.cursor import Cursor
 
 # The Java writer closes a block once this many uncompressed bytes are in it.
@@ -79,9 +79,9 @@ def encode_container(
     errors      InvalidInputError for another codec
     """
     marker = secrets.token_bytes(SYNC_SIZE) if sync is None else sync
-    out = list[bytes]()
+    out = list[bytes | memoryview]()
     for count, body in encode_blocks(items, schema, to_record, codec=codec, level=level):
-        out += [encode_long(count), encode_long(len(body)), body, marker]
+        out += framed(count, body, marker)
     return b"".join((file_head(schema.text, codec, marker, out), *out))
 
 

@@ -6,7 +6,7 @@ import secrets
 
 from lakeidx.codec.containers.avro import BLOCK_BYTES
 from lakeidx.codec.containers.avro_codecs import compressor
-from lakeidx.codec.containers.avro_head import SYNC_SIZE, encode_long, file_head, head_size
+from lakeidx.codec.containers.avro_head import SYNC_SIZE, file_head, framed, head_size
 
 
 class RecordCopier:
@@ -37,7 +37,7 @@ class RecordCopier:
 
     def add_block(self, count: int, body: bytes | memoryview) -> None:
         """Add a block of the same codec as it is, of so many records; records that wait for their own block follow it."""
-        parts = (encode_long(count), encode_long(len(body)), body, self._sync)
+        parts = framed(count, body, self._sync)
         self._blocks += parts
         self.size += sum(map(len, parts))
 

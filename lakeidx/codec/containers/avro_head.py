@@ -1,4 +1,4 @@
-"""The head of an Avro object container file: magic, metadata and sync marker, with the checksum that lakeidx adds.
+"""What frames the blocks of an Avro object container file: the head with the checksum that lakeidx adds, and lengths and marks.
 
 What the bytes are is said in `lakeidx.codec.containers.avro`.
 """
@@ -117,6 +117,11 @@ def _read_meta(cursor: Cursor) -> dict[bytes, bytes]:
             key = cursor.bytes(cursor.zigzag())
             meta[key] = cursor.bytes(cursor.zigzag())
     return meta
+
+
+def framed(count: int, body: bytes | memoryview, sync: bytes) -> tuple[bytes, bytes, bytes | memoryview, bytes]:
+    """Return the bytes of a block: of how many records, its length, the compressed records, the sync marker."""
+    return encode_long(count), encode_long(len(body)), body, sync
 
 
 def encode_long(value: int) -> bytes:
