@@ -8,10 +8,10 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# An example may compile a kernel, or share its processor: no test judges wall time.
-settings.register_profile("lakeidx", deadline=None)
+# An example may compile a kernel, or share its processor: no test judges wall time, nor that of drawing.
+settings.register_profile("lakeidx", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("lakeidx")
 
 # Before any test imports them: their asserts show what differed.

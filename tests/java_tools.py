@@ -21,12 +21,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_SECONDS
+
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "java"
 SCRIPT = HERE / "oracle" / "paimon.sh"
 CACHE = Path(os.environ.get("LAKEIDX_ORACLE_CACHE", Path.home() / ".cache" / "lakeidx-oracle"))
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
-TIMEOUT_S = 600
 _OPENS = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "sun.nio.ch")]
 #: Versions of the witness: the release that lakeidx follows, and a build after release 2.0.0.
 RELEASED, SECOND = "1.4.2", "2.1"
@@ -80,7 +81,7 @@ def use_paimon(version: str) -> Iterator[None]:
 def run_command(command: Sequence[str], **environment: str) -> str:
     """Stdout of a command; AssertionError with its words when it fails."""
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env={**os.environ, **environment}
+        command, capture_output=True, text=True, timeout=HANGS_SECONDS, check=False, env={**os.environ, **environment}
     )
     assert done.returncode == 0, f"{command[0]}: {done.stderr[-3000:] or done.stdout[-3000:]}"
     return done.stdout
@@ -159,7 +160,7 @@ class _Witness:
         assert stdin is not None
         assert stdout is not None
         with self._lock:
-            watch = threading.Timer(TIMEOUT_S, self._process.kill)
+            watch = threading.Timer(HANGS_SECONDS, self._process.kill)
             watch.start()
             try:
                 stdin.write(json.dumps(list(arguments)) + "\n")

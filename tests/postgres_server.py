@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
 
 
@@ -40,15 +41,15 @@ def postgres() -> Iterator[int]:
     (port,) = free_ports(1)
 
     def call(*command: str) -> None:
-        subprocess.run(command, check=True, cwd=data, stdout=subprocess.DEVNULL, timeout=90, **who)  # type: ignore[call-overload]
+        subprocess.run(command, check=True, cwd=data, stdout=subprocess.DEVNULL, timeout=HANGS_SECONDS, **who)  # type: ignore[call-overload]
 
     (password := data / "password").write_text("lakeidx")
     password.chmod(0o644)
     call(str(folder / "initdb"), "-D", "db", "-U", "dagster", "-A", "password", f"--pwfile={password}", "--no-sync")
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={data} -c fsync=off"
-    call(str(folder / "pg_ctl"), "-D", "db", "-w", "-l", "log", "-o", options, "start")
+    call(str(folder / "pg_ctl"), "-D", "db", "-w", "-t", str(HANGS_SECONDS), "-l", "log", "-o", options, "start")
     try:
         yield port
     finally:
-        call(str(folder / "pg_ctl"), "-D", "db", "-m", "immediate", "stop")
+        call(str(folder / "pg_ctl"), "-D", "db", "-m", "immediate", "-t", str(HANGS_SECONDS), "stop")
         shutil.rmtree(data, ignore_errors=True)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.java_tools import CACHE, alone
+from tests.limits import HANGS_SECONDS
 
 VERSION = "2.1.0"
 PROGRAM = Path(__file__).resolve().parent / "pypaimon_program.py"
@@ -26,7 +27,7 @@ def pypaimon_python() -> Path:
         if not (place / "ready").exists():
             venv.create(place, with_pip=True, clear=True)
             command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"pypaimon=={VERSION}"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)  # type: ignore[arg-type]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_SECONDS, check=False)  # type: ignore[arg-type]
             if done.returncode != 0:
                 pytest.skip(f"pypaimon {VERSION} cannot be installed: {done.stderr.strip().splitlines()[-1]}")
             (place / "ready").touch()

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
+from tests.limits import HANGS_SECONDS
 from tests.s3_server import S3Server
 
 #: pass: hand on · busy: 503 before anything was done · lost: done, but the connection ends without an answer · silent: done,
@@ -81,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
         # The host header stays: the request's signature covers it.
         headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP | {"expect"}}
         headers["Content-Length"] = str(len(body))
-        connection = http.client.HTTPConnection(str(where.hostname), where.port, timeout=30)
+        connection = http.client.HTTPConnection(str(where.hostname), where.port, timeout=HANGS_SECONDS)
         try:
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in headers.items():

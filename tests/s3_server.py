@@ -23,9 +23,9 @@ from pathlib import Path
 import pytest
 
 from lakeidx.storage import open_store
+from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
 
-START_SECONDS = 90
 # Clients collected in a forked child would close the parent's sockets.
 _kept: list[object] = []
 
@@ -115,7 +115,7 @@ def start_s3_server(directory: Path, address: str = "127.0.0.1") -> tuple[subpro
 def _wait_until_ready(process: subprocess.Popen[bytes], server: S3Server, log: Path) -> None:
     import s3fs
 
-    end = time.monotonic() + START_SECONDS
+    end = time.monotonic() + HANGS_SECONDS
     error: Exception | None = None
     fs = s3fs.S3FileSystem(
         endpoint_url=server.endpoint_url,
@@ -145,7 +145,7 @@ def stop_s3_server(process: subprocess.Popen[bytes]) -> None:
     """End a server that `start_s3_server` started; its files are scratch, so it need not close them."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(10)
+        process.wait(HANGS_SECONDS)
 
 
 @contextmanager

@@ -24,12 +24,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.spark_fixture import require_java
 from tests.spark_network import LOOPBACK, Network, NoNamespaces, make_network
 
 SPARK_HOME = Path(pyspark.__file__).parent
-START_SECONDS = 120
 WORKERS = 2
 MACHINES = ("master", *(f"worker-{n}" for n in range(WORKERS)), "driver", "connect")
 #: A cluster is six JVMs on one machine: small heaps, and no time for the second compiler.
@@ -156,7 +156,7 @@ class SparkCluster:
         if process is not None:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(20)
+            process.wait(HANGS_SECONDS)
 
     def stop(self) -> None:
         """End everything."""
@@ -180,7 +180,7 @@ class SparkCluster:
 
     def _wait(self, name: str, said: re.Pattern[str], times: int, needs: Collection[str] | None = None) -> None:
         """Wait until a process has said something so many times; fail when one that is needed for it has ended (None: any)."""
-        end = time.monotonic() + START_SECONDS
+        end = time.monotonic() + HANGS_SECONDS
         while time.monotonic() < end:
             if len(said.findall(self.log(name))) >= times:
                 return

@@ -14,6 +14,8 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.limits import HANGS_SECONDS
+
 LOOPBACK = "127.0.0.1"
 _MARK = "lakeidx"
 
@@ -89,7 +91,7 @@ def _link(number: int) -> str:
 
 
 def _ip(command: str) -> str:
-    done = subprocess.run(["ip", *command.split()], capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(["ip", *command.split()], capture_output=True, text=True, check=False, timeout=HANGS_SECONDS)
     if done.returncode:
         raise NoNamespaces(f"ip {command}: {done.stderr.strip()}")
     return done.stdout

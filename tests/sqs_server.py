@@ -17,6 +17,8 @@ from moto.core.request import Request
 from moto.sqs.models import sqs_backends
 from moto.sqs.responses import SQSResponse
 
+from tests.limits import HANGS_SECONDS
+
 #: moto keeps its queues by account and region.
 _ACCOUNT, _REGION = "123456789012", "us-east-1"
 
@@ -90,5 +92,5 @@ def sqs_server(attributes: Mapping[str, str] | None = None) -> Iterator[SqsServe
         client.close()
         server.shutdown()
         server.server_close()
-        thread.join(10)
+        thread.join(HANGS_SECONDS)
         sqs_backends[_ACCOUNT][_REGION].reset()

@@ -93,7 +93,7 @@ start() {
   configure
   run_java master "$heap" org.apache.hadoop.hbase.master.HMaster start
   run_java thrift 256m org.apache.hadoop.hbase.thrift.ThriftServer start --port "$port"
-  for _ in $(seq 1 240); do
+  for _ in $(seq 1 1200); do
     for name in master thrift; do
       if ! kill -0 "$(cat "$dir/$name.pid")" 2>/dev/null; then
         echo "HBase's $name ended: see $dir/logs/$name.log" >&2
@@ -108,7 +108,7 @@ start() {
     fi
     sleep 0.5
   done
-  echo "HBase did not answer within two minutes: see $dir/logs" >&2
+  echo "HBase did not answer within ten minutes: see $dir/logs" >&2
   stop
   exit 1
 }

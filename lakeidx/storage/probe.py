@@ -15,7 +15,7 @@ from lakeidx.errors import CommitUnknownError, LakeIdxError, UnsupportedError
 from lakeidx.storage.base import ObjectStore, join
 
 PROBE_PREFIX = ".lakeidx-probe-"
-_BARRIER_SECONDS = 60
+_BARRIER_SECONDS = 600
 _LATE_TRIES = 5
 
 _safe: set[str] = set()

@@ -27,6 +27,7 @@ from lakeidx.storage.probe import PROBE_PREFIX, ensure_safe, forget_probes, prob
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.metered_store import MeteredStore
 
+_HANGS_SECONDS = 1200
 NAMES = ["plain", "with space", "snapshot-1", "ünïcödé-表-𝄞", "a%2Fb=c", "x+y&z,;@", "quote'd", ".hidden", "1=2~!()"]
 
 
@@ -186,7 +187,7 @@ class StoreContract:
         with ThreadPoolExecutor(len(clients)) as pool:
             for n in range(self.rounds):
                 path = join(base, f"race-{n}")
-                barrier = threading.Barrier(len(clients), timeout=60)
+                barrier = threading.Barrier(len(clients), timeout=_HANGS_SECONDS)
 
                 def put(i: int, path: str = path, barrier: threading.Barrier = barrier) -> bool:
                     barrier.wait()
@@ -275,8 +276,8 @@ class StoreContract:
         queue = context.Queue()
         child = context.Process(target=_child, args=(store, path, queue))
         child.start()
-        assert queue.get(timeout=60) == (b"data", True)
-        child.join(60)
+        assert queue.get(timeout=_HANGS_SECONDS) == (b"data", True)
+        child.join(_HANGS_SECONDS)
         assert store.get(path + "-child") == b"c"
 
     def test_many_deletes(self, store: ObjectStore, base: str) -> None:

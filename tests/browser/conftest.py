@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
 
 CHROMIUM_FLAGS = (
@@ -35,7 +36,6 @@ CHROMIUM_FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-START_SECONDS = 180
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class DagsterUI:
         request = urllib.request.Request(
             f"{self.url}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=HANGS_SECONDS) as response:
             return json.load(response)["data"]
 
     def runs(self) -> list[dict[str, Any]]:
@@ -69,16 +69,16 @@ class DagsterUI:
             ]["results"]
         )
 
-    def wait_for_runs(self, count: int, *, job: str, seconds: float = 420) -> list[dict[str, Any]]:
+    def wait_for_runs(self, count: int, *, job: str) -> list[dict[str, Any]]:
         """Wait until so many runs of a job have ended; AssertionError when one did not succeed."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + HANGS_SECONDS
         while time.monotonic() < end:
             mine = [r for r in self.runs() if r["pipelineName"] == job]
             assert not [r for r in mine if r["status"] in ("FAILURE", "CANCELED")], mine
             if len([r for r in mine if r["status"] == "SUCCESS"]) >= count:
                 return mine
             time.sleep(1)
-        raise AssertionError(f"{count} runs of {job} were to succeed in {seconds} s; there are {self.runs()}")
+        raise AssertionError(f"{count} runs of {job} were to succeed; there are {self.runs()}")
 
 
 @pytest.fixture(scope="session")
@@ -106,10 +106,17 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
         yield DagsterUI(f"http://127.0.0.1:{port}", work, pictures, process.pid)
     finally:
         process.send_signal(signal.SIGINT)
-        code = process.wait(120)
+        code = process.wait(HANGS_SECONDS)
     assert code == 0, (work / "ui.log").read_text()[-2000:]
+    end = time.monotonic() + HANGS_SECONDS
+    while _answers(port):
+        assert time.monotonic() < end, "the web server outlived Ctrl-C"
+        time.sleep(0.1)
+
+
+def _answers(port: int) -> bool:
     with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", port)) != 0, "the web server outlived Ctrl-C"
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def write_landing_files(folder: Path, flights: Any) -> None:
@@ -129,10 +136,10 @@ def write_landing_files(folder: Path, flights: Any) -> None:
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until a web server answers."""
-    end = time.monotonic() + START_SECONDS
+    end = time.monotonic() + HANGS_SECONDS
     while time.monotonic() < end and process.poll() is None:
         try:
-            with urllib.request.urlopen(url, timeout=5):
+            with urllib.request.urlopen(url, timeout=HANGS_SECONDS):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.5)
@@ -147,8 +154,10 @@ def page(ui: DagsterUI) -> Iterator[Any]:
         pytest.skip("needs Chromium (apt-get install chromium)")
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as tools:
-        browser = tools.chromium.launch(executable_path=chromium, args=list(CHROMIUM_FLAGS))
+        browser = tools.chromium.launch(
+            executable_path=chromium, args=list(CHROMIUM_FLAGS), timeout=1000 * HANGS_SECONDS
+        )
         page = browser.new_page(viewport={"width": 1500, "height": 950})
-        page.set_default_timeout(120_000)
+        page.set_default_timeout(1000 * HANGS_SECONDS)
         yield page
         browser.close()

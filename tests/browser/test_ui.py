@@ -11,7 +11,7 @@ import pytest
 
 from tests.browser.conftest import DagsterUI
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.browser
 LOCATION = "locations/dagster_project.definitions"
 JOB = "nycflights__flights__batch"
 COMMIT = "assets/nycflights/flights/commit"
@@ -132,7 +132,7 @@ def test_the_landing_sensor_starts_a_run_for_a_new_file(ui: DagsterUI, page: Any
     shutil.copy(landing / "2013-02-1-scheduled.parquet", dropped.with_suffix(".tmp"))
     Path(dropped.with_suffix(".tmp")).rename(dropped)
     # The files of the steps before are new to the sensor, too: their runs find them committed and change nothing.
-    runs = ui.wait_for_runs(before + 5, job=JOB, seconds=800)
+    runs = ui.wait_for_runs(before + 5, job=JOB)
     started = [t["value"] for r in runs for t in r["tags"] if t["key"] == "dagster/partition"]
     assert "2013-03-1-scheduled.parquet" in started
     page.reload()

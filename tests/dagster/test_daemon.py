@@ -23,10 +23,10 @@ from lakeidx.dagster.home import prepare_home
 from lakeidx.dagster.names import STAGES, asset_keys
 from lakeidx.dagster.sensors.landing import RANGE_END, RANGE_START
 from tests.dagster.pipelines import Deployment
+from tests.limits import HANGS_SECONDS
 
-pytestmark = [pytest.mark.dagster, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.dagster
 ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 240
 MANY = ("a.parquet", "b.parquet")
 #: The daemon, which looks for backfills each half minute, looks each second.
 DAEMON = """
@@ -159,7 +159,7 @@ class Daemon:
 
     def wait(self, done: Callable[[], bool]) -> None:
         """Wait until something holds."""
-        end = time.monotonic() + WAIT_SECONDS
+        end = time.monotonic() + HANGS_SECONDS
         while time.monotonic() < end:
             if done():
                 return
@@ -190,7 +190,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
         dagster = [sys.executable, "-m", "dagster"]
         started = subprocess.run(
             [*dagster, "sensor", "start", "lakeidx__failed_run_sensor", *module],
-            cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=120,
+            cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS,
         )  # fmt: skip
         assert started.returncode == 0, started.stderr
         log = folder / "daemon.log"
@@ -219,7 +219,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
                 process.wait(30)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait(10)
+                process.wait(HANGS_SECONDS)
 
 
 def test_upkeep_continues_beside_a_batch_and_the_backfill_shows_how_far_it_is(daemon: Daemon) -> None:

@@ -26,11 +26,12 @@ import yaml
 import lakeidx
 from lakeidx.storage import open_store
 from tests.deployment.services import Services, second_version
+from tests.limits import HANGS_SECONDS
 from tests.postgres_server import postgres
 from tests.s3_server import weed_binary
 
 __all__ = ["postgres"]
-pytestmark = [pytest.mark.postgres, pytest.mark.timeout(500)]
+pytestmark = pytest.mark.postgres
 WHERE = {"repositoryLocationName": "lakeidx", "repositoryName": "__repository__"}
 RUNS = (
     "query { runsOrError { ... on Runs { results { runId status tags { key value } stepStats { stepKey status } } } } }"
@@ -153,7 +154,7 @@ def test_people_come_through_tls_and_a_login(walk: Walk) -> None:
     def answer(path: str, who: str | None = None, **headers: str) -> tuple[int, str]:
         if who is not None:
             headers["Authorization"] = f"Basic {b64encode(who.encode()).decode()}"
-        connection = http.client.HTTPSConnection("localhost", port, context=trusted, timeout=30)
+        connection = http.client.HTTPSConnection("localhost", port, context=trusted, timeout=HANGS_SECONDS)
         connection.request("GET", path, headers=headers)
         with closing(connection), connection.getresponse() as found:
             return found.status, "" if found.status == 101 else found.read().decode()

@@ -23,6 +23,7 @@ from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.pipeline_file.problems import PipelineFileError
 from lakeidx.pipeline_file.sections import ExpectationConfig
 from tests.dagster.pipelines import Deployment, metrics, red_checks
+from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.dagster
 
@@ -203,7 +204,9 @@ print(sorted({"great_expectations", "dagster"} & set(sys.modules)))
 
 
 def test_rules_alone_import_no_great_expectations(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", _BATCH, str(tmp_path)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", _BATCH, str(tmp_path)], capture_output=True, text=True, timeout=HANGS_SECONDS
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "['dagster']\n"
 

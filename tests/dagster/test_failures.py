@@ -20,8 +20,9 @@ from lakeidx.dagster.sensors.failed_runs import diagnose
 from lakeidx.errors import UnavailableError
 from lakeidx.storage.local import LocalStore, translate
 from tests.dagster.pipelines import Deployment, red_checks
+from tests.limits import HANGS_SECONDS
 
-pytestmark = [pytest.mark.dagster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.dagster
 
 ROWS: list[tuple[int, int, str | None]] = [(k % 2, k, f"a{k}") for k in range(30)]
 EXPECTED = {(p, k): v for p, k, v in ROWS}
@@ -71,7 +72,7 @@ def test_a_stage_killed_at_any_boundary_is_run_again(tmp_path: Path, forks: Any,
     d.land("a.parquet", ROWS)
     process = forks.Process(target=run_and_die, args=(str(tmp_path), name, when))
     process.start()
-    process.join(120)
+    process.join(HANGS_SECONDS)
     assert process.exitcode == -signal.SIGKILL
     result = d.run("a.parquet")
     assert result.success
@@ -159,7 +160,7 @@ def test_two_runs_started_together_end_well(tmp_path: Path, forks: Any) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join(120)
+        process.join(HANGS_SECONDS)
     assert [p.exitcode for p in processes] == [0, 0]
     assert set(d.content()) == {(p, k) for p, k, _ in ROWS} | {(p, k + 15) for p, k, _ in ROWS}
     assert red_checks(d.run_asset("verification")) == set()

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lakeidx.dagster import job_limit
+from tests.limits import HANGS_SECONDS
 
 #: Starts a process that does not listen to SIGTERM, says its number, and waits.
 STUBBORN = """
@@ -32,7 +34,7 @@ def run(seconds: float, *command: str) -> subprocess.Popen[bytes]:
 
 def is_gone(pid: int) -> bool:
     """Wait for a process that was killed; one that is dead and that nobody has asked after is gone, too."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + HANGS_SECONDS
     while time.monotonic() < end and is_there(pid):
         time.sleep(0.02)
     return not is_there(pid)
@@ -47,7 +49,7 @@ def is_there(pid: int) -> bool:
 
 
 def child_of(file: Path) -> int:
-    end = time.monotonic() + 30
+    end = time.monotonic() + HANGS_SECONDS
     while not (file.exists() and file.read_text()):
         assert time.monotonic() < end, "the command has not begun"
         time.sleep(0.02)
@@ -57,18 +59,23 @@ def child_of(file: Path) -> int:
 @pytest.mark.parametrize(("code", "expected"), [("0", 0), ("3", 3)])
 @pytest.mark.parametrize("seconds", [0, 60])
 def test_the_exit_code_is_that_of_the_command(code: str, expected: int, seconds: float) -> None:
-    assert run(seconds, "-c", f"import sys; sys.exit({code})").wait(30) == expected
+    assert run(seconds, "-c", f"import sys; sys.exit({code})").wait(HANGS_SECONDS) == expected
 
 
 def test_a_command_that_was_killed_says_by_what() -> None:
-    assert run(0, "-c", "import os; os.kill(os.getpid(), 9)").wait(30) == 128 + 9
+    assert run(0, "-c", "import os; os.kill(os.getpid(), 9)").wait(HANGS_SECONDS) == 128 + 9
 
 
 def test_at_the_limit_all_processes_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def clock() -> float:
+        """Hours pass when the command has begun, however slow the machine."""
+        return time.monotonic() + (7200 if (tmp_path / "child").exists() else 0)
+
+    monkeypatch.setattr(job_limit, "time", SimpleNamespace(monotonic=clock, sleep=time.sleep))
     monkeypatch.setattr(job_limit, "GRACE_SECONDS", 0.2)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
-        assert job_limit.main(["4", sys.executable, "-c", STUBBORN, f"{tmp_path}/child"]) == job_limit.TIMED_OUT
+        assert job_limit.main(["3600", sys.executable, "-c", STUBBORN, f"{tmp_path}/child"]) == job_limit.TIMED_OUT
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
@@ -81,7 +88,7 @@ def test_a_cancelled_run_leaves_no_process(tmp_path: Path, number: signal.Signal
     child = child_of(tmp_path / "child")
     assert is_there(child)
     process.send_signal(number)
-    assert process.wait(30) == 128 + number
+    assert process.wait(HANGS_SECONDS) == 128 + number
     assert is_gone(child)
 
 
@@ -91,5 +98,5 @@ def test_a_run_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
     child = child_of(tmp_path / "child")
     assert is_there(child)
     killed.kill()
-    killed.wait(30)
+    killed.wait(HANGS_SECONDS)
     assert is_gone(child)

@@ -12,7 +12,7 @@ from tests.dagster.pipelines import Deployment, red_checks
 from tests.postgres_server import postgres
 
 __all__ = ["postgres"]
-pytestmark = [pytest.mark.postgres, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.postgres
 ROOT = Path(__file__).parents[2]
 
 

@@ -14,6 +14,7 @@ import yaml
 
 from lakeidx.table.handle import TableHandle
 from tests.dagster.pipelines import pipeline_dict
+from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.dagster
 ROOT = Path(__file__).parents[2]
@@ -22,7 +23,12 @@ ROOT = Path(__file__).parents[2]
 def run(stage: str, folder: Path, *files: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, f"jobs/{stage}.py", "--pipeline", str(folder / "t.yaml"), "--batch-id", "b1"]
     return subprocess.run(
-        [*command, "--engine", "local", *files], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120
+        [*command, "--engine", "local", *files],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANGS_SECONDS,
     )
 
 

@@ -26,12 +26,12 @@ from typing import Any
 import psutil
 import yaml
 
+from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.s3_server import weed_binary
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-WAIT_SECONDS = 150
 #: What somebody writes into deploy/.env.
 DOT_ENV = {
     "DAGSTER_POSTGRES_USER": "dagster",
@@ -159,7 +159,7 @@ class Services:
         """Run a service that ends, or a command in the environment of one, to its end."""
         return subprocess.run(
             list(command) or self.command(name), cwd=self.folder, env=self.environment(name), capture_output=True, text=True,
-            check=False, timeout=WAIT_SECONDS,
+            check=False, timeout=HANGS_SECONDS,
         )  # fmt: skip
 
     def kill(self, *names: str, how: int = signal.SIGKILL) -> None:
@@ -178,7 +178,7 @@ class Services:
             _, left = psutil.wait_procs(all_of_it, timeout=30)
             for running in left:
                 _send(running, signal.SIGKILL)
-            process.wait(10)
+            process.wait(HANGS_SECONDS)
 
     def stop(self) -> None:
         """End everything."""
@@ -194,7 +194,7 @@ class Services:
 
     def wait(self, what: str, done: Callable[[], Any]) -> Any:
         """Wait until something is there; whatever goes wrong meanwhile counts as not yet."""
-        end, error = time.monotonic() + WAIT_SECONDS, ""
+        end, error = time.monotonic() + HANGS_SECONDS, ""
         while time.monotonic() < end:
             self.note_peaks()
             try:
@@ -213,7 +213,7 @@ class Services:
             json.dumps({"query": query, "variables": variables}).encode(),
             {"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=HANGS_SECONDS) as response:
             answer = json.load(response)
         assert "errors" not in answer, answer
         return dict(answer["data"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from lakeidx.key_index.hbase.client import (
 from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.testing.index_history import GLOBAL_TYPES, IndexedTable, Model, apply, fixed_history
+from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.unit.key_index.fake_table import FakeTable
 from tests.unit.key_index.hbase_cases import HBaseCases
@@ -43,11 +45,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         if shutil.which(tool) is None:
             pytest.skip(f"needs {tool}")
     folder, (port,) = tmp_path_factory.mktemp("hbase"), free_ports(1)
-    subprocess.run([str(SCRIPT), "start", str(folder), str(port)], check=True, timeout=600)
+    subprocess.run([str(SCRIPT), "start", str(folder), str(port)], check=True, timeout=HANGS_SECONDS)
     try:
         yield port
     finally:
-        subprocess.run([str(SCRIPT), "stop", str(folder)], check=False, timeout=120)
+        subprocess.run([str(SCRIPT), "stop", str(folder)], check=False, timeout=HANGS_SECONDS)
 
 
 @pytest.fixture
@@ -59,18 +61,19 @@ def options(server: int) -> dict[str, str]:
         "hoodie.index.hbase.get.batch.size": "1000",
         "hoodie.index.hbase.put.batch.size": "1000",
         "index.hbase.max-requests-per-second": "1000000",
+        "index.hbase.timeout-ms": str(1000 * HANGS_SECONDS),
     }
     # The master may still be coming up behind a Thrift server that answers.
-    for attempt in range(30):
+    end = time.monotonic() + HANGS_SECONDS
+    while True:
         # A table whose creation got no answer may be there: the next attempt makes another.
         made["hoodie.index.hbase.table"] = f"t_{uuid.uuid4().hex}"
         try:
             create_location_table(IndexOptions(made))
             return made
         except UnavailableError:
-            if attempt == 29:
+            if time.monotonic() > end:
                 raise
-    return made
 
 
 class TestRealHBase(HBaseCases):

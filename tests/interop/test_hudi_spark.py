@@ -24,6 +24,7 @@ from lakeidx.format.hudi.footer import parse_footer
 from lakeidx.key_index.hudi_table.table import find_record_keys
 from lakeidx.key_index.hudi_table.timeline import latest_base_files, open_hudi_table
 from lakeidx.storage import open_store
+from tests.limits import HANGS_SECONDS
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.one_witness]
 WRITER = Path(__file__).with_name("hudi_writer.py")
@@ -42,12 +43,14 @@ def _environment() -> tuple[Path, Path]:
     if subprocess.run([str(python), "-c", "import pyspark"], check=False, capture_output=True).returncode:
         uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
         install = [uv, "pip", "install", "--python", str(python)] if uv else [str(python), "-m", "pip", "install"]
-        subprocess.run([*install, "-q", "pyspark==3.5.*"], check=True, timeout=900)
+        subprocess.run([*install, "-q", "pyspark==3.5.*"], check=True, timeout=HANGS_SECONDS)
     jar = cache / "jars" / f"{BUNDLE}-{RELEASE}.jar"
     if not jar.exists():
         copy = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
         artifact = f"-Dartifact=org.apache.hudi:{BUNDLE}:{RELEASE}"
-        subprocess.run(["mvn", "-q", "-B", copy, artifact, f"-DoutputDirectory={jar.parent}"], check=True, timeout=900)
+        subprocess.run(
+            ["mvn", "-q", "-B", copy, artifact, f"-DoutputDirectory={jar.parent}"], check=True, timeout=HANGS_SECONDS
+        )
     return python, jar
 
 
@@ -143,7 +146,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=1200,
+        timeout=HANGS_SECONDS,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return made

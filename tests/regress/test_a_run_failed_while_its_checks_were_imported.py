@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.limits import HANGS_SECONDS
+
 pytestmark = pytest.mark.dagster
 
 _RUN = """
@@ -26,6 +28,6 @@ print("asked", asked)
 
 
 def test_storage_can_be_asked_while_checks_are_imported() -> None:
-    done = subprocess.run([sys.executable, "-c", _RUN], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", _RUN], capture_output=True, text=True, timeout=HANGS_SECONDS)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("asked")

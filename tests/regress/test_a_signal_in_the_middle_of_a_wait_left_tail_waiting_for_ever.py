@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from lakeidx.cli.change_commands import _ended_by_signals
+from tests.limits import HANGS_SECONDS
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -14,4 +15,4 @@ def test_a_signal_while_the_lock_is_held(number: signal.Signals) -> None:
     with _ended_by_signals() as stop:
         with stop._cond:  # type: ignore[attr-defined]
             signal.raise_signal(number)
-        assert stop.wait(60)
+        assert stop.wait(HANGS_SECONDS)

@@ -22,7 +22,7 @@ from tests.s3_server import S3Server, s3_server
 from tests.sqs_server import SqsServer, sqs_server
 
 __all__ = ["s3_server"]
-pytestmark = [pytest.mark.s3, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.s3
 SENSOR = "d__t__landing_sensor"
 
 

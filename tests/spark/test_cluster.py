@@ -24,11 +24,12 @@ from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.small_tables import content
 from tests.dagster.pipelines import pipeline_dict
+from tests.limits import HANGS_SECONDS
 from tests.s3_server import S3Server, run_s3_server
 from tests.spark_cluster import SPARK_HOME, SparkCluster, spark_cluster
 
 __all__ = ["spark_cluster"]
-pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.s3]
 ROOT = Path(__file__).parents[2]
 EXPECTED = {(k % 2, k): f"b{k}" if k >= 40 else f"a{k}" for k in range(90)}
 
@@ -77,7 +78,7 @@ class Deployed:
         """A command on the driver's machine."""
         return subprocess.run(
             self.cluster.network.command("driver", command),
-            cwd=ROOT, env=self.cluster.environment(**settings), capture_output=True, text=True, check=False, timeout=300,
+            cwd=ROOT, env=self.cluster.environment(**settings), capture_output=True, text=True, check=False, timeout=HANGS_SECONDS,
         )  # fmt: skip
 
     def content(self) -> dict[tuple[int, int], str | None]:

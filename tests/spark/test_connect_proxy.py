@@ -21,17 +21,16 @@ import pytest
 import yaml
 
 import lakeidx
+from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.spark_cluster import SPARK_HOME, environment
 from tests.spark_fixture import require_java
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(400),
     pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx (apt-get install nginx-light)"),
 ]
 POD = Path(__file__).parents[2] / "deploy/kubernetes/spark-connect.yaml"
-START_SECONDS = 120
 TOKEN = "a token of the test"
 
 
@@ -57,7 +56,8 @@ class Pod:
         }
         return subprocess.run(
             [sys.executable, "-m", "lakeidx.cli.main", *arguments],
-            env={k: v for k, v in environment(**more).items() if v}, capture_output=True, text=True, timeout=180, check=False,
+            env={k: v for k, v in environment(**more).items() if v}, capture_output=True, text=True,
+            timeout=HANGS_SECONDS, check=False,
         )  # fmt: skip
 
 
@@ -104,11 +104,11 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
         for process in processes:
-            process.wait(60)
+            process.wait(HANGS_SECONDS)
 
 
 def _wait_for(pod: Pod, processes: list[subprocess.Popen[bytes]]) -> None:
-    end = time.monotonic() + START_SECONDS
+    end = time.monotonic() + HANGS_SECONDS
     while True:
         try:
             for port in (pod.spark_port, pod.proxy_port):

@@ -13,6 +13,7 @@ from lakeidx.api import Table
 from lakeidx.spark.datasource import FORMAT, read_table
 from lakeidx.spark.table_reader import make_splits
 from lakeidx.table.expiration.tags import create_tag
+from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -192,7 +193,8 @@ def test_a_frame_without_some_columns_says_what_that_means(spark: SparkSession, 
 def shown(spark: SparkSession, node: str) -> dict[str, str]:
     """What Spark's SQL page shows beside a node of the newest query that has one; it comes a moment after the query."""
     store = spark._jsparkSession.sharedState().statusStore()
-    for _ in range(100):
+    end = time.monotonic() + HANGS_SECONDS
+    while time.monotonic() < end:
         queries = store.executionsList()
         for number in reversed(range(queries.size())):
             query = queries.apply(number).executionId()

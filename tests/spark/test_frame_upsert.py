@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_SECONDS
+
 pytestmark = pytest.mark.spark
 
 #: A first batch, then one that updates half of the keys. Spark refuses more than 1 MiB of results: less than ten bytes for each row
@@ -61,7 +63,7 @@ print("all is well")
 
 def test_batches_whose_rows_never_come_to_the_driver(tmp_path: Path) -> None:
     run = subprocess.run(
-        [sys.executable, "-c", _RUN, str(tmp_path)], capture_output=True, text=True, check=False, timeout=900
+        [sys.executable, "-c", _RUN, str(tmp_path)], capture_output=True, text=True, check=False, timeout=HANGS_SECONDS
     )
     assert run.returncode == 0, run.stderr[-4000:]
     assert "all is well" in run.stdout

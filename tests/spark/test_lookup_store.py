@@ -20,6 +20,7 @@ from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.view import load_view
+from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,7 +95,8 @@ def test_spark_submit(tmp_path: Path) -> None:
         command = [f"{pyspark.__path__[0]}/bin/spark-submit", "--master", "local[2]", "--driver-memory", "512m"]
         done = subprocess.run(
             [*command, f"{ROOT}/jobs/lookup_store.py", table.uri],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=180,
+            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+            timeout=HANGS_SECONDS,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         found: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])

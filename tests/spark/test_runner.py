@@ -28,6 +28,7 @@ from lakeidx.tasks.block_files import block_folder
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import content, make_table, rows
+from tests.limits import HANGS_SECONDS
 from tests.spark.dying_runner import DyingRunner
 
 pytestmark = pytest.mark.spark
@@ -255,7 +256,7 @@ SparkRunner(session).shuffle(split, [0, 1], combine, targets=[0], weights=[1], l
 
 
 def test_what_a_killed_driver_left_goes_with_the_next_batch(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", DIES, str(tmp_path)], check=False, timeout=400)
+    done = subprocess.run([sys.executable, "-c", DIES, str(tmp_path)], check=False, timeout=HANGS_SECONDS)
     assert done.returncode == -signal.SIGKILL
     assert len(list(tmp_path.glob("lakeidx-shuffle-*/*.blocks"))) == 2
     with block_folder(str(tmp_path)) as folder:
@@ -310,7 +311,8 @@ def test_the_pages_of_spark_name_stage_batch_and_table(spark: SparkSession, tmp_
         f"lakeidx index_write: batch b1 of {table.uri}: 9 rows to 2 buckets (9 inserts, 0 updates, 0 deletes)",
     }
     texts: set[str] = set()
-    for _ in range(100):
+    end = time.monotonic() + HANGS_SECONDS
+    while time.monotonic() < end:
         jobs = spark._jsparkSession.sparkContext().statusStore().jobsList(None)
         found = [jobs.apply(i).description() for i in range(jobs.size())]
         texts = {text.get() for text in found if text.isDefined()}

@@ -20,6 +20,7 @@ from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner, Runner
+from tests.limits import HANGS_SECONDS
 from tests.spark_fixture import require_java
 from tests.unit.batch.stages import test_part_work
 
@@ -139,7 +140,7 @@ def test_over_spark_connect(tmp_path: Path) -> None:
         text=True,
         # PySpark takes a free port then, not 15002, which another server may have.
         env={k: v for k, v in os.environ.items() if not k.startswith("SPARK_")} | {"SPARK_TESTING": "1"},
-        timeout=240,
+        timeout=HANGS_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

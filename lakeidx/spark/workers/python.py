@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakeidx.errors import InvalidInputError
 from lakeidx.spark.jobs import is_connect
 
-_SECONDS = 30
+_SECONDS = 300
 _ASK = "import sys, importlib.util as u; print('%d.%d' % sys.version_info[:2], u.find_spec('lakeidx') is not None)"
 _VERSIONS = re.compile(r"different version: (\d+\.\d+) than that in driver: (\d+\.\d+)")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(lakeidx|pyarrow)")

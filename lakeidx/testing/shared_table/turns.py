@@ -16,7 +16,7 @@ from lakeidx.testing.fault_store import FaultStore
 #: How likely the program that made a call makes the next one, too.
 _STEADY = (0.5, 0.9, 0.97, 0.99)
 _FOR_EVER = 10**9
-_HANGS_SECONDS = 120
+_HANGS_SECONDS = 1200
 
 
 class Killed(BaseException):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits import HANGS_SECONDS
+
 SHOW = """
 import lakeidx.codec.kernels as k, lakeidx.codec.order.kernels as o, lakeidx.codec.bucket as b
 from numba.core.dispatcher import Dispatcher
@@ -27,7 +29,7 @@ def run(code: str, cache: Path) -> subprocess.Popen[str]:
 
 def test_importing_compiles_nothing(tmp_path: Path) -> None:
     process = run("assert len(show()) > 20; assert not any(show().values()), show()", tmp_path)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=HANGS_SECONDS)
     assert process.returncode == 0, errors
     assert not any(p.is_file() for p in tmp_path.rglob("*"))
 
@@ -62,7 +64,7 @@ print(hash_columns([pa.array(["apache paimon"])], [parse_type("STRING")])[0])
 """
     for at_once in (2, 1):
         for process in [run(code, tmp_path) for _ in range(at_once)]:
-            out, errors = process.communicate(timeout=300)
+            out, errors = process.communicate(timeout=HANGS_SECONDS)
             assert process.returncode == 0, errors
             # The released Java's hash of this row.
             assert out.split() == ["-662155390"]

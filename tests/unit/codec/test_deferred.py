@@ -16,6 +16,7 @@ import pytest
 
 from lakeidx.codec import deferred
 from lakeidx.codec.deferred import StandIn, declared, defer
+from tests.limits import HANGS_SECONDS
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Only called by others, which are compared.
@@ -110,7 +111,7 @@ def test_nothing_is_put_off_where_numba_is_imported(monkeypatch: pytest.MonkeyPa
 def test_every_small_kernel_gives_in_python_what_it_gives_compiled(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.unit.codec.small_kernels", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
+        cwd=ROOT, capture_output=True, text=True, timeout=HANGS_SECONDS,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     compared = {name.rpartition(".")[2] for name in done.stdout.split()}

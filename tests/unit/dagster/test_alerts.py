@@ -18,6 +18,7 @@ from lakeidx.dagster.sensors import alerts
 from lakeidx.dagster.sensors.alerts import Alert, receivers_from, send_alert
 from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
+from tests.limits import HANGS_SECONDS
 
 ALERT = Alert("r1", "d__t__batch", "d.t", ("ingest",), "corrupt_file", True, "Restore the file.", ("corrupt_file: x",))
 told: list[Alert] = []
@@ -69,7 +70,7 @@ def serving(server: socketserver.TCPServer) -> Iterator[int]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(HANGS_SECONDS)
 
 
 @contextmanager
@@ -84,6 +85,7 @@ def webhook(*answers: int) -> Iterator[tuple[str, list[Any]]]:
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     told.clear()
     monkeypatch.setattr(alerts, "wait_fixed", lambda seconds: lambda state: 0)
+    monkeypatch.setattr(alerts, "_TIMEOUT_SECONDS", HANGS_SECONDS)
 
 
 def test_a_webhook_gets_a_text_and_the_fields_also_at_the_second_try() -> None:

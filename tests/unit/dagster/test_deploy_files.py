@@ -15,6 +15,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.limits import HANGS_SECONDS
+
 DEPLOY = Path(__file__).parents[3] / "deploy"
 FILES = sorted(DEPLOY.glob("*.yaml")) + sorted(DEPLOY.glob("kubernetes/*.yaml")) + sorted(DEPLOY.glob("helm/*.yaml"))
 
@@ -94,7 +96,7 @@ def test_kubernetes_objects_fit_together() -> None:
 
 def follows_compose_spec(file: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(file)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS)
 
 
 def test_compose_file_follows_the_compose_specification(tmp_path: Path) -> None:
@@ -230,7 +232,7 @@ def test_the_container_file_passes_the_linter() -> None:
     linter = shutil.which("hadolint") or shutil.which("hadolint", path=str(Path(sys.executable).parent))
     assert linter is not None, "hadolint is one of the development requirements"
     done = subprocess.run(
-        [linter, str(DEPLOY / "Containerfile")], capture_output=True, text=True, check=False, timeout=60
+        [linter, str(DEPLOY / "Containerfile")], capture_output=True, text=True, check=False, timeout=HANGS_SECONDS
     )
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -246,7 +248,7 @@ def entrypoint(tmp_path: Path) -> Callable[..., list[str]]:
         path = f"{tmp_path}:{Path(sys.executable).parent}:/usr/bin:/bin"
         command = ["sh", str(DEPLOY / "entrypoint.sh"), *arguments]
         done = subprocess.run(
-            command, env={"PATH": path, **variables}, capture_output=True, text=True, check=False, timeout=60
+            command, env={"PATH": path, **variables}, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
@@ -322,7 +324,7 @@ def test_definitions_load_without_network_spark_or_secrets(tmp_path: Path) -> No
     }
     command = [sys.executable, "-m", "dagster", "definitions", "validate", "-m", "lakeidx.dagster.definitions"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Validation successful" in done.stderr + done.stdout

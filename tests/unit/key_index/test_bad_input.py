@@ -23,6 +23,7 @@ from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
 from lakeidx.key_index.hbase.client import HBaseLocations
 from lakeidx.key_index.locations import KeyLocations, LiveFile
 from lakeidx.key_index.options import IndexOptions
+from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.unit.key_index.fake_table import FakeTable
 
@@ -128,9 +129,8 @@ def test_hbase_is_tried_again_then_unavailable(hanging_up: tuple[int, list[int]]
     with pytest.raises(UnavailableError, match="does not answer"):
         HBaseLocations(IndexOptions(options), connections=1)
     # The server's thread counts a connection a little after the client has it.
-    for _ in range(200):
-        if len(calls) >= 3:
-            break
+    end = time.monotonic() + HANGS_SECONDS
+    while len(calls) < 3 and time.monotonic() < end:
         time.sleep(0.01)
     # A failed attempt may leave the library a new connection for the next one.
     assert 3 <= len(calls) <= 6

@@ -15,6 +15,7 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Loaded
 from lakeidx.lookup.store import StoreType
+from tests.limits import HANGS_SECONDS
 from tests.unit.lookup.stores import build, factory
 
 
@@ -152,7 +153,7 @@ def test_threads_share_a_cache_within_its_bound(store_type: StoreType, cache_byt
     entries = [(b"%05d" % i, (b"%d " % i) * (i % 20)) for i in range(0, 1200, 2)]
     model = dict(entries)
     file = build(made_by, tmp_path / "x", entries)
-    start = threading.Barrier(4)
+    start = threading.Barrier(4, timeout=HANGS_SECONDS)
 
     def work(seed: int) -> int:
         rng = random.Random(seed)

@@ -299,7 +299,9 @@ _steps = st.lists(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(first=_batch, steps=_steps)
 def test_any_history_equals_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: list[tuple[str, Any]]

@@ -12,6 +12,7 @@ import pytest
 from lakeidx.jobs.snapshot_expiry import main
 from lakeidx.testing.reachable import files_on_disk, reachable, reopened
 from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.limits import HANGS_SECONDS
 
 ROOT = Path(__file__).parents[3]
 
@@ -41,7 +42,7 @@ def test_it_says_what_would_go_and_then_lets_it_go(tmp_path: Path, capsys: pytes
 def test_a_table_that_is_none_is_one_line(tmp_path: Path) -> None:
     """As spark-submit runs it: in a process of its own."""
     command = [sys.executable, "jobs/snapshot_expiry.py", str(tmp_path / "nothing")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1

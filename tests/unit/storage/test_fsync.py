@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.storage.fsync import sync_directory, sync_files
+from tests.limits import HANGS_SECONDS
 
 
 def files_in(folder: Path, count: int) -> list[str]:
@@ -33,7 +34,7 @@ def name_of(descriptor: int) -> str:
 
 def test_files_and_their_directories_are_waited_for_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = files_in(tmp_path / "a", 3) + files_in(tmp_path / "b", 1)
-    together = threading.Barrier(6, timeout=30)
+    together = threading.Barrier(6, timeout=HANGS_SECONDS)
     synced: list[str] = []
 
     def fsync(descriptor: int) -> None:
@@ -90,4 +91,4 @@ def test_many_files_are_opened_some_at_a_time(tmp_path: Path, monkeypatch: pytes
 def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
     assert sync_some(tmp_path) == 5
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-        assert pool.submit(sync_some, tmp_path).result(timeout=60) == 5
+        assert pool.submit(sync_some, tmp_path).result(timeout=HANGS_SECONDS) == 5

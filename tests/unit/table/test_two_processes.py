@@ -12,6 +12,7 @@ from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,7 @@ def test_every_batch_lands_once(tmp_path: Path) -> None:
     for worker in workers:
         worker.start()
     for worker in workers:
-        worker.join(300)
+        worker.join(HANGS_SECONDS)
         assert worker.exitcode == 0
     table = TableHandle.open(table.uri)
     users = [s.commit_user for s in table.metadata.snapshots()]

@@ -15,6 +15,7 @@ import pytest
 
 from lakeidx.errors import UnavailableError
 from lakeidx.tasks.block_files import BlockWriter, block_folder, read_block
+from tests.limits import HANGS_SECONDS
 
 
 def test_blocks_come_back_and_every_writer_has_a_file_of_its_own(tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ def test_what_a_killed_process_left_goes_with_the_next_shuffle(tmp_path: Path) -
     other = tmp_path / "lakeidx-tables"
     other.mkdir()
     with block_folder(str(tmp_path)) as mine:
-        subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False, timeout=60)
+        subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False, timeout=HANGS_SECONDS)
         (left,) = (f for f in tmp_path.iterdir() if str(f) not in (mine, str(other)))
         assert len(list(left.iterdir())) == 1
         with block_folder(str(tmp_path)) as later:

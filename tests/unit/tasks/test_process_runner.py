@@ -19,6 +19,7 @@ from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.tasks.process_runner import ProcessRunner, process_count
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
+from tests.limits import HANGS_SECONDS
 from tests.unit.tasks.test_free_memory import ARRAYS, MIB, resident_before_and_after
 
 pytestmark = pytest.mark.slow
@@ -121,10 +122,13 @@ if __name__ == "__main__":
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     script = tmp_path / "caller.py"
     script.write_text(ORPHANS, encoding="utf-8")
-    said = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=120)
+    said = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=HANGS_SECONDS
+    )
     made, pid = said.stdout.split()
     assert made == "[1]"
-    for _ in range(600):
+    end = time.monotonic() + HANGS_SECONDS
+    while time.monotonic() < end:
         if not psutil.pid_exists(int(pid)) or psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE:
             return
         time.sleep(0.1)

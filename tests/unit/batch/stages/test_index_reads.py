@@ -20,6 +20,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.limits import HANGS_SECONDS
 
 
 class _Reads:
@@ -112,7 +113,7 @@ class _Together:
 
     def __init__(self, inner: ObjectStore) -> None:
         self.inner = inner
-        self.barrier = threading.Barrier(8, timeout=60)
+        self.barrier = threading.Barrier(8, timeout=HANGS_SECONDS)
 
     def get(self, path: str) -> bytes:
         if "/index/" in path:

@@ -33,6 +33,7 @@ from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.storage.local import LocalStore
 from lakeidx.tasks.runner import LocalRunner
+from tests.limits import HANGS_SECONDS
 
 FIELDS = [{"name": "d", "type": "STRING"}, {"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]
 
@@ -340,7 +341,7 @@ def test_blocks_of_many_buckets_are_decompressed_side_by_side(
             if len(loading) > 1:
                 two_load.set()
             # Else one quick thread may take all shares.
-            two_load.wait(5)
+            two_load.wait(HANGS_SECONDS if memory == "256 mb" else 5)
         return load_blocks(file, numbers)
 
     monkeypatch.setattr(BlockFile, "_load", noted)

@@ -16,6 +16,7 @@ import tenacity
 from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.storage.s3 import store as s3
 from lakeidx.storage.s3.store import S3Store
+from tests.limits import HANGS_SECONDS
 
 ERRORS = {
     400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 409: "ConditionalRequestConflict", 412: "PreconditionFailed",
@@ -38,19 +39,19 @@ class Script:
     def next(self) -> Any:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
-    _store: S3Store | None = None
+    _stores: dict[float, S3Store] = field(default_factory=dict)
 
-    def store(self) -> S3Store:
-        if self._store is None:
+    def store(self, read_timeout: float = HANGS_SECONDS) -> S3Store:
+        if read_timeout not in self._stores:
             options = {
                 "endpoint_url": self.url,
                 "key": "k",
                 "secret": "the-secret",
                 "max_attempts": 3,
-                "read_timeout": 0.4,
+                "read_timeout": read_timeout,
             }
-            self._store = S3Store("s3://bucket/dir", options)
-        return self._store
+            self._stores[read_timeout] = S3Store("s3://bucket/dir", options)
+        return self._stores[read_timeout]
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -102,7 +103,7 @@ class Server(ThreadingHTTPServer):
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Script]:
-    """One server and one store (making a client takes half a second) for all tests."""
+    """One server and few stores (making a client takes half a second) for all tests."""
     script = Script()
     handler = type("ScriptHandler", (Handler,), {"script": script})
     server = Server(("127.0.0.1", 0), handler)
@@ -167,10 +168,12 @@ def test_409_is_tried_again(script: Script) -> None:
 def test_an_unclear_answer_to_a_conditional_put_is_said_so(script: Script, answer: Any) -> None:
     """Trying again could meet our own file and take it for another's."""
     script.answers = [answer, 412]
+    hangs = answer == "hang"
     with pytest.raises(CommitUnknownError) as caught:
-        script.store().put_if_absent(PATH, b"data")
+        script.store(0.4 if hangs else HANGS_SECONDS).put_if_absent(PATH, b"data")
     assert caught.value.path == PATH
-    assert len(script.requests) == 1
+    # On a slow machine the server may read the request after the client has given it up.
+    assert len(script.requests) == 1 or (hangs and not script.requests)
 
 
 def test_a_server_that_does_not_listen_is_unavailable() -> None:
@@ -223,7 +226,7 @@ def test_refusals_are_not_repeated(
 @pytest.mark.slow
 def test_a_hanging_read_times_out(script: Script) -> None:
     script.answers = ["hang", 200]
-    assert script.store().get(PATH) == b"hello"
+    assert script.store(0.4).get(PATH) == b"hello"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from lakeidx.table.stream.consumer import LEASE_MS, LEASE_PREFIX, StreamConsumer
 from lakeidx.table.stream.position import Position
 from lakeidx.table.stream.start import Start, StartMode
 from lakeidx.testing.fault_store import FaultStore
+from tests.limits import HANGS_SECONDS
 
 SPEC = {"fields": [{"name": "k", "type": "INT"}], "primaryKeys": ["k"], "options": {"bucket": "1"}}
 EARLIEST = Start(StartMode.FROM_SNAPSHOT, snapshot=0)
@@ -123,7 +124,7 @@ def test_the_file_of_a_stream_that_waits_is_written_again(table: Table, monkeypa
         stream.record(Position(2))
         old = time.time() - 3600
         os.utime(file, (old, old))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANGS_SECONDS
         while file.stat().st_mtime < old + 1800:
             assert time.monotonic() < deadline
             time.sleep(0.01)

@@ -24,6 +24,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.storage import open_store
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.testing.fault_store import FaultStore
+from tests.limits import HANGS_SECONDS
 
 LONG = "BIGINT"
 ORDERS = {
@@ -171,7 +172,7 @@ def test_a_pipeline_that_is_killed(tmp_path: Path) -> None:
     with running(*arguments) as process:
         one_more(process)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=HANGS_SECONDS)
         assert (process.returncode, errors) == (0, "")
     assert sums(target) == sums(source)
     assert len(target.snapshots()) == len(source.snapshots()) == 13
@@ -187,6 +188,6 @@ def test_a_reader_that_goes_away_ends_tail(tmp_path: Path) -> None:
         assert process.stdout.readline().endswith('"_rowkind": "+I"}\n')
         process.stdout.close()
         order(source, random.Random(2))
-        assert process.wait(60) == 0
+        assert process.wait(HANGS_SECONDS) == 0
         assert process.stderr.read() == ""
     assert list((Path(source.uri) / "consumer").iterdir()) == []
