@@ -84,15 +84,16 @@ def upsert(batch: str, content: int, **more: Any) -> Step:
 
 
 @functools.cache
-def _contents() -> list[list[tuple[int, int, str]]]:
-    engine = ENGINES["deduplicate"]
-    return [[(p, k, kind) for p, k, _, kind in records_of(n, engine)] for n in range(200_000)]
+def _content(number: int) -> list[tuple[int, int, str]]:
+    return [(p, k, kind) for p, k, _, kind in records_of(number, ENGINES["deduplicate"])]
 
 
 def content_with(wanted: Sequence[tuple[int, int, str]], *, only: bool = False) -> int:
     """Number of a batch that puts at least four of these rows and nothing else, or with `only` just these."""
-    for number, rows in enumerate(_contents()):
-        puts = {r[:2] for r in wanted}
+    # Some thousands are looked at: all would be seconds of the processor at each import.
+    puts = {r[:2] for r in wanted}
+    for number in range(200_000):
+        rows = _content(number)
         got = {(p, k) for p, k, _ in rows}
         plain = all(kind != "-D" for _, _, kind in rows)
         if plain and (got == puts if only else got <= puts and len(got) >= 3):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import subprocess
 import sys
@@ -53,14 +54,19 @@ def test_a_second_call_compiles_nothing() -> None:
 
 
 def test_every_kernel_is_listed_with_as_many_types_as_it_has_parameters() -> None:
-    assert {f"{k.module}.{k.function}" for k in listed()} == set(_KERNELS)
+    assert {f"{k.module}.{k.function}" for k in listed()} == set(_kernels())
     for kernel in listed():
-        assert len(kernel.arguments) == _KERNELS[f"{kernel.module}.{kernel.function}"], kernel
+        assert len(kernel.arguments) == _kernels()[f"{kernel.module}.{kernel.function}"], kernel
 
 
 def test_a_line_is_written_as_it_was_read() -> None:
     lines = [line for line in LIST.read_text().splitlines() if not line.startswith("#")]
     assert [str(kernel) for kernel in listed()] == lines == sorted(set(lines))
+
+
+@functools.cache
+def _kernels() -> dict[str, int]:
+    return dict(_functions())
 
 
 def _functions() -> Iterator[tuple[str, int]]:
@@ -73,6 +79,3 @@ def _functions() -> Iterator[tuple[str, int]]:
 
 def _compiles(decorator: str) -> bool:
     return decorator in ("kernel", "small_kernel", "kernel_with_lock") or "cache=True" in decorator
-
-
-_KERNELS = dict(_functions())
