@@ -14,25 +14,23 @@ whatever was waited for later.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from stat import S_ISDIR
-from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
-from lakeidx.storage.base import FileInfo, WriteOnly
-from lakeidx.storage.fsync import make_directories, sync_directory, sync_files
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.storage.base import FileInfo
+from lakeidx.storage.fsync import sync_directory, sync_files
 from lakeidx.storage.mounts import device_of, is_remote
+from lakeidx.storage.new_files import LocalOutput, open_new, open_temp, unlink, write_all
+from lakeidx.storage.os_errors import MISSING, translate
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
 )
-_MISSING = (FileNotFoundError, NotADirectoryError)
 
 
 def local_path(path: str) -> str:
@@ -56,19 +54,6 @@ def local_path(path: str) -> str:
 def absolute(path: str) -> str:
     """Return a local path as an absolute one, so that workers in another folder find the same file; URIs stay as they are."""
     return path if "://" in path or path.startswith("file:") else os.path.abspath(path)
-
-
-def translate(e: OSError, path: str) -> LakeIdxError:
-    """Convert an operating system error to lakeidx's."""
-    if isinstance(e, _MISSING):
-        return NotFoundError("no such file", path=path)
-    if isinstance(e, IsADirectoryError):
-        return NotFoundError("this is a directory, not a file", path=path)
-    if isinstance(e, PermissionError):
-        return InvalidInputError(f"access denied: {e.strerror}", path=path)
-    if e.errno in (errno.ENAMETOOLONG, errno.EINVAL):
-        return InvalidInputError(f"not a usable path: {e.strerror}", path=path)
-    return UnavailableError(f"the file system reported: {e.strerror or e}", path=path)
 
 
 class LocalStore:
@@ -160,13 +145,13 @@ class LocalStore:
         try:
             if not data and not durable:
                 # An empty file has no part that could be seen.
-                os.close(_open_new(target, os.O_TRUNC, sync=self._sync))
+                os.close(open_new(target, os.O_TRUNC, sync=self._sync))
                 return
             temp = self._write_temp(target, data, sync=durable)
             try:
                 os.replace(temp, target)
             except BaseException:
-                _unlink(temp)
+                unlink(temp)
                 raise
             if durable:
                 self._sync_dir(target)
@@ -201,7 +186,7 @@ class LocalStore:
                 if not self._create_exclusive(target, data):
                     return False
             finally:
-                _unlink(temp)
+                unlink(temp)
             self._sync_dir(target)
             return True
         except OSError as e:
@@ -211,7 +196,7 @@ class LocalStore:
         """Remove a file; a missing one is fine."""
         try:
             os.unlink(local_path(path))
-        except _MISSING:
+        except MISSING:
             pass
         except OSError as e:
             raise translate(e, path) from e
@@ -225,7 +210,7 @@ class LocalStore:
         """Remove a directory if it is empty; return True when it does not exist any more."""
         try:
             os.rmdir(local_path(dir))
-        except _MISSING:
+        except MISSING:
             return True
         except OSError as e:
             if e.errno in (errno.ENOTEMPTY, errno.EEXIST):
@@ -269,20 +254,20 @@ class LocalStore:
                         continue  # deleted by someone else in the meantime
                     size, mtime_ms = 0 if is_dir else stat.st_size, stat.st_mtime_ns // 1_000_000
                     yield FileInfo(f"{prefix}/{entry.name}", entry.name, size, mtime_ms, is_dir)
-        except _MISSING:
+        except MISSING:
             return
         except OSError as e:
             raise translate(e, dir) from e
 
     def _write_temp(self, target: str, data: bytes, *, sync: bool) -> str:
         """Write a file under a temporary name beside its target; return that name."""
-        temp, descriptor = _open_temp(target, sync=self._sync)
+        temp, descriptor = open_temp(target, sync=self._sync)
         self._fill(temp, descriptor, data, sync=sync)
         return temp
 
     def _create_exclusive(self, target: str, data: bytes) -> bool:
         try:
-            descriptor = _open_new(target, os.O_EXCL, sync=self._sync)
+            descriptor = open_new(target, os.O_EXCL, sync=self._sync)
         except FileExistsError:
             return False
         self._fill(target, descriptor, data, sync=True)
@@ -292,95 +277,18 @@ class LocalStore:
         """Write a new file, and wait for the disk; remove it when that fails."""
         try:
             try:
-                _write_all(descriptor, data)
+                write_all(descriptor, data)
                 if self._sync and sync:
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)
         except BaseException:
-            _unlink(path)
+            unlink(path)
             raise
 
     def _sync_dir(self, target: str) -> None:
         if self._sync:
             sync_directory(os.path.dirname(target) or ".")
-
-
-class LocalOutput(WriteOnly):
-    """A file being written under a temporary name; see `lakeidx.storage.base.OutputFile`."""
-
-    def __init__(self, target: str, path: str, *, sync: bool, durable: bool) -> None:
-        self._target, self._path, self._sync = target, path, sync and durable
-        self._temp, descriptor = _open_temp(target, sync=sync)
-        self._file = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
-
-    @property
-    def closed(self) -> bool:
-        """True after close or abort."""
-        return self._file.closed
-
-    def write(self, data: Any, /) -> int:
-        """Append bytes."""
-        try:
-            return self._file.write(data)
-        except OSError as e:
-            raise translate(e, self._path) from e
-
-    def tell(self) -> int:
-        """Return the bytes written so far."""
-        return self._file.tell()
-
-    def flush(self) -> None:
-        """Flush the buffer."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """Finish the file and make it visible."""
-        if self._file.closed:
-            return
-        try:
-            if self._sync:
-                # A snapshot that survives a power cut must not name data that did not.
-                self._file.flush()
-                os.fsync(self._file.fileno())
-            self._file.close()
-            os.replace(self._temp, self._target)
-            if self._sync:
-                sync_directory(os.path.dirname(self._target) or ".")
-        except OSError as e:
-            self.abort()
-            _unlink(self._temp)
-            raise translate(e, self._path) from e
-
-    def abort(self) -> None:
-        """Abort the file."""
-        if not self._file.closed:
-            with contextlib.suppress(OSError):
-                self._file.close()
-            _unlink(self._temp)
-
-
-def _open_temp(target: str, *, sync: bool) -> tuple[str, int]:
-    """Open a new file beside a target, under a name of its own; `sync`: wait until new directories are on the disk."""
-    parent, slash, name = target.rpartition("/")
-    temp = f"{parent}{slash}.{name}.{uuid.uuid4()}.tmp"
-    return temp, _open_new(temp, os.O_EXCL, sync=sync)
-
-
-def _open_new(path: str, how: int, *, sync: bool) -> int:
-    """Open a file to write, in a directory that is made where it is not there; `how`: flags that say what one of its name means."""
-    flags = os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_CLOEXEC", 0)
-    try:
-        return os.open(path, flags, 0o666)
-    except FileNotFoundError:
-        make_directories(os.path.dirname(path), sync=sync)
-        return os.open(path, flags, 0o666)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _pread(fd: int, length: int, offset: int) -> bytes:
@@ -393,8 +301,3 @@ def _pread(fd: int, length: int, offset: int) -> bytes:
         length -= len(part)
         offset += len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _unlink(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)

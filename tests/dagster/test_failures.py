@@ -18,7 +18,8 @@ import pytest
 from lakeidx.dagster.failures import ERROR_KIND
 from lakeidx.dagster.sensors.failed_runs import diagnose
 from lakeidx.errors import UnavailableError
-from lakeidx.storage.local import LocalStore, translate
+from lakeidx.storage.local import LocalStore
+from lakeidx.storage.os_errors import translate
 from tests.dagster.pipelines import Deployment, red_checks
 from tests.limits import HANGS_SECONDS
 

@@ -96,25 +96,6 @@ def test_what_waits_is_flushed_with_what_is_put(tmp_path: Path, monkeypatch: pyt
         LocalStore().put_many([], waiting=[f"{tmp_path}/True/a/put", f"{tmp_path}/True/a/gone"])
 
 
-@pytest.mark.parametrize("sync", [True, False])
-def test_new_directories_are_flushed_up_to_one_that_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sync: bool
-) -> None:
-    flushed: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.readlink(f"/proc/self/fd/{fd}")))
-    store, table = LocalStore(sync=sync), tmp_path / "t"
-    with store.open_output(f"{table}/p=1/bucket-0/data") as out:
-        out.write(b"x")
-    made, data = flushed[:3], flushed[3:]
-    store.put(f"{table}/p=1/bucket-0/more", b"1", durable=False)
-    if not sync:
-        assert not flushed
-        return
-    assert sorted(made) == [str(tmp_path), str(table), str(table / "p=1")]
-    assert [os.path.dirname(data[0]), *data[1:]] == [str(table / "p=1" / "bucket-0")] * 2
-    assert len(flushed) == 5
-
-
 def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*args: Any) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
@@ -138,40 +119,6 @@ def test_a_link_that_fails_otherwise_is_an_error(tmp_path: Path, monkeypatch: py
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [
-        (errno.ENOENT, NotFoundError),
-        (errno.EACCES, InvalidInputError),
-        (errno.EIO, UnavailableError),
-        (errno.ENAMETOOLONG, InvalidInputError),
-    ],
-)
-def test_errors_of_the_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, error: type[Exception]
-) -> None:
-    def fail(*args: Any, **kwargs: Any) -> Any:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr("builtins.open", fail)
-    with pytest.raises(error) as caught:
-        LocalStore().get("/x/y")
-    assert caught.value.path == "/x/y"  # type: ignore[attr-defined]
-
-
-def test_a_name_that_is_too_long(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError):
-        LocalStore().put(str(tmp_path / ("x" * 300)), b"1")
-
-
-def test_a_file_in_the_way_of_a_directory(tmp_path: Path) -> None:
-    store = LocalStore()
-    store.put(str(tmp_path / "f"), b"1")
-    assert store.list(str(tmp_path / "f")) == []
-    with pytest.raises(NotFoundError):
-        store.get(str(tmp_path / "f" / "g"))
-
-
 def test_place_is_the_disk(tmp_path: Path) -> None:
     assert LocalStore(str(tmp_path / "not" / "there")).place == f"local:{os.stat(tmp_path).st_dev}"
     assert LocalStore(f"file://{tmp_path}").place == LocalStore(str(tmp_path)).place
@@ -182,13 +129,3 @@ def test_only_file_systems_of_the_network_wait(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("lakeidx.storage.local.is_remote", lambda device: device == asked)
     assert LocalStore(f"file://{tmp_path}/not/there").waits
     assert not LocalStore("/proc/self").waits
-
-
-def test_writing_with_a_lost_directory(tmp_path: Path) -> None:
-    out = LocalStore().open_output(str(tmp_path / "d" / "f"))
-    out.write(b"1")
-    for p in (tmp_path / "d").iterdir():
-        p.unlink()
-    (tmp_path / "d").rmdir()
-    with pytest.raises(NotFoundError):
-        out.close()
