@@ -10,7 +10,7 @@ store does not answer after retries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self, runtime_checkable
@@ -187,6 +187,16 @@ class ObjectStore(Protocol):
         Of any number of callers racing for one path exactly one gets True, and readers never see a part of the content.
         errors   CommitUnknownError when the store did not confirm the write of the file: read it back; UnavailableError when it
                  certainly did not
+        """
+        ...
+
+    def prepare_put(
+        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
+    ) -> Callable[[], bool]:
+        """Do what `put_many` does, and make ready to put a file that refers to those: on a disk it is waited for with them.
+
+        Where there is a file of that name already, nothing is written.
+        returns  what puts it, as `put_if_absent` does; to be called once
         """
         ...
 

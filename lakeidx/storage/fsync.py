@@ -52,20 +52,21 @@ def _error_of(descriptor: int) -> BaseException | None:
     return None
 
 
-def sync_files(paths: Sequence[str]) -> None:
+def sync_files(paths: Sequence[str], *, unnamed: Sequence[str] = ()) -> None:
     """Return when all these files are on the disk, and their names in their directories; the first one's OSError, as it is.
+
+    unnamed   files more, whose names need not be there after a power cut
 
     They need not be open, nor be of this process: a descriptor is told of a write that failed before it was opened, too.
     """
-    if not paths:
-        return
+    files = [*paths, *unnamed]
     directories = sorted({os.path.dirname(path) or "." for path in paths})
-    waiting = [*paths, *directories]
+    waiting = [*files, *directories]
     errors: list[BaseException] = []
     for first in range(0, len(waiting), _MOST_OPEN):
         found = _sync_together(waiting[first : first + _MOST_OPEN])
         # Not all file systems can wait for a directory.
-        errors += [error for n, error in found if first + n < len(paths) or not isinstance(error, OSError)]
+        errors += [error for n, error in found if first + n < len(files) or not isinstance(error, OSError)]
     if errors:
         raise errors[0]
 

@@ -7,6 +7,7 @@ put_if_absent  temp file, fsync, hard link to the target: the link fails when th
 open_output    as put, in pieces
 
 put_many       rename at once, then fsync of all, and of what was put before without waiting, side by side
+prepare_put    as put_many, with the temp file of put_if_absent among what is waited for
 
 Directories are synced, too, those of new directories included: a name that nobody waited for may be gone after a power cut,
 whatever was waited for later.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from stat import S_ISDIR
 
 import pyarrow as pa
@@ -160,37 +161,43 @@ class LocalStore:
 
     def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
         """Write files; the disk is waited for once, for these and those that wait, and for the directory of each."""
-        for path, data in files:
-            self.put(path, data, durable=False)
-        if self._sync:
-            paths = [path for path, _ in files] + list(waiting)
-            try:
-                sync_files([local_path(path) for path in paths])
-            except OSError as e:
-                raise translate(e, e.filename or paths[0]) from e
+        self._put_many(files, waiting)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""
         target = local_path(path)
         try:
-            if os.path.lexists(target):
-                return False
-            temp = self._write_temp(target, data, sync=True)
-            try:
-                os.link(temp, target)
-            except FileExistsError:
-                return False
-            except OSError as e:
-                if e.errno not in _NO_LINKS:
-                    raise
-                if not self._create_exclusive(target, data):
-                    return False
-            finally:
-                unlink(temp)
-            self._sync_dir(target)
-            return True
+            return not os.path.lexists(target) and self._link(self._write_temp(target, data, sync=True), target, data)
         except OSError as e:
             raise translate(e, path) from e
+
+    def prepare_put(
+        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
+    ) -> Callable[[], bool]:
+        """Write files, and one under a temporary name that refers to them; what is returned gives it its name."""
+        target = local_path(path)
+        try:
+            if os.path.lexists(target):
+                return lambda: False
+            temp = self._write_temp(target, data, sync=False)
+        except OSError as e:
+            raise translate(e, path) from e
+        try:
+            self._put_many(files, waiting, unnamed=[temp])
+        except BaseException:
+            unlink(temp)
+            raise
+
+        def put() -> bool:
+            try:
+                return self._link(temp, target, data)
+            except FileNotFoundError:
+                # Somebody removed the directory, or what lay in it.
+                return self.put_if_absent(path, data)
+            except OSError as e:
+                raise translate(e, path) from e
+
+        return put
 
     def delete(self, path: str) -> None:
         """Remove a file; a missing one is fine."""
@@ -258,6 +265,35 @@ class LocalStore:
             return
         except OSError as e:
             raise translate(e, dir) from e
+
+    def _put_many(
+        self, files: Sequence[tuple[str, bytes]], waiting: Sequence[str], unnamed: Sequence[str] = ()
+    ) -> None:
+        """Write files, and wait for them; `unnamed`: for those too, whatever becomes of their names."""
+        for path, data in files:
+            self.put(path, data, durable=False)
+        if self._sync:
+            paths = [path for path, _ in files] + list(waiting)
+            try:
+                sync_files([local_path(path) for path in paths], unnamed=unnamed)
+            except OSError as e:
+                raise translate(e, e.filename or [*paths, *unnamed][0]) from e
+
+    def _link(self, temp: str, target: str, data: bytes) -> bool:
+        """Give a file that is on the disk its name, unless one has it; the temporary one is gone then."""
+        try:
+            os.link(temp, target)
+        except FileExistsError:
+            return False
+        except OSError as e:
+            if e.errno not in _NO_LINKS:
+                raise
+            if not self._create_exclusive(target, data):
+                return False
+        finally:
+            unlink(temp)
+        self._sync_dir(target)
+        return True
 
     def _write_temp(self, target: str, data: bytes, *, sync: bool) -> str:
         """Write a file under a temporary name beside its target; return that name."""

@@ -167,6 +167,14 @@ class FaultStore:
         """Forward to the wrapped store."""
         return self._run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data))
 
+    def prepare_put(
+        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
+    ) -> Callable[[], bool]:
+        """Put the files one after another, as `put_many`; the put that is made ready is a call of verb ``put_if_absent``."""
+        self.put_many(files, waiting=waiting)
+        put = self.inner.prepare_put(path, data)
+        return lambda: self._run("put_if_absent", path, put)
+
     def delete(self, path: str) -> None:
         """Forward to the wrapped store."""
         self._run("delete", path, lambda: self.inner.delete(path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,6 +133,19 @@ class MeteredStore:
         """Count one request and its bytes, whether it won or not."""
         self._add("put_if_absent", len(data))
         return self.inner.put_if_absent(path, data)
+
+    def prepare_put(
+        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
+    ) -> Callable[[], bool]:
+        """Count one request per file, and the put that is made ready when it is done."""
+        self._add("put", sum(len(content) for _, content in files), requests=len(files))
+        put = self.inner.prepare_put(path, data, files=files, waiting=waiting)
+
+        def counted() -> bool:
+            self._add("put_if_absent", len(data))
+            return put()
+
+        return counted
 
     def delete(self, path: str) -> None:
         """Count one request."""

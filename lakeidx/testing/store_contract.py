@@ -182,6 +182,23 @@ class StoreContract:
         assert store.get(path) == b"third"
         assert [i.name for i in store.list(join(base, "snapshot"))] == ["snapshot-1"]
 
+    def test_a_put_that_is_made_ready(self, store: ObjectStore, base: str) -> None:
+        path, first, second = (
+            join(base, "snapshot", "snapshot-1"),
+            join(base, "m", "first"),
+            join(base, "m", "second"),
+        )
+        store.put(join(base, "m", "waits"), b"w", durable=False)
+        put = store.prepare_put(path, b"{}", files=[(first, b"1")], waiting=[join(base, "m", "waits")])
+        assert (store.get(first), store.exists(path)) == (b"1", False)
+        overtaken = store.prepare_put(path, b"late", files=[(second, b"2")])
+        assert (store.get(second), store.exists(path)) == (b"2", False)
+        assert put()
+        assert not overtaken()
+        assert not store.prepare_put(path, b"last")()
+        assert store.get(path) == b"{}"
+        assert [i.name for i in store.list(join(base, "snapshot"))] == ["snapshot-1"]
+
     def test_of_racing_puts_one_wins(self, store: ObjectStore, base: str) -> None:
         clients = [store.fresh_session() for _ in range(8)]
         with ThreadPoolExecutor(len(clients)) as pool:

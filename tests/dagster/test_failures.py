@@ -89,11 +89,12 @@ class Trouble:
         self.matches, self.error, self.left = matches, error, times
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for verb in ("put", "put_many", "put_if_absent", "open_output"):
+        for verb in ("put", "put_many", "put_if_absent", "prepare_put", "open_output"):
             plain = getattr(LocalStore, verb)
 
             def call(store: LocalStore, path: Any, *rest: Any, plain: Any = plain, **how: Any) -> Any:
-                paths = [path] if isinstance(path, str) else [name for name, _ in path]
+                files = how.get("files", ()) if isinstance(path, str) else path
+                paths = [*([path] if isinstance(path, str) else []), *(name for name, _ in files)]
                 if any(self.matches in p for p in paths) and self.left:
                     self.left -= 1
                     raise self.error

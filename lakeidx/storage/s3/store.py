@@ -195,6 +195,13 @@ class S3Store:
 
         return self._retry(path, attempt)
 
+    def prepare_put(
+        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
+    ) -> Callable[[], bool]:
+        """Write the files that come before one, which nothing makes ready; whether it is there, the put of it tells."""
+        self.put_many(files, waiting=waiting)
+        return lambda: self.put_if_absent(path, data)
+
     def delete(self, path: str) -> None:
         """Remove a file; a missing one is fine."""
         bucket, key = _bucket_and_key(path)

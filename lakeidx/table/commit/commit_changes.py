@@ -223,7 +223,7 @@ class _Attempt:
         delta = entries_of(data)
         self._check(latest, data, delta)
         snapshot = self._write_metadata(latest, data, delta, index)
-        if publish(self.metadata, Made(snapshot, latest, data, index, self.request.changes)):
+        if publish(self.metadata, Made(snapshot, latest, data, index, self.request.changes), self.writer):
             return snapshot.id
         self.writer.forget()
         return None
@@ -333,7 +333,6 @@ class _Attempt:
                 lambda old: combine_index(old, index, self.schema.bucket_mode),
                 self.metadata.index_manifest,
             )
-        writer.finish()
         delta_rows = sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in data)
         watermarks = [w for w in (self.request.watermark, latest.watermark if latest else None) if w is not None]
         return Snapshot(

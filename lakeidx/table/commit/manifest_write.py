@@ -101,12 +101,9 @@ class ManifestWriter:
         self.files.keep_index_manifest(name, data, entries)
         return name
 
-    def finish(self) -> None:
-        """Write what waits: a snapshot may refer to all files afterwards."""
-        waiting, self._waiting = self._waiting, []
-        self.written += [path for path, _ in waiting]
-        self.store.put_many(waiting, waiting=self._files_waiting)
-        self._files_waiting = ()
+    def finish(self, path: str, data: bytes) -> Callable[[], bool]:
+        """Write what waits, and make ready the file that refers to it, a snapshot as a rule: what is returned puts that."""
+        return self.store.prepare_put(path, data, files=self._taken(), waiting=self._files_waiting)
 
     def forget(self) -> None:
         """Delete the files written since the last publish: the attempt failed, and nothing refers to them."""
@@ -117,7 +114,12 @@ class ManifestWriter:
     def _put(self, path: str, data: bytes) -> None:
         self._waiting.append((path, data))
         if sum(len(waiting) for _, waiting in self._waiting) > _WAITING_BYTES:
-            self.finish()
+            self.store.put_many(self._taken())
+
+    def _taken(self) -> list[tuple[str, bytes]]:
+        waiting, self._waiting = self._waiting, []
+        self.written += [path for path, _ in waiting]
+        return waiting
 
     def _rolled(self, entries: Entries) -> Iterator[tuple[bytes, Entries]]:
         """Give manifests with their entries; records are copied, not encoded anew.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError, TableReplacedError, UnavailableError
 from lakeidx.format.consumer import encode_hint
@@ -14,6 +15,7 @@ from lakeidx.format.snapshot import Snapshot, encode_snapshot
 from lakeidx.table.commit.chain import discard_unreadable, is_same, was_bypassed
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.commit.earlier_commit import missing_files, was_in_history
+from lakeidx.table.commit.manifest_write import ManifestWriter
 from lakeidx.table.metadata import TableMetadata
 
 log = logging.getLogger(__name__)
@@ -37,22 +39,24 @@ class Made:
     changes: TableChanges
 
 
-def publish(metadata: TableMetadata, made: Made) -> bool:
+def publish(metadata: TableMetadata, made: Made, writer: ManifestWriter) -> bool:
     """Put a snapshot, and name it in the hint; False when another writer was faster: then it is made again on the newest one.
 
+    writer   has the files that the snapshot refers to, and writes them first
     errors   CommitConflictError, CommitUnknownError
     """
     snapshot = made.snapshot
     store, path = metadata.store, metadata.paths.snapshot(snapshot.id)
     data = encode_snapshot(snapshot)
+    put = writer.finish(path, data)
     last: Exception | None = None
     for _ in range(_PUT_TRIES):
         try:
-            created = store.put_if_absent(path, data)
+            created = put()
         except (CommitUnknownError, UnavailableError) as error:
             outcome = _read_back(metadata, snapshot, error)
             if outcome is None:
-                last = error
+                last, put = error, partial(store.put_if_absent, path, data)
                 continue
             created = outcome
         # A store may say that there is one already when it answers the second try of a put that had been done.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,21 +149,22 @@ class _DyingStore:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
+        if name == "prepare_put":
+            return lambda *arguments, **named: partial(self._change, self._change(found, *arguments, **named))
         if name not in ("put", "put_many", "put_if_absent", "open_output", "delete", "delete_many"):
             return found
+        return partial(self._change, found)
 
-        def call(*arguments: Any, **named: Any) -> Any:
-            if self.died:
-                raise _Died
-            self._left -= 1
-            if self._left >= 0:
-                return found(*arguments, **named)
-            self.died = True
-            if self._after:
-                found(*arguments, **named)
+    def _change(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        if self.died:
             raise _Died
-
-        return call
+        self._left -= 1
+        if self._left >= 0:
+            return call(*arguments, **named)
+        self.died = True
+        if self._after:
+            call(*arguments, **named)
+        raise _Died
 
 
 def _dying(table: RingTable, n: int, *, after: bool) -> tuple[TableMetadata, _DyingStore]:

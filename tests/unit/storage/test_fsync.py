@@ -66,6 +66,9 @@ def test_the_error_of_one_is_raised_when_all_have_ended(tmp_path: Path, monkeypa
     synced.clear()
     sync_files([])
     assert not synced
+    sync_files([], unnamed=files[:1])
+    assert synced == files[:1]
+    synced.clear()
     sync_directory(str(tmp_path))
     assert synced == [str(tmp_path)]
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Any
@@ -96,6 +97,54 @@ def test_what_waits_is_flushed_with_what_is_put(tmp_path: Path, monkeypatch: pyt
         LocalStore().put_many([], waiting=[f"{tmp_path}/True/a/put", f"{tmp_path}/True/a/gone"])
 
 
+def test_a_put_that_is_made_ready_waits_for_the_disk_with_the_files_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, target = LocalStore(), f"{tmp_path}/snapshot/s"
+    store.put(f"{tmp_path}/snapshot/old", b"1")
+    store.put(f"{tmp_path}/m/old", b"1")
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.readlink(f"/proc/self/fd/{fd}")))
+    put = store.prepare_put(target, b"2", files=[(f"{tmp_path}/m/new", b"1")])
+    temporary = [name for name in os.listdir(tmp_path / "snapshot") if name != "old"]
+    names = ("m", "m/new", f"snapshot/{temporary[0]}")
+    assert sorted(flushed) == [str(tmp_path / name) for name in names]
+    flushed.clear()
+    assert put()
+    assert flushed == [str(tmp_path / "snapshot")]
+    assert sorted(os.listdir(tmp_path / "snapshot")) == ["old", "s"]
+    flushed.clear()
+    # Who has lost already writes nothing.
+    assert not store.prepare_put(target, b"3", files=[(f"{tmp_path}/m/late", b"1")])()
+    assert (flushed, sorted(os.listdir(tmp_path / "m"))) == ([], ["new", "old"])
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+def test_a_put_that_cannot_be_made_ready_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    def fail(*args: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    (tmp_path / "m").mkdir()
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(UnavailableError, match="Input/output error"):
+        LocalStore().prepare_put(f"{tmp_path}/s", b"2", files=[(f"{tmp_path}/m/new", b"1")])
+    monkeypatch.undo()
+    put = LocalStore().prepare_put(f"{tmp_path}/s", b"2")
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(UnavailableError, match="Input/output error"):
+        put()
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_a_put_that_is_made_ready_outlives_its_directory(tmp_path: Path) -> None:
+    put = LocalStore().prepare_put(f"{tmp_path}/d/s", b"2")
+    shutil.rmtree(tmp_path / "d")
+    assert put()
+    assert (os.listdir(tmp_path / "d"), LocalStore().get(f"{tmp_path}/d/s")) == (["s"], b"2")
+
+
 def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*args: Any) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
@@ -106,6 +155,7 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert not store.put_if_absent(path, b"2")
     monkeypatch.setattr(os.path, "lexists", lambda p: False)
     assert not store.put_if_absent(path, b"3")
+    assert not store.prepare_put(path, b"3")()
     assert (store.get(path), os.listdir(tmp_path)) == (b"1", ["f"])
 
 
