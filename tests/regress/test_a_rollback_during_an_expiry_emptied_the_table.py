@@ -5,6 +5,7 @@ snapshot by a tag.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,16 +28,25 @@ ALL = {(1, i): f"v{i}" for i in range(4)}
 ROLLED_BACK = {(1, i): f"v{i}" for i in range(TARGET)}
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the table before either program."""
+    folder = tmp_path_factory.mktemp("template")
+    table = make_table(folder, options={"snapshot.num-retained.min": "1"})
+    for key, value in ALL.items():
+        upsert(table, [(*key, value)])
+    create_tag(table.metadata, "t", snapshot_id=TARGET)
+    return folder
+
+
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[[], TableHandle]:
+def make(template: Path, tmp_path: Path) -> Callable[[], TableHandle]:
     numbers = iter(range(2 * CALLS))
 
     def made() -> TableHandle:
-        table = make_table(tmp_path / str(next(numbers)), options={"snapshot.num-retained.min": "1"})
-        for key, value in ALL.items():
-            upsert(table, [(*key, value)])
-        create_tag(table.metadata, "t", snapshot_id=TARGET)
-        return table
+        folder = tmp_path / str(next(numbers))
+        shutil.copytree(template, folder)
+        return TableHandle.open(f"{folder}/wh/d.db/t")
 
     return made
 
