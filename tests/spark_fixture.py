@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 from lakeidx.spark.datasource import register
 from lakeidx.spark.session import get_session
 
-#: Two slots; a task may fail twice.
+#: Two slots; a task may fail twice. All tasks of a job together may return 1 MiB: rows of a batch that come to the driver are seen.
 MASTER = "local[2,3]"
 CONFIG = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.log.level": "OFF"}
+CONFIG |= {"spark.driver.maxResultSize": "1m"}
 
 
 def require_java() -> None:
