@@ -124,6 +124,7 @@ def test_damage_of_the_stored_file_is_found(
     assert lookup.metrics.data_files == 1
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("files", [2, 100])
 def test_executors_of_a_join_keep_bounded_copies(
     spark: SparkSession, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: int

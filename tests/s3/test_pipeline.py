@@ -120,6 +120,7 @@ def test_a_fault_at_every_stage_leaves_each_row_once(
     assert fresh.metadata.snapshot_ids() == [1, 2]
 
 
+@pytest.mark.spark
 def test_spark_writes_to_s3(table: TableHandle, spark: SparkSession, s3_server: S3Server) -> None:
     runner = SparkRunner(spark)
     # Workers do not see this test's environment: the options travel with the table.
