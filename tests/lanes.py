@@ -109,7 +109,9 @@ def lanes() -> list[Lane]:
     ]
     for i, mark in enumerate(_HEAVY):
         others = "".join(f" and not {m}" for m in _HEAVY[:i])
-        out.append(Lane(mark, f"{mark}{others}", (*(() if mark in _ORDER else side_by_side), *_files_with(mark))))
+        arguments = (*(() if mark in _ORDER else side_by_side), *_files_with(mark))
+        environment = (("LAKEIDX_SPARK_ARCHIVE", "make"),) if mark == "spark" else ()
+        out.append(Lane(mark, f"{mark}{others}", arguments, environment))
     order = (*_ORDER, *_BEHIND)
     return sorted(out, key=lambda lane: order.index(lane.name) if lane.aside else -1)
 

@@ -21,15 +21,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
+from tests.spark_archive import OPTIONS, SPARK_HOME
 from tests.spark_fixture import require_java
 from tests.spark_network import LOOPBACK, Network, NoNamespaces, make_network
 
-SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = 2
 MACHINES = ("master", *(f"worker-{n}" for n in range(WORKERS)), "driver", "connect")
 #: A cluster is six JVMs on one machine: small heaps, and no time for the second compiler.
@@ -37,7 +36,6 @@ _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Settings of an application, beside the driver's address: one executor of one slot per worker.
 _APPLICATION = {
     "spark.driver.extraJavaOptions": _JAVA,
-    "spark.executor.extraJavaOptions": _JAVA,
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
@@ -47,6 +45,10 @@ _APPLICATION = {
 }
 
 
+def _java() -> str:
+    return f"{_JAVA} {os.environ.get(OPTIONS, '')}".strip()
+
+
 def environment(**more: str) -> dict[str, str]:
     """The environment of Spark's processes: nothing of another Spark, this Python for the workers."""
     plain = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_", "LAKEIDX_", "DAGSTER_"))}
@@ -54,6 +56,7 @@ def environment(**more: str) -> dict[str, str]:
         **plain,
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": LOOPBACK,
+        OPTIONS: os.environ.get(OPTIONS, ""),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         **more,
@@ -78,7 +81,8 @@ class SparkCluster:
         """Settings of an application whose driver is on a machine."""
         # lakeidx gives drivers a local address only with local masters.
         address = self.network.address(machine)
-        return {**_APPLICATION, "spark.driver.host": address, "spark.driver.bindAddress": address}
+        at = {"spark.driver.host": address, "spark.driver.bindAddress": address}
+        return {**_APPLICATION, "spark.executor.extraJavaOptions": _java(), **at}
 
     def environment(self, machine: str = "driver", **more: str) -> dict[str, str]:
         """The environment of a process of Spark on a machine."""
@@ -174,7 +178,7 @@ class SparkCluster:
                 cwd=self.folder,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self.environment(name, SPARK_DAEMON_MEMORY=memory, SPARK_DAEMON_JAVA_OPTS=_JAVA),
+                env=self.environment(name, SPARK_DAEMON_MEMORY=memory, SPARK_DAEMON_JAVA_OPTS=_java()),
                 start_new_session=True,
             )
 

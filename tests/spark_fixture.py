@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakeidx.spark.datasource import register
 from lakeidx.spark.session import get_session
+from tests.spark_archive import use_archive
 
 #: Two slots; a task may fail twice. All tasks of a job together may return 1 MiB: rows of a batch that come to the driver are seen.
 MASTER = "local[2,3]"
@@ -32,6 +33,7 @@ def require_java() -> None:
 def spark() -> Iterator[SparkSession]:
     """The session, which knows the format of lakeidx."""
     require_java()
+    use_archive()
     session = get_session(master=MASTER, app_name="lakeidx-tests", config=CONFIG)
     register(session)
     yield session

@@ -26,7 +26,8 @@ from lakeidx.testing.small_tables import content
 from tests.dagster.pipelines import pipeline_dict
 from tests.limits import HANGS_SECONDS
 from tests.s3_server import S3Server, run_s3_server
-from tests.spark_cluster import SPARK_HOME, SparkCluster, spark_cluster
+from tests.spark_archive import SPARK_HOME
+from tests.spark_cluster import SparkCluster, spark_cluster
 
 __all__ = ["spark_cluster"]
 pytestmark = [pytest.mark.spark, pytest.mark.s3]

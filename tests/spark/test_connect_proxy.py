@@ -23,7 +23,8 @@ import yaml
 import lakeidx
 from tests.limits import HANGS_SECONDS
 from tests.ports import free_ports
-from tests.spark_cluster import SPARK_HOME, environment
+from tests.spark_archive import SPARK_HOME
+from tests.spark_cluster import environment
 from tests.spark_fixture import require_java
 
 pytestmark = [
