@@ -12,6 +12,8 @@ from lakeidx.errors import CorruptFileError
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANK = " \t\f"
 _LINE = re.compile(r"\r\n|\r|\n")
+#: Up to the first separator that no backslash stands before.
+_KEY = re.compile(r"(?:[^\\=: \t\f]|\\.)*")
 
 
 def parse_properties(data: bytes, path: str | None = None) -> dict[str, str]:
@@ -21,14 +23,11 @@ def parse_properties(data: bytes, path: str | None = None) -> dict[str, str]:
     """
     out: dict[str, str] = {}
     for line in _logical_lines(data.decode("latin-1")):
-        at, escaped = 0, False
-        while at < len(line) and (escaped or line[at] not in "=:" + _BLANK):
-            escaped = not escaped and line[at] == "\\"
-            at += 1
-        value = line[at:].lstrip(_BLANK)
+        key = _KEY.match(line)[0]  # type: ignore[index]
+        value = line[len(key) :].lstrip(_BLANK)
         if value[:1] in ("=", ":"):
             value = value[1:].lstrip(_BLANK)
-        out[_unescape(line[:at], path)] = _unescape(value, path)
+        out[_unescape(key, path)] = _unescape(value, path)
     return out
 
 
