@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyspark
@@ -21,6 +22,7 @@ from tests.java_tools import CACHE, alone
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SECONDS = 600
+_UNUSED_SECONDS = 24 * 60 * 60
 #: The variable of Spark for options of its drivers.
 OPTIONS = "SPARK_SUBMIT_OPTS"
 #: Says nothing where the archive does not fit: the JVM then reads the jars. At its own address its pages are shared by all JVMs.
@@ -60,7 +62,10 @@ def use_archive() -> None:
             if not file.exists():
                 _make(file)
     # Scripts of Spark pass these options to the JVMs that they start.
-    os.environ[OPTIONS] = _USE.format(file) if file.exists() else ""
+    os.environ[OPTIONS] = ""
+    if file.exists():
+        os.utime(file)
+        os.environ[OPTIONS] = _USE.format(file)
 
 
 def _place() -> Path:
@@ -76,8 +81,10 @@ def _place() -> Path:
 def _make(file: Path) -> None:
     """Run what tests commonly do, in a JVM that archives its classes when it ends."""
     made = file.with_suffix(f".{os.getpid()}")
-    for older in CACHE.glob("spark-*.jsa"):
-        older.unlink(missing_ok=True)
+    for other in CACHE.glob("spark-*.jsa"):
+        # Those of other clones stay while they are used.
+        if time.time() - other.stat().st_mtime > _UNUSED_SECONDS:
+            other.unlink(missing_ok=True)
     with contextlib.suppress(subprocess.TimeoutExpired):
         subprocess.run([sys.executable, "-c", _LOADS, str(made)], capture_output=True, check=False, timeout=SECONDS)
     if made.exists():
