@@ -44,18 +44,33 @@ def told_kind(event: dg.DagsterEvent) -> Any:
 
 def run_and_die(folder: str, name: str, when: str) -> None:
     """A run whose process is killed when a file is put (in a process of its own)."""
-    for verb in ("put_if_absent", "put"):
-        plain = getattr(LocalStore, verb)
 
-        def put(self: LocalStore, path: str, data: bytes, plain: Any = plain, **how: bool) -> Any:
-            if path.endswith(f"/{name}") and when == "before":
-                os.kill(os.getpid(), signal.SIGKILL)
+    def at(path: str, moment: str) -> None:
+        if path.endswith(f"/{name}") and when == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for verb in ("put_if_absent", "put"):
+
+        def put(self: LocalStore, path: str, data: bytes, plain: Any = getattr(LocalStore, verb), **how: bool) -> Any:
+            at(path, "before")
             result = plain(self, path, data, **how)
-            if path.endswith(f"/{name}"):
-                os.kill(os.getpid(), signal.SIGKILL)
+            at(path, "after")
             return result
 
         setattr(LocalStore, verb, put)
+
+    def prepare_put(self: LocalStore, path: str, data: bytes, plain: Any = LocalStore.prepare_put, **files: Any) -> Any:
+        ready = plain(self, path, data, **files)
+
+        def put() -> bool:
+            at(path, "before")
+            result: bool = ready()
+            at(path, "after")
+            return result
+
+        return put
+
+    LocalStore.prepare_put = prepare_put  # type: ignore[method-assign]
     Deployment(Path(folder)).run("a.parquet")
 
 
