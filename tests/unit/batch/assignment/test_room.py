@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from lakeidx.testing.peak_memory import peak_mib
 from lakeidx.testing.reachable import files_on_disk
 from lakeidx.testing.small_tables import content, make_table, upsert
 from lakeidx.testing.small_tables import rows as rows_of
+from tests.limits import HANGS_SECONDS
 
 GIB, ROWS, BLOCK = 1 << 30, 12_000_000, 250_000
 
@@ -80,8 +82,8 @@ def bytes_of_a_row(folder: str, options: dict[str, str]) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "least"), [({}, 20), ({"bucket": "4"}, 12)])
 def test_the_bound_is_what_a_placing_task_takes(tmp_path: Path, options: dict[str, str], least: int) -> None:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        found = pool.apply(bytes_of_a_row, (str(tmp_path), options))
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        found = pool.submit(bytes_of_a_row, str(tmp_path), options).result(HANGS_SECONDS)
     assert least - 1 < found < 1.5 * least
 
 
