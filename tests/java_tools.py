@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "java"

@@ -39,8 +39,8 @@ _AT_A_TIME = 3
 #: Where files of tests cost no disk, and what must be free there: lanes leave up to 1 GB each.
 _MEMORY = Path("/dev/shm")
 _MEMORY_BYTES = 6 << 30
-#: Seconds a lane may take: one that hangs, and no test in it (tests/limits.py), is named, and says where. On a machine that is
-#: busy with other things the longest needs half an hour; a slower one must not fail. Twice that behind others.
+#: Seconds a lane may take: one that hangs, and no test in it (lakeidx/testing/limits.py), is named, and says where. On a machine
+#: that is busy with other things the longest needs half an hour; a slower one must not fail. Twice that behind others.
 _SECONDS = 2 * 3600
 #: Seconds from a lane's last test to its end.
 _SECONDS_TO_END = 600

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.ports import free_ports
 
 

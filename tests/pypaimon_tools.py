@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.java_tools import CACHE, alone
-from tests.limits import HANGS_SECONDS
 
 VERSION = "2.1.0"
 PROGRAM = Path(__file__).resolve().parent / "pypaimon_program.py"

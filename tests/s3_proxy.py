@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Literal
 from urllib.parse import urlsplit
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.s3_server import S3Server
 
 #: pass: hand on · busy: 503 before anything was done · lost: done, but the connection ends without an answer · silent: done,

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.storage import open_store
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.ports import free_ports
 
 # Clients collected in a forked child would close the parent's sockets.

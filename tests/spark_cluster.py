@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.spark_archive import OPTIONS, SPARK_HOME
 from tests.spark_fixture import require_java

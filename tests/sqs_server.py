@@ -17,7 +17,7 @@ from moto.core.request import Request
 from moto.sqs.models import sqs_backends
 from moto.sqs.responses import SQSResponse
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 #: moto keeps its queues by account and region.
 _ACCOUNT, _REGION = "123456789012", "us-east-1"

@@ -25,9 +25,9 @@ from lakeidx.errors import NotFoundError
 from lakeidx.storage import ObjectStore, OutputFile, join
 from lakeidx.storage.probe import PROBE_PREFIX, ensure_safe, forget_probes, probe_conditional_put
 from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.limits import HANGS_SECONDS
 from lakeidx.testing.metered_store import MeteredStore
 
-_HANGS_SECONDS = 1200
 NAMES = ["plain", "with space", "snapshot-1", "ünïcödé-表-𝄞", "a%2Fb=c", "x+y&z,;@", "quote'd", ".hidden", "1=2~!()"]
 
 
@@ -204,7 +204,7 @@ class StoreContract:
         with ThreadPoolExecutor(len(clients)) as pool:
             for n in range(self.rounds):
                 path = join(base, f"race-{n}")
-                barrier = threading.Barrier(len(clients), timeout=_HANGS_SECONDS)
+                barrier = threading.Barrier(len(clients), timeout=HANGS_SECONDS)
 
                 def put(i: int, path: str = path, barrier: threading.Barrier = barrier) -> bool:
                     barrier.wait()
@@ -293,8 +293,8 @@ class StoreContract:
         queue = context.Queue()
         child = context.Process(target=_child, args=(store, path, queue))
         child.start()
-        assert queue.get(timeout=_HANGS_SECONDS) == (b"data", True)
-        child.join(_HANGS_SECONDS)
+        assert queue.get(timeout=HANGS_SECONDS) == (b"data", True)
+        child.join(HANGS_SECONDS)
         assert store.get(path + "-child") == b"c"
 
     def test_many_deletes(self, store: ObjectStore, base: str) -> None:

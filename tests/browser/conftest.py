@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.ports import free_ports
 
 CHROMIUM_FLAGS = (

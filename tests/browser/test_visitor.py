@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.browser.conftest import DagsterUI
 from tests.browser.test_ui import LOCATION, picture
-from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.browser
 BATCH = "nycflights__weather__batch"

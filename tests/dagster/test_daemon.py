@@ -22,8 +22,8 @@ from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from lakeidx.dagster.home import prepare_home
 from lakeidx.dagster.names import STAGES, asset_keys
 from lakeidx.dagster.sensors.landing import RANGE_END, RANGE_START
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import Deployment
-from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.dagster
 ROOT = Path(__file__).parents[2]

@@ -25,8 +25,8 @@ import yaml
 
 import lakeidx
 from lakeidx.storage import open_store
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.deployment.services import Services, second_version
-from tests.limits import HANGS_SECONDS
 from tests.postgres_server import postgres
 from tests.s3_server import weed_binary
 

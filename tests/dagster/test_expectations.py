@@ -22,8 +22,8 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.pipeline_file.problems import PipelineFileError
 from lakeidx.pipeline_file.sections import ExpectationConfig
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import Deployment, metrics, red_checks
-from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.dagster
 

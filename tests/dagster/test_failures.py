@@ -20,8 +20,8 @@ from lakeidx.dagster.sensors.failed_runs import diagnose
 from lakeidx.errors import UnavailableError
 from lakeidx.storage.local import LocalStore
 from lakeidx.storage.os_errors import translate
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import Deployment, red_checks
-from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.dagster
 

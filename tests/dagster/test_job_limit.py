@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from lakeidx.dagster import job_limit
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 #: Starts a process that does not listen to SIGTERM, says its number, and waits.
 STUBBORN = """

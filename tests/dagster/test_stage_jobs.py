@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from lakeidx.table.handle import TableHandle
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import pipeline_dict
-from tests.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.dagster
 ROOT = Path(__file__).parents[2]

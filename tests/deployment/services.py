@@ -26,7 +26,7 @@ from typing import Any
 import psutil
 import yaml
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.s3_server import weed_binary
 

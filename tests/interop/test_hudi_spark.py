@@ -24,7 +24,7 @@ from lakeidx.format.hudi.footer import parse_footer
 from lakeidx.key_index.hudi_table.table import find_record_keys
 from lakeidx.key_index.hudi_table.timeline import latest_base_files, open_hudi_table
 from lakeidx.storage import open_store
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.one_witness]
 WRITER = Path(__file__).with_name("hudi_writer.py")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.dagster
 

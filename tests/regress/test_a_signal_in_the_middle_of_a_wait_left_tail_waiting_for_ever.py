@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from lakeidx.cli.change_commands import _ended_by_signals
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -21,7 +21,7 @@ import pytest
 import yaml
 
 import lakeidx
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.spark_archive import SPARK_HOME
 from tests.spark_cluster import environment

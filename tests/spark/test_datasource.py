@@ -13,7 +13,7 @@ from lakeidx.api import Table
 from lakeidx.spark.datasource import FORMAT, read_table
 from lakeidx.spark.table_reader import make_splits
 from lakeidx.table.expiration.tags import create_tag
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.spark
 

@@ -20,7 +20,7 @@ from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.view import load_view
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).resolve().parents[2]

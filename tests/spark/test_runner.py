@@ -27,8 +27,8 @@ from lakeidx.spark.slots import session_slots
 from lakeidx.tasks.block_files import block_folder
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.limits import HANGS_SECONDS
 from lakeidx.testing.small_tables import content, make_table, rows
-from tests.limits import HANGS_SECONDS
 from tests.spark.dying_runner import DyingRunner
 
 pytestmark = pytest.mark.spark

@@ -20,7 +20,7 @@ from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner, Runner
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.spark_fixture import require_java
 from tests.unit.batch.stages import test_part_work
 

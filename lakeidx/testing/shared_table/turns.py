@@ -12,11 +12,11 @@ from lakeidx.errors import LakeIdxError
 from lakeidx.storage.local import LocalStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
+from lakeidx.testing.limits import HANGS_SECONDS
 
 #: How likely the program that made a call makes the next one, too.
 _STEADY = (0.5, 0.9, 0.97, 0.99)
 _FOR_EVER = 10**9
-_HANGS_SECONDS = 1200
 
 
 class Killed(BaseException):
@@ -88,7 +88,7 @@ class Turns:
 
     def _waiting(self, programs: Sequence[Program]) -> list[Program]:
         with self._changed:
-            if not self._changed.wait_for(lambda: all(p.parked or p.ended for p in programs), timeout=_HANGS_SECONDS):
+            if not self._changed.wait_for(lambda: all(p.parked or p.ended for p in programs), timeout=HANGS_SECONDS):
                 raise AssertionError("a program makes no calls and does not end: " + "; ".join(map(str, programs)))
             return [p for p in programs if p.parked]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 SHOW = """
 import lakeidx.codec.kernels as k, lakeidx.codec.order.kernels as o, lakeidx.codec.bucket as b

@@ -16,7 +16,7 @@ import pytest
 
 from lakeidx.codec import deferred
 from lakeidx.codec.deferred import StandIn, declared, defer
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Only called by others, which are compared.

@@ -18,7 +18,7 @@ from lakeidx.dagster.sensors import alerts
 from lakeidx.dagster.sensors.alerts import Alert, receivers_from, send_alert
 from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 ALERT = Alert("r1", "d__t__batch", "d.t", ("ingest",), "corrupt_file", True, "Restore the file.", ("corrupt_file: x",))
 told: list[Alert] = []

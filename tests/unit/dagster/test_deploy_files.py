@@ -15,7 +15,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 FILES = sorted(DEPLOY.glob("*.yaml")) + sorted(DEPLOY.glob("kubernetes/*.yaml")) + sorted(DEPLOY.glob("helm/*.yaml"))

@@ -23,7 +23,7 @@ from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
 from lakeidx.key_index.hbase.client import HBaseLocations
 from lakeidx.key_index.locations import KeyLocations, LiveFile
 from lakeidx.key_index.options import IndexOptions
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.unit.key_index.fake_table import FakeTable
 

@@ -15,7 +15,7 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Loaded
 from lakeidx.lookup.store import StoreType
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.unit.lookup.stores import build, factory
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.storage.fsync import sync_directory, sync_files
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 
 def files_in(folder: Path, count: int) -> list[str]:

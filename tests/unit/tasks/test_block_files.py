@@ -15,7 +15,7 @@ import pytest
 
 from lakeidx.errors import UnavailableError
 from lakeidx.tasks.block_files import BlockWriter, block_folder, read_block
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 
 def test_blocks_come_back_and_every_writer_has_a_file_of_its_own(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 
 from lakeidx.tasks.free_memory import release_free_memory
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 ARRAYS, MIB = 200, 1 << 20
 #: What stays in use above what is freed, so that the C library does not give it back by itself.

@@ -19,7 +19,7 @@ from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.tasks.process_runner import ProcessRunner, process_count
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.unit.tasks.test_free_memory import ARRAYS, MIB, resident_before_and_after
 
 pytestmark = pytest.mark.slow

@@ -19,8 +19,8 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.limits import HANGS_SECONDS
 from lakeidx.testing.small_tables import content, make_table, rows, upsert
-from tests.limits import HANGS_SECONDS
 
 
 class _Reads:

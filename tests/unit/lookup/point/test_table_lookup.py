@@ -33,7 +33,7 @@ from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.storage.local import LocalStore
 from lakeidx.tasks.runner import LocalRunner
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 FIELDS = [{"name": "d", "type": "STRING"}, {"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]
 

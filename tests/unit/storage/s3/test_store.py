@@ -16,7 +16,7 @@ import tenacity
 from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.storage.s3 import store as s3
 from lakeidx.storage.s3.store import S3Store
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 ERRORS = {
     400: "InvalidRequest", 403: "AccessDenied", 404: "NoSuchKey", 409: "ConditionalRequestConflict", 412: "PreconditionFailed",

@@ -22,7 +22,7 @@ from lakeidx.table.stream.consumer import LEASE_MS, LEASE_PREFIX, StreamConsumer
 from lakeidx.table.stream.position import Position
 from lakeidx.table.stream.start import Start, StartMode
 from lakeidx.testing.fault_store import FaultStore
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 SPEC = {"fields": [{"name": "k", "type": "INT"}], "primaryKeys": ["k"], "options": {"bucket": "1"}}
 EARLIEST = Start(StartMode.FROM_SNAPSHOT, snapshot=0)

@@ -24,7 +24,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.storage import open_store
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.testing.fault_store import FaultStore
-from tests.limits import HANGS_SECONDS
+from lakeidx.testing.limits import HANGS_SECONDS
 
 LONG = "BIGINT"
 ORDERS = {
