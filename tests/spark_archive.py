@@ -7,21 +7,21 @@ The lane spark makes it when it is missing, once for a machine and an installed 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pyspark
 
+from lakeidx.testing.limits import HANGS_SECONDS
 from tests.java_tools import CACHE, alone
 
 SPARK_HOME = Path(pyspark.__file__).parent
-SECONDS = 600
 _UNUSED_SECONDS = 24 * 60 * 60
 #: The variable of Spark for options of its drivers.
 OPTIONS = "SPARK_SUBMIT_OPTS"
@@ -85,7 +85,9 @@ def _make(file: Path) -> None:
         # Those of other clones stay while they are used.
         if time.time() - other.stat().st_mtime > _UNUSED_SECONDS:
             other.unlink(missing_ok=True)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        subprocess.run([sys.executable, "-c", _LOADS, str(made)], capture_output=True, check=False, timeout=SECONDS)
+    command = [sys.executable, "-c", _LOADS, str(made)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS)
     if made.exists():
         made.rename(file)
+    else:
+        warnings.warn(f"no archive of Spark's classes, its tests take longer: {done.stderr[-1000:]}", stacklevel=2)

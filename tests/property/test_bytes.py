@@ -25,9 +25,8 @@ _SMALL = 400
 _MASKS = (0xFF, 0x01)
 #: What reading a small file may take besides the file: buffers of decompressors, pages of the allocator, first imports.
 _SPARE_BYTES = 48 << 20
-#: A byte of an ORC file can make Arrow multiply a decimal two thousand million times: five seconds, several times that on a slow
-#: machine.
-_CPU_SECONDS = 200.0
+#: A byte of an ORC file can make Arrow multiply a decimal two thousand million times: five seconds on a slow machine.
+_CPU_SECONDS = 20.0
 
 
 @contextmanager
