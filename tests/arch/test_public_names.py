@@ -155,18 +155,13 @@ def test_the_rule_sees_what_it_is_about() -> None:
 
 
 def test_what_follows_from_a_schema_is_kept_under_a_name_of_one_module() -> None:
-    """`TableSchema.once` gives what is kept under a name, whoever computed it: another module's name is another's value.
-
-    Its properties of the kind `_Derived` are kept among them, under their own names.
-    """
+    """`TableSchema.once` gives what is kept under a name, whoever computed it: another module's name is another's value."""
     users: dict[str, set[str]] = {}
     for module, file in MODULES.items():
         for call in nodes(file):
-            if isinstance(call, ast.FunctionDef) and "_Derived" in map(ast.unparse, call.decorator_list):
-                users.setdefault(call.name, set()).add(module)
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "once":
                 name = call.args[0].values[0] if isinstance(call.args[0], ast.JoinedStr) else call.args[0]
                 assert isinstance(name, ast.Constant), f"{module}:{call.lineno}: a name begins with a literal"
                 users.setdefault(str(name.value), set()).add(module)
-    assert {"arrow_schema", "index_options"} <= set(users)
+    assert {"digest", "index_options"} <= set(users)
     assert not {name: modules for name, modules in users.items() if len(modules) > 1}

@@ -36,28 +36,29 @@ class BucketMode(StrEnum):
     BUCKET_UNAWARE = "BUCKET_UNAWARE"
 
 
-class _Derived(Generic[T]):
-    """A property that is computed when first requested: a slotted class cannot hold cached ones."""
+class Derived(Generic[T]):
+    """A property that is computed when first requested and then an attribute of the instance, which is looked up without a call.
 
-    def __init__(self, compute: Callable[[TableSchema], T]) -> None:
+    Unlike ``functools.cached_property`` it has no lock (Python 3.11), which all instances would share.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
         self.compute = compute
         self.name = compute.__name__
         self.__doc__ = compute.__doc__
 
     @overload
-    def __get__(self, schema: None, owner: type) -> Self: ...
+    def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, schema: TableSchema, owner: type) -> T: ...
-    def __get__(self, schema: TableSchema | None, owner: type) -> Self | T:
-        if schema is None:
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
+        if instance is None:
             return self
-        found: T | None = schema._derived.get(self.name)
-        if found is None:
-            found = schema._derived[self.name] = self.compute(schema)
+        found = instance.__dict__[self.name] = self.compute(instance)
         return found
 
 
-@dc.dataclass(frozen=True, slots=True, kw_only=True)
+@dc.dataclass(frozen=True, kw_only=True)
 class TableSchema:
     """One version of a table's schema.
 
@@ -79,7 +80,7 @@ class TableSchema:
     time_millis: int = 0
     version: int = SCHEMA_VERSION
     unknown: Mapping[str, Any] = dc.field(default_factory=dict)
-    # What `_Derived` and `once` computed.
+    # What `once` computed.
     _derived: dict[str, Any] = dc.field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, name: str, compute: Callable[[], T]) -> T:
@@ -89,17 +90,17 @@ class TableSchema:
             found = self._derived[name] = compute()
         return found
 
-    @_Derived
+    @Derived
     def field_names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(f.name for f in self.fields)
 
-    @_Derived
+    @Derived
     def fields_by_name(self) -> Mapping[str, Field]:
         """Columns by name, in order."""
         return {f.name: f for f in self.fields}
 
-    @_Derived
+    @Derived
     def fields_by_id(self) -> Mapping[int, Field]:
         """Columns by id, in order: what schema evolution matches on."""
         return {f.id: f for f in self.fields}
@@ -120,12 +121,12 @@ class TableSchema:
         """Return the types of some columns, in the order of the names."""
         return tuple(self.field(n).type for n in names)
 
-    @_Derived
+    @Derived
     def table_options(self) -> TableOptions:
         """Return the options; an InvalidInputError comes from the attribute whose text cannot be read."""
         return TableOptions(self.options)
 
-    @_Derived
+    @Derived
     def trimmed_primary_keys(self) -> tuple[str, ...]:
         """Primary key columns that are not partition columns, in key order."""
         return tuple(k for k in self.primary_keys if k not in self.partition_keys)
@@ -142,12 +143,12 @@ class TableSchema:
         """The columns of the trimmed primary key."""
         return tuple(self.field(k) for k in self.trimmed_primary_keys)
 
-    @_Derived
+    @Derived
     def key_types(self) -> tuple[DataType, ...]:
         """Types of the trimmed primary key."""
         return self.types_of(self.trimmed_primary_keys)
 
-    @_Derived
+    @Derived
     def partition_types(self) -> tuple[DataType, ...]:
         """Types of the partition columns."""
         return self.types_of(self.partition_keys)
@@ -167,7 +168,7 @@ class TableSchema:
         """True when one key may move between partitions: the primary key does not contain every partition column."""
         return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
 
-    @_Derived
+    @Derived
     def bucket_mode(self) -> BucketMode:
         """How rows find their bucket."""
         bucket = self.bucket
@@ -179,12 +180,12 @@ class TableSchema:
             return BucketMode.BUCKET_UNAWARE
         return BucketMode.KEY_DYNAMIC if self.is_cross_partition else BucketMode.HASH_DYNAMIC
 
-    @_Derived
+    @Derived
     def arrow_schema(self) -> pa.Schema:
         """All columns as an Arrow schema."""
         return to_arrow_schema(self.fields)
 
-    @_Derived
+    @Derived
     def kv_arrow_schema(self) -> pa.Schema:
         """``_SEQUENCE_NUMBER`` int64, ``_VALUE_KIND`` int8, then all columns: rows of a primary-key table inside lakeidx."""
         return pa.schema([*_KV_FIELDS, *self.arrow_schema])

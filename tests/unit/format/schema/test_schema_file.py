@@ -159,6 +159,7 @@ def test_derived_values_do_not_outlive_a_change() -> None:
     s = make()
     assert s.field_names
     assert s.bucket == -1
+    assert s.table_options is s.table_options
     other = replace(s, options={"bucket": "4"}, fields=s.fields[:2])
     assert (other.bucket, other.field_names) == (4, ("id", "dt"))
     copy = pickle.loads(pickle.dumps(s))
