@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import io
 import json
-import secrets
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -46,19 +46,26 @@ from lakeidx.codec.cursor import Cursor
 # The Java writer closes a block once this many uncompressed bytes are in it.
 BLOCK_BYTES = 64_000
 _MAX_SCHEMA_DEPTH = 32
+_RECORDS = "records"
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 Record = dict[str, Any]
 T = TypeVar("T")
 
 
 class RecordSchema:
-    """A record schema, parsed once: its exact text for file headers, and fastavro's form of "array of these records"."""
+    """A record schema, parsed once: its exact text for file headers, and fastavro's form of a block of these records."""
 
-    __slots__ = ("array", "text")
+    __slots__ = ("block", "text")
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.text = json.dumps(schema, separators=(",", ":"))
-        self.array: Any = parse_schema({"type": "array", "items": schema})
+        self.block = _block_schema(schema)
+
+
+def _block_schema(record: dict[str, Any]) -> Any:
+    # The array is the only field of a record, which adds no bytes: fastavro parses all but records anew in each call.
+    array = {"type": "array", "items": record}
+    return parse_schema({"type": "record", "name": "_lakeidx_block", "fields": [{"name": _RECORDS, "type": array}]})
 
 
 def encode_container(
@@ -78,7 +85,7 @@ def encode_container(
     sync        16 bytes; random when left out
     errors      InvalidInputError for another codec
     """
-    marker = secrets.token_bytes(SYNC_SIZE) if sync is None else sync
+    marker = os.urandom(SYNC_SIZE) if sync is None else sync
     out = list[bytes | memoryview]()
     for count, body in encode_blocks(items, schema, to_record, codec=codec, level=level):
         out += framed(count, body, marker)
@@ -94,7 +101,7 @@ def encode_blocks(
     while start < len(items):
         chunk = [to_record(item) for item in items[start : start + step]]
         buffer = io.BytesIO()
-        schemaless_writer(buffer, schema.array, chunk)
+        schemaless_writer(buffer, schema.block, {_RECORDS: chunk})
         raw = buffer.getbuffer()
         # An array is its count, its items and a closing 0; a block wants the items alone.
         yield len(chunk), compress(raw[len(encode_long(len(chunk))) : -1])
@@ -105,7 +112,7 @@ def encode_blocks(
 def encode_record(record: Record, schema: RecordSchema) -> bytes:
     """Encode one record, as it lies in a block that is not compressed."""
     buffer = io.BytesIO()
-    schemaless_writer(buffer, schema.array, [record])
+    schemaless_writer(buffer, schema.block, {_RECORDS: [record]})
     return buffer.getvalue()[1:-1]
 
 
@@ -232,7 +239,8 @@ def header_schema(data: bytes, path: str | None = None) -> dict[str, Any]:
 def _decode_block(schema: Any, count: int, body: bytes, cursor: Cursor, at: int) -> list[Record]:
     stream = io.BytesIO(b"".join((encode_long(count), body, b"\x00")))
     try:
-        records = schemaless_reader(stream, schema, None)
+        found: Any = schemaless_reader(stream, schema, None)
+        records: Any = found[_RECORDS]
     except DECODE_ERRORS as e:
         raise cursor.error(f"the block's {count} records do not follow the schema: {e!r}", at=at) from e
     if not isinstance(records, list) or len(records) != count or stream.read(1):
@@ -250,7 +258,7 @@ def _read_schema(text: bytes, cursor: Cursor) -> Any:
 @functools.lru_cache(maxsize=64)
 def _parse(text: bytes) -> Any:
     # Manifests of one table repeat one schema text; parsing it costs more than decoding a small file.
-    return parse_schema({"type": "array", "items": plain_record(text)})
+    return _block_schema(plain_record(text))
 
 
 def _plain(node: Any, depth: int) -> Any:
