@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import itertools
 import re
-import uuid as uuids
 from dataclasses import dataclass
 from enum import StrEnum
+
+from lakeidx.uuids import random_uuid
 
 LATEST = "LATEST"
 EARLIEST = "EARLIEST"
@@ -155,7 +156,7 @@ def parse_bucket_dir(name: str) -> int | None:
 
 def temp_name(name: str) -> str:
     """Draw the name under which a file is written before it is renamed."""
-    return f".{name}.{uuids.uuid4()}.tmp"
+    return f".{name}.{random_uuid()}.tmp"
 
 
 def lookup_name(data_file_name: str, size: int, processor: str, version: str = "v1") -> str:
@@ -171,7 +172,7 @@ class NewFileNames:
     """
 
     def __init__(self, uuid: str | None = None) -> None:
-        self.uuid = uuid or str(uuids.uuid4())
+        self.uuid = uuid or random_uuid()
         self._manifests = itertools.count()
         self._lists = itertools.count()
         self._index_manifests = itertools.count()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from typing import Any
 
 from lakeidx.storage.base import WriteOnly
 from lakeidx.storage.fsync import make_directories, sync_directory
 from lakeidx.storage.os_errors import translate
+from lakeidx.uuids import random_uuid
 
 
 class LocalOutput(WriteOnly):
@@ -69,7 +69,7 @@ class LocalOutput(WriteOnly):
 def open_temp(target: str, *, sync: bool) -> tuple[str, int]:
     """Open a new file beside a target, under a name of its own; `sync`: wait until new directories are on the disk."""
     parent, slash, name = target.rpartition("/")
-    temp = f"{parent}{slash}.{name}.{uuid.uuid4()}.tmp"
+    temp = f"{parent}{slash}.{name}.{random_uuid()}.tmp"
     return temp, open_new(temp, os.O_EXCL, sync=sync)
 
 

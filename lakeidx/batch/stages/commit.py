@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections.abc import Callable, Collection
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport
@@ -28,6 +27,7 @@ from lakeidx.table.expiration.automatic_tags import make_automatic_tags, make_ba
 from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.scan.prune import partition_matcher
 from lakeidx.table.view import decode_partition_dict
+from lakeidx.uuids import named_uuid
 
 #: Assigns and writes a batch again as this attempt, or a later one; gives its number.
 PlanAgain = Callable[[BatchContext, int], int]
@@ -38,13 +38,13 @@ STALE_WRITE_MS = 3_600_000
 _MAX_REPLANS = 20
 log = logging.getLogger(__name__)
 
-_NAMESPACE = uuid.UUID("5f0f1c5e-8c53-5d0e-9a53-6c616b656964")
+_NAMESPACE = bytes.fromhex("5f0f1c5e8c535d0e9a536c616b656964")
 
 
 def commit_user(paths: TablePaths, batch_id: str, run: int = 1) -> str:
     """Make the commit user of a batch: the same for every try, different for every batch, table and branch."""
     again = "" if run == 1 else f"#{run}"
-    return f"lakeidx-{uuid.uuid5(_NAMESPACE, f'{paths.branch_root}#{batch_id}{again}')}"
+    return f"lakeidx-{named_uuid(_NAMESPACE, f'{paths.branch_root}#{batch_id}{again}')}"
 
 
 def build_request(

@@ -24,7 +24,6 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -63,6 +62,7 @@ from lakeidx.table.entry_kernels import found_in
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, SnapshotView, load_view
+from lakeidx.uuids import random_uuid
 
 #: How often a try that follows a lost one reads what came while it was reading.
 _CATCH_UPS = 5
@@ -336,7 +336,7 @@ class _Attempt:
         delta_rows = sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in data)
         watermarks = [w for w in (self.request.watermark, latest.watermark if latest else None) if w is not None]
         return Snapshot(
-            uuid=str(uuid.uuid4()),
+            uuid=random_uuid(),
             id=1 if latest is None else latest.id + 1,
             schema_id=self.schema.id,
             base_manifest_list=base_list[0],
