@@ -229,11 +229,8 @@ def update_index_manifest(
         if not change.any() and len(raw) >= BLOCK_BYTES // 2:
             copier.add_block(block.count, block.packed)
             continue
-        for (start, end), changes in zip(slots[:2].T.tolist(), change.tolist(), strict=True):
-            if changes:
-                taken.append(raw[start:end])
-            else:
-                copier.add(raw[start:end])
+        taken += [raw[a:b] for a, b in slots[:2, change].T.tolist()]
+        copier.add_all([raw[a:b] for a, b in slots[:2, ~change].T.tolist()])
     entries = combine([_from_record(r, path, {}) for r in decode_records(writer, taken, path)])
     if any(unknown for _, unknown in _unknown_in(entries)):
         return None

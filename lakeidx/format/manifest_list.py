@@ -22,7 +22,7 @@ source   org.apache.paimon.manifest.ManifestFileMeta, ManifestFileMetaSerializer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from lakeidx.codec.containers.avro import Record, encode_container, encode_record, open_blocks
@@ -47,6 +47,8 @@ class ManifestFileMeta:
     """One manifest file as a manifest list describes it; the bounds are None in lists of old writers.
 
     unknown   fields of a later release, kept for when the entry is written again
+
+    Hashed by its name, which no other manifest has.
     """
 
     file_name: str
@@ -61,7 +63,10 @@ class ManifestFileMeta:
     max_level: int | None = None
     min_row_id: int | None = None
     max_row_id: int | None = None
-    unknown: Unknown = field(default=(), hash=False)
+    unknown: Unknown = ()
+
+    def __hash__(self) -> int:
+        return hash(self.file_name)
 
 
 _MANIFEST_LIST_SCHEMA = record_schema(
@@ -85,23 +90,28 @@ _MANIFEST_LIST_SCHEMA = record_schema(
 
 #: Encoded records that a process keeps, some 150 bytes each.
 _KEPT_RECORDS = 8192
+#: In place of the record of an entry that needs another schema.
+_NOT_COPIED = b""
 _STATS_PATH: Path = ("_PARTITION_STATS",)
 
 
 def encode_manifest_list(metas: Sequence[ManifestFileMeta], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write a manifest list; an empty one is a file without records."""
-    if any(m.unknown or m.partition_stats.unknown for m in metas):
+    records = [*map(_encoded, metas)]
+    if _NOT_COPIED in records:
         kept = [((), m.unknown) for m in metas] + [(_STATS_PATH, m.partition_stats.unknown) for m in metas]
         return encode_container(metas, extended(_MANIFEST_LIST_SCHEMA, kept), _to_record, codec=codec, level=level)
     copier = RecordCopier(_MANIFEST_LIST_SCHEMA.text, codec=codec, level=level)
-    for meta in metas:
-        copier.add(_encoded(meta))
+    copier.add_all(records)
     return copier.finish()
 
 
 @lru_cache(maxsize=_KEPT_RECORDS)
 def _encoded(meta: ManifestFileMeta) -> bytes:
+    """Encode an entry; NOT_COPIED for one with fields of a later release."""
     # Each commit lists the manifests of the one before, and a few more.
+    if meta.unknown or meta.partition_stats.unknown:
+        return _NOT_COPIED
     return encode_record(_to_record(meta), _MANIFEST_LIST_SCHEMA)
 
 

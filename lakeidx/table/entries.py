@@ -135,7 +135,7 @@ class Entries(Sequence[ManifestEntry]):
 
     def select(self, rows: npt.NDArray[Any]) -> Entries:
         """Take entries by a mask, bool[n], or by their positions, int[m]."""
-        positions = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        positions = rows.nonzero()[0] if rows.dtype == np.bool_ else rows
         if len(positions) == len(self) and rows.dtype == np.bool_:
             return self
         found = Entries(self.rows[positions], self.known, self._blocks)
@@ -251,16 +251,16 @@ class Entries(Sequence[ManifestEntry]):
 
     def records(self) -> Iterator[tuple[Block, list[bytes]]]:
         """Give records in order, by runs of one block."""
-        blocks, starts, sizes = (self.column(c) for c in ("block", "start", "size"))
-        if not len(blocks):
+        rows = self.rows
+        if not len(rows):
             return
-        cuts = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(blocks)]
+        blocks, starts, ends = rows["block"], rows["start"].tolist(), (rows["start"] + rows["size"]).tolist()
+        cuts = [0, *((blocks[1:] != blocks[:-1]).nonzero()[0] + 1).tolist(), len(blocks)]
         for first, last in pairwise(cuts):
             assert blocks[first] >= 0, "the records of these entries were not held"
             block = self._blocks[blocks[first]]
             raw = block.records()
-            ends = (starts[first:last] + sizes[first:last]).tolist()
-            yield block, [raw[a:b] for a, b in zip(starts[first:last].tolist(), ends, strict=True)]
+            yield block, [raw[a:b] for a, b in zip(starts[first:last], ends[first:last], strict=True)]
 
 
 def no_entries(left_out: tuple[int, int] = (0, 0)) -> Entries:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
+import os
+from collections.abc import Sequence
+from itertools import accumulate, islice, takewhile
 
 from lakeidx.codec.containers.avro import BLOCK_BYTES
 from lakeidx.codec.containers.avro_codecs import compressor
@@ -19,21 +21,35 @@ class RecordCopier:
 
     def __init__(self, schema: str, *, codec: str, level: int) -> None:
         self._compress = compressor(codec, level)
-        self._sync = secrets.token_bytes(SYNC_SIZE)
+        self._sync = os.urandom(SYNC_SIZE)
         self._schema, self._codec = schema, codec
         self._blocks: list[bytes | memoryview] = []
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self.size = head_size(schema, codec)
 
-    def add(self, record: bytes) -> bool:
-        """Add a record; True when it closed a block, so that `size` has changed."""
-        self._pending.append(record)
-        self._pending_bytes += len(record)
-        if self._pending_bytes < BLOCK_BYTES:
-            return False
+    @property
+    def pending(self) -> bool:
+        """True when records wait for their block to be closed, so that they are not part of `size`."""
+        return bool(self._pending)
+
+    def add(self, records: Sequence[bytes], first: int = 0) -> int:
+        """Add records from position `first` on, up to the one that closes a block; return the position after the last one added."""
+        sizes = accumulate(map(len, islice(records, first, None)), initial=self._pending_bytes)
+        below = [*takewhile(BLOCK_BYTES.__gt__, sizes)]
+        last = first + len(below)
+        self._pending += records[first:last]
+        self._pending_bytes = below[-1]
+        if last > len(records):
+            return len(records)
         self._close_block()
-        return True
+        return last
+
+    def add_all(self, records: Sequence[bytes]) -> None:
+        """Add records."""
+        at = 0
+        while at < len(records):
+            at = self.add(records, at)
 
     def add_block(self, count: int, body: bytes | memoryview) -> None:
         """Add a block of the same codec as it is, of so many records; records that wait for their own block follow it."""

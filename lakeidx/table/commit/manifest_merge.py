@@ -8,8 +8,11 @@ source   org.apache.paimon.operation.ManifestFileMerger, release 1.4.2
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter
 from typing import Protocol
 
 from lakeidx.format.manifest import FileKind
@@ -17,6 +20,7 @@ from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.table.entries import Entries
 from lakeidx.table.entry_kernels import found_in, uncancelled_entries
 
+_SIZE = attrgetter("file_size")
 Write = Callable[[Entries], list[ManifestFileMeta]]
 
 
@@ -37,23 +41,24 @@ class MinorStep:
 
 def _plan_full_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, threshold_bytes: int) -> bool:
     """Return True when the manifests that must change are together large enough to be worth a full rewrite."""
+    if sum(map(_SIZE, manifests)) < threshold_bytes:
+        # All of them are too small: each commit asks.
+        return False
     must_change = [m for m in manifests if m.num_deleted_files > 0 or m.file_size < target_bytes]
-    return len(must_change) > 1 and sum(m.file_size for m in must_change) >= threshold_bytes
+    return len(must_change) > 1 and sum(map(_SIZE, must_change)) >= threshold_bytes
 
 
 def _plan_minor_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, min_count: int) -> list[MinorStep]:
     """Group manifests in list order: a run that reaches the target size becomes one; a rest only if it is long enough."""
     steps: list[MinorStep] = []
-    pending: list[ManifestFileMeta] = []
-    size = 0
-    for meta in manifests:
-        pending.append(meta)
-        size += meta.file_size
-        if size >= target_bytes:
-            steps.append(MinorStep(tuple(pending), len(pending) > 1))
-            pending, size = [], 0
-    if pending:
-        steps.append(MinorStep(tuple(pending), len(pending) >= min_count))
+    # Bytes before each manifest, and of all.
+    sums = [*accumulate(map(_SIZE, manifests), initial=0)]
+    first = 0
+    while first < len(manifests):
+        last = bisect_left(sums, sums[first] + target_bytes, first + 1)
+        run = tuple(manifests[first:last])
+        steps.append(MinorStep(run, len(run) > 1 if last < len(sums) else len(run) >= min_count))
+        first = last
     return steps
 
 

@@ -9,10 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from lakeidx.codec.containers.avro_copy import RecordCopier
 from lakeidx.codec.rows.binary_row import decode_row, encode_row, split_arity, with_arity
 from lakeidx.errors import CommitConflictError
-from lakeidx.format.data_file import SimpleStats
+from lakeidx.format.data_file import EMPTY_STATS, SimpleStats
 from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest, update_index_manifest
 from lakeidx.format.manifest import MANIFEST_SCHEMA, FileKind, ManifestEntry, same_records
 from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
@@ -30,6 +32,8 @@ from lakeidx.types import DataType
 _COPIED_INDEX_BYTES = 3 << 10
 #: Bytes of files that wait to be written together.
 _WAITING_BYTES = 32 << 20
+#: NumPy asks an enumeration for a dozen attributes that it does not have.
+_DELETE = int(FileKind.DELETE)
 
 
 class ManifestWriter:
@@ -51,6 +55,7 @@ class ManifestWriter:
         self.written: list[str] = []
         self._files_waiting = waiting
         self._waiting: list[tuple[str, bytes]] = []
+        self._waiting_bytes = 0
         options = schema.table_options
         self._codec = options.manifest_codec
         self._level = options.file_compression_zstd_level
@@ -107,17 +112,18 @@ class ManifestWriter:
 
     def forget(self) -> None:
         """Delete the files written since the last publish: the attempt failed, and nothing refers to them."""
-        self._waiting = []
+        self._waiting, self._waiting_bytes = [], 0
         self.store.delete_many(self.written)
         self.written = []
 
     def _put(self, path: str, data: bytes) -> None:
         self._waiting.append((path, data))
-        if sum(len(waiting) for _, waiting in self._waiting) > _WAITING_BYTES:
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes > _WAITING_BYTES:
             self.store.put_many(self._taken())
 
     def _taken(self) -> list[tuple[str, bytes]]:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         self.written += [path for path, _ in waiting]
         return waiting
 
@@ -135,23 +141,26 @@ class ManifestWriter:
         schema = MANIFEST_SCHEMA.text if plain else next(iter(writers)).decode()
         copier, first, at = RecordCopier(schema, codec=self._codec, level=self._level), 0, 0
         for _, records in entries.records():
-            for record in records:
-                at += 1
-                if copier.add(record) and copier.size >= self._target_bytes:
+            begin = at
+            while at < begin + len(records):
+                at = begin + copier.add(records, at - begin)
+                if not copier.pending and copier.size >= self._target_bytes:
                     yield copier.finish(), entries[first:at]
                     copier, first = RecordCopier(schema, codec=self._codec, level=self._level), at
         if first < at:
             yield copier.finish(), entries[first:at]
 
     def _describe(self, name: str, size: int, entries: Entries) -> ManifestFileMeta:
-        kinds, buckets, levels = (entries.column(c) for c in ("kind", "bucket", "level"))
+        rows = entries.rows
+        buckets, levels = rows["bucket"], rows["level"]
+        deleted = int(np.count_nonzero(rows["kind"] == _DELETE))
         return ManifestFileMeta(
             file_name=name,
             file_size=size,
-            num_added_files=int((kinds == FileKind.ADD).sum()),
-            num_deleted_files=int((kinds == FileKind.DELETE).sum()),
+            num_added_files=len(entries) - deleted,
+            num_deleted_files=deleted,
             partition_stats=partition_stats(entries.partition_counts(), self.schema.partition_types),
-            schema_id=int(entries.column("schema_id").max()),
+            schema_id=int(rows["schema_id"].max()),
             min_bucket=int(buckets.min()),
             max_bucket=int(buckets.max()),
             min_level=int(levels.min()),
@@ -164,6 +173,8 @@ def partition_stats(counts: Mapping[bytes, int], types: Sequence[DataType]) -> S
 
     counts   entries by partition bytes
     """
+    if not types:
+        return EMPTY_STATS
     rows = [(decode_row(split_arity(p)[1], types), n) for p, n in counts.items()]
     low: list[Any] = []
     high: list[Any] = []
