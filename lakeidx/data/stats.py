@@ -29,10 +29,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +56,9 @@ _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
 
 
+_Internal: TypeAlias = Callable[[Any, DataType], Any]
+
+
 class ModeKind(StrEnum):
     """What statistics keep of a column."""
 
@@ -71,13 +75,16 @@ class StatsMode:
     kind: ModeKind
     length: int = 0
 
+    def keeps_all(self, t: DataType) -> bool:
+        """Return True when it leaves the statistics of a column as the footer has them."""
+        return t.root not in STRING_ROOTS and self.kind in (ModeKind.FULL, ModeKind.TRUNCATE)
+
 
 _SYSTEM_MODE = StatsMode(ModeKind.TRUNCATE, _SYSTEM_TRUNCATE_LENGTH)
 _NONE_MODE = StatsMode(ModeKind.NONE)
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnStats:
+class ColumnStats(NamedTuple):
     """Statistics of one column over one file.
 
     minimum, maximum  internal values (see ``lakeidx.types``); None: not known, or all values are null
@@ -192,13 +199,14 @@ def footer_stats(
     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
     out: dict[str, ColumnStats] = {}
     for field in fields:
-        if field.type.root in _NO_STATS_ROOTS:
-            out[field.name] = NO_STATS
-        elif is_int96(field.type):
-            out[field.name] = ColumnStats(null_count=null_counts.get(field.name))
+        name, t = field.name, field.type
+        if t.root in _NO_STATS_ROOTS:
+            out[name] = NO_STATS
+        elif is_int96(t):
+            out[name] = ColumnStats(null_count=null_counts.get(name))
         else:
-            chunks = [_chunk_of(g.column(leaves[field.name])) for g in groups]
-            out[field.name] = merge_chunk_stats(chunks, field.type, floats.get(field.name))
+            leaf = leaves[name]
+            out[name] = merge_chunk_stats([_chunk_of(g.column(leaf)) for g in groups], t, floats.get(name))
     return out
 
 
@@ -221,18 +229,19 @@ def merge_chunk_stats(chunks: Sequence[ChunkStats], t: DataType, marks: FloatMar
     high: Any = None
     known = t.root not in _COUNT_ONLY_ROOTS
     has_nan = marks is not None and marks.nan
-    for chunk in chunks:
-        if chunk.null_count is None:
+    internal: _Internal = _INTERNAL.get(t.root, _whole_number)
+    for values, nulls, raw_low, raw_high in chunks:
+        if nulls is None:
             return NO_STATS
-        rows += chunk.values
-        null_count += chunk.null_count
-        if not known or chunk.null_count == chunk.values:
+        rows += values
+        null_count += nulls
+        if not known or nulls == values:
             continue
-        if chunk.low is None:
+        if raw_low is None:
             # A value too long for the footer: what the other chunks say would not bound the column. Or nothing but NaN.
             known = has_nan
             continue
-        chunk_low, chunk_high = _internal(chunk.low, t), _internal(chunk.high, t)
+        chunk_low, chunk_high = internal(raw_low, t), internal(raw_high, t)
         low = chunk_low if low is None else min(low, chunk_low)
         high = chunk_high if high is None else max(high, chunk_high)
     if not known or null_count == rows:
@@ -252,20 +261,35 @@ def _java_bounds(low: float | None, high: float | None, marks: FloatMarks) -> tu
     return low, high
 
 
-def _internal(raw: Any, t: DataType) -> Any:
-    """Convert a footer bound in its physical form to an internal value; strings stay UTF-8 bytes, whose order is theirs."""
-    if t.root is Root.DECIMAL:
-        unscaled = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
-        return decimal_of(unscaled, t)
-    if t.root in TIMESTAMP_ROOTS:
-        return arrow_int_to_timestamp(int(raw), t.precision)
-    if t.root in STRING_ROOTS:
-        return raw if isinstance(raw, bytes) else str(raw).encode()
-    if t.root is Root.BOOLEAN:
-        return bool(raw)
-    if t.root in (Root.FLOAT, Root.DOUBLE):
-        return float(raw)
+def _whole_number(raw: Any, t: DataType) -> int:
     return int(raw)
+
+
+def _decimal(raw: Any, t: DataType) -> Decimal:
+    return decimal_of(int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw), t)
+
+
+def _timestamp(raw: Any, t: DataType) -> tuple[int, int]:
+    return arrow_int_to_timestamp(int(raw), t.precision)
+
+
+def _utf8(raw: Any, t: DataType) -> bytes:
+    return raw if isinstance(raw, bytes) else str(raw).encode()
+
+
+def _boolean(raw: Any, t: DataType) -> bool:
+    return bool(raw)
+
+
+def _floating(raw: Any, t: DataType) -> float:
+    return float(raw)
+
+
+#: What makes an internal value of a footer bound in its physical form; strings stay UTF-8 bytes, whose order is theirs.
+_INTERNAL: Mapping[Root, _Internal] = {
+    Root.DECIMAL: _decimal, Root.BOOLEAN: _boolean, Root.FLOAT: _floating, Root.DOUBLE: _floating,
+    **dict.fromkeys(TIMESTAMP_ROOTS, _timestamp), **dict.fromkeys(STRING_ROOTS, _utf8),
+}  # fmt: skip
 
 
 def apply_mode(stats: ColumnStats, mode: StatsMode, t: DataType) -> ColumnStats:
@@ -305,13 +329,9 @@ def truncate_upper(text: str, length: int) -> str | None:
 
 def simple_stats(stats: Sequence[ColumnStats], types: Sequence[DataType]) -> SimpleStats:
     """Convert to the manifest form, one slot per column."""
-    nullable = [t.with_nullable(True) for t in types]
-    arity = len(nullable)
-    return SimpleStats(
-        with_arity(encode_row([s.minimum for s in stats], nullable), arity),
-        with_arity(encode_row([s.maximum for s in stats], nullable), arity),
-        tuple(s.null_count for s in stats),
-    )
+    low, high, nulls = zip(*stats, strict=True) if stats else ((), (), ())
+    arity = len(types)
+    return SimpleStats(with_arity(encode_row(low, types), arity), with_arity(encode_row(high, types), arity), nulls)
 
 
 def dense_stats(

@@ -5,7 +5,7 @@ source   org.apache.paimon.io.KeyValueDataFileWriter, RowDataFileWriter, Rolling
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
@@ -18,18 +18,16 @@ from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.parquet.file import ParquetFile, WrittenFile
 from lakeidx.data.stats import apply_mode, dense_stats, footer_stats, simple_stats
-from lakeidx.data.write_spec import FileIndexBuilder, FooterMetadataBuilder, WriteSpec
+from lakeidx.data.write_spec import DEFAULT_TARGET_BYTES, FileIndexBuilder, FooterMetadataBuilder, WriteSpec
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.local_time import now_local_ms
 from lakeidx.format.schema.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from lakeidx.storage.base import ObjectStore, join, name_of
+from lakeidx.storage.base import ObjectStore, join
 
-__all__ = ["DataFileWriter", "FileIndexBuilder", "FooterMetadataBuilder", "write_data_files"]
+__all__ = ["DEFAULT_TARGET_BYTES", "DataFileWriter", "FileIndexBuilder", "FooterMetadataBuilder", "write_data_files"]
 
-DEFAULT_TARGET_BYTES = 128 << 20
-_DEFAULT_APPEND_TARGET_BYTES = 256 << 20
 _GROUPS_PER_FILE = 4
 _MIN_GROUP_ROWS = 1000
 
@@ -111,14 +109,11 @@ class DataFileWriter:
         encode_ahead: bool = False,
         durable: bool = True,
     ) -> None:
-        spec = WriteSpec(schema, level, FileSource.APPEND if changelog else file_source, changelog)
-        spec.check_format()
-        if target_file_size is None:
-            default = DEFAULT_TARGET_BYTES if spec.key_names else _DEFAULT_APPEND_TARGET_BYTES
-            target_file_size = schema.table_options.target_file_size or default
-        self._rolling = _RollingFiles(spec, store, bucket_dir, names, target_file_size, first_sequence, durable=durable)
+        spec = WriteSpec.of(schema, level, FileSource.APPEND if changelog else file_source, changelog=changelog)
+        target = spec.target_bytes if target_file_size is None else target_file_size
+        self._rolling = _RollingFiles(spec, store, bucket_dir, names, target, first_sequence, durable=durable)
         self._rolling.index_builder, self._rolling.footer_metadata = index_builder, footer_metadata
-        self._groups = _RowGroups(spec, self._rolling.properties.row_group_bytes, target_file_size)
+        self._groups = _RowGroups(spec, target)
         self._executor = ThreadPoolExecutor(1, "lakeidx-encode") if encode_ahead else None
         self._pending: Future[None] | None = None
         self._finished = False
@@ -171,9 +166,9 @@ class DataFileWriter:
 class _RowGroups:
     """Cuts and joins batches into row groups with the columns of the file."""
 
-    def __init__(self, spec: WriteSpec, group_bytes: int, target: int) -> None:
+    def __init__(self, spec: WriteSpec, target: int) -> None:
         self._columns = _FileColumns(spec)
-        self._budget = min(group_bytes, max(1, target // _GROUPS_PER_FILE))
+        self._budget = min(spec.properties.row_group_bytes, max(1, target // _GROUPS_PER_FILE))
         self._waiting: list[pa.Table] = []
         self._rows = self._filled = 0
 
@@ -206,28 +201,33 @@ class _FileColumns:
     """Turns KV tables (or tables of an append table) into tables of the file's columns, all of one schema."""
 
     def __init__(self, spec: WriteSpec) -> None:
-        self._keys = () if spec.thin else spec.key_names
-        self._given = spec.schema.kv_arrow_schema if spec.key_names else spec.schema.arrow_schema
-        self._fixed: pa.Schema | None = None
-        self._file: pa.Schema | None = None
+        self._keys = spec.keys_in_front
+        self._given = spec.given
+        self._file = spec.columns.schema
+        self._begun = False
 
     def arrange(self, batch: pa.Table) -> pa.Table:
-        if batch.column_names != self._given.names:
-            raise InvalidInputError(f"expected the columns {self._given.names}, found {batch.column_names}")
-        if self._fixed is None:
-            # Columns that come dictionary-encoded in the first rows stay so in all.
-            encoded = [pa.types.is_dictionary(c.type) for c in batch.columns]
-            self._fixed = pa.schema(
-                [
-                    f.with_type(pa.dictionary(pa.int32(), f.type)) if d else f
-                    for f, d in zip(self._given, encoded, strict=True)
-                ]
-            )
-            keys = [self._fixed.field(k) for k in self._keys]
-            self._file = pa.schema([*(f.with_name(KEY_PREFIX + f.name) for f in keys), *self._fixed])
-        columns = [_as_type(c, f) for c, f in zip(batch.columns, self._fixed, strict=True)]
-        by_name = dict(zip(self._given.names, columns, strict=True))
-        return pa.Table.from_arrays([*(by_name[k] for k in self._keys), *columns], schema=self._file)
+        columns, given = batch.columns, self._given
+        if batch.column_names != given.names:
+            raise InvalidInputError(f"expected the columns {given.names}, found {batch.column_names}")
+        if batch.schema.types != given.types:
+            if not self._begun:
+                # Columns that come dictionary-encoded in the first rows stay so in all.
+                given = self._given = _encoded_as(given, columns)
+                self._file = _encoded_as(self._file, [*(columns[k] for k in self._keys), *columns])
+            columns = [_as_type(c, f) for c, f in zip(columns, given, strict=True)]
+        self._begun = True
+        return pa.Table.from_arrays([*(columns[k] for k in self._keys), *columns], schema=self._file)
+
+
+def _encoded_as(schema: pa.Schema, columns: Sequence[pa.ChunkedArray]) -> pa.Schema:
+    """Return a schema with dictionaries where the columns have them."""
+    return pa.schema(
+        [
+            f.with_type(pa.dictionary(pa.int32(), f.type)) if pa.types.is_dictionary(c.type) else f
+            for f, c in zip(schema, columns, strict=True)
+        ]
+    )
 
 
 def _as_type(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
@@ -272,15 +272,13 @@ class _RollingFiles:
         durable: bool,
     ) -> None:
         self._spec = spec
-        self._fields = spec.fields
-        self._modes = spec.modes()
+        self._reduced = spec.reduced
         self._store = store
         self._dir = bucket_dir
         self._names = names
         self._target = target
         self._next_sequence = first_sequence
         self._durable = durable
-        self.properties = spec.properties
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
 
@@ -288,9 +286,10 @@ class _RollingFiles:
         """Write one row group of the file's columns."""
         if self._open is not None and self._open.file.position >= self._target:
             self._close()
-        current = self._open or self._begin(group)
+        first_key, last_key = self._keys_of(group)
+        current = self._open or self._begin(first_key)
         if self._spec.key_names:
-            current.max_key = self._key_of(group, group.num_rows - 1)
+            current.max_key = last_key
             current.deletes += _count_retracts(group.column(VALUE_KIND))
         current.file.write_group(group)
         values = group.select(self._spec.schema.field_names) if current.index or current.footer else None
@@ -313,12 +312,11 @@ class _RollingFiles:
         self._store.delete_many(join(self._dir, n) for n in names)
         self._done = []
 
-    def _begin(self, group: pa.Table) -> _OpenFile:
-        name = self._spec.new_name(self._names)
-        file = ParquetFile(
-            self._store, join(self._dir, name), self._spec.columns, self.properties, durable=self._durable
-        )
-        current = _OpenFile(file, name, self._key_of(group, 0))
+    def _begin(self, first_key: bytes) -> _OpenFile:
+        spec = self._spec
+        name = spec.new_name(self._names)
+        file = ParquetFile(self._store, join(self._dir, name), spec.columns, spec.settings, durable=self._durable)
+        current = _OpenFile(file, name, first_key)
         # Known to abort from here on, whatever fails next.
         self._open = current
         current.index = self.index_builder() if self.index_builder is not None else None
@@ -342,26 +340,29 @@ class _RollingFiles:
         extra = tuple(meta.file_name + suffix for suffix, _ in companions)
         return replace(meta, embedded_index=embedded, extra_files=extra)
 
+    def _keys_of(self, group: pa.Table) -> tuple[bytes, bytes]:
+        """Return the keys of the first and the last row."""
+        first, last = self._key_of(group, 0), group.num_rows - 1
+        return first, self._key_of(group, last) if last else first
+
     def _key_of(self, group: pa.Table, row: int) -> bytes:
         names = self._spec.key_names
         if not names:
             return EMPTY_ROW
         types = self._spec.schema.key_types
-        values = []
-        for name, t in zip(names, types, strict=True):
-            column = group.column(name).slice(row, 1)
-            if pa.types.is_dictionary(column.type):
-                column = column.cast(column.type.value_type)
-            values.extend(arrow_to_internal(column, t))
+        values = [
+            value
+            for name, t in zip(names, types, strict=True)
+            for value in arrow_to_internal(group.column(name).slice(row, 1), t)
+        ]
         return with_arity(encode_row(values, types), len(types))
 
     def _meta(self, current: _OpenFile, written: WrittenFile) -> DataFileMeta:
-        schema, keyed = self._spec.schema, bool(self._spec.key_names)
-        leaves = self._spec.columns.leaves
+        spec, schema = self._spec, self._spec.schema
         full = footer_stats(
-            written.footer, self._fields, leaves, floats=written.floats, null_counts=written.null_counts
+            written.footer, spec.fields, spec.columns.leaves, floats=written.floats, null_counts=written.null_counts
         )
-        stats = {f.name: apply_mode(full[f.name], self._modes[f.name], f.type) for f in self._fields}
+        stats = full | {f.name: apply_mode(full[f.name], mode, f.type) for f, mode in self._reduced}
         value_stats, value_stats_cols = (
             dense_stats(stats, schema.fields)
             if schema.table_options.metadata_stats_dense_store
@@ -369,14 +370,14 @@ class _RollingFiles:
         )
         key_stats = EMPTY_STATS
         sequence = (self._next_sequence, self._next_sequence + written.rows - 1)
-        if keyed:
-            prefix = "" if self._spec.thin else KEY_PREFIX
-            key_stats = simple_stats([stats[prefix + k] for k in self._spec.key_names], schema.key_types)
+        if spec.key_names:
+            prefix = "" if spec.thin else KEY_PREFIX
+            key_stats = simple_stats([stats[prefix + k] for k in spec.key_names], schema.key_types)
             sequence = (full[SEQUENCE_NUMBER].minimum, full[SEQUENCE_NUMBER].maximum)
         else:
             self._next_sequence += written.rows
         return DataFileMeta(
-            file_name=name_of(written.path),
+            file_name=current.name,
             file_size=written.size,
             row_count=written.rows,
             min_key=current.min_key,
@@ -386,10 +387,10 @@ class _RollingFiles:
             min_sequence_number=sequence[0],
             max_sequence_number=sequence[1],
             schema_id=schema.id,
-            level=self._spec.level,
+            level=spec.level,
             creation_time_ms=now_local_ms(),
             delete_row_count=current.deletes,
-            file_source=int(self._spec.file_source),
+            file_source=int(spec.file_source),
             value_stats_cols=value_stats_cols,
         )
 

@@ -9,14 +9,17 @@ from typing import Protocol
 import pyarrow as pa
 
 from lakeidx.data.parquet.file import ParquetColumns
-from lakeidx.data.parquet.properties import ParquetProperties, parquet_properties
+from lakeidx.data.parquet.properties import ParquetProperties, WriterSettings, parquet_properties
 from lakeidx.data.parquet.schema import file_fields
 from lakeidx.data.stats import StatsMode, parse_stats_mode, stats_modes
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.data_file import FileSource
 from lakeidx.format.file_names import NewFileNames, data_file_extension
-from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.format.schema.table_schema import Derived, TableSchema
 from lakeidx.types import Field
+
+DEFAULT_TARGET_BYTES = 128 << 20
+_DEFAULT_APPEND_TARGET_BYTES = 256 << 20
 
 
 class FileIndexBuilder(Protocol):
@@ -45,9 +48,9 @@ class FooterMetadataBuilder(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WriteSpec:
-    """What the files of one `write_data_files` call have in common.
+    """What the files of one `write_data_files` call have in common, and what follows from it.
 
     level          0 for a flush; the output level of a compaction
     changelog      a changelog file: its own statistics and compression options
@@ -58,31 +61,50 @@ class WriteSpec:
     file_source: FileSource
     changelog: bool
 
-    @property
+    @classmethod
+    def of(cls, schema: TableSchema, level: int, file_source: FileSource, *, changelog: bool) -> WriteSpec:
+        """Return the one of a schema, made and checked when first requested.
+
+        errors   as `check_format`
+        """
+        return schema.once(
+            f"write_spec {level} {int(file_source)} {changelog}",
+            lambda: _checked(cls(schema, level, file_source, changelog)),
+        )
+
+    @Derived
     def key_names(self) -> tuple[str, ...]:
-        """The trimmed primary key; empty for append tables."""
+        """Return the trimmed primary key; empty for append tables."""
         return self.schema.trimmed_primary_keys
 
-    @property
+    @Derived
     def thin(self) -> bool:
         """Files without ``_KEY_`` columns."""
         return bool(self.key_names) and self.schema.table_options.data_file_thin_mode
 
-    @property
+    @Derived
+    def given(self) -> pa.Schema:
+        """Return the columns of the rows to write."""
+        return self.schema.kv_arrow_schema if self.key_names else self.schema.arrow_schema
+
+    @Derived
+    def keys_in_front(self) -> tuple[int, ...]:
+        """Numbers of the columns in `given` that files have once more in front, as ``_KEY_`` columns."""
+        return () if self.thin else tuple(self.given.names.index(name) for name in self.key_names)
+
+    @Derived
     def fields(self) -> tuple[Field, ...]:
         """All columns of the files."""
-        return self.schema.once("file_fields", lambda: file_fields(self.schema.fields, self.key_names, thin=self.thin))
+        return file_fields(self.schema.fields, self.key_names, thin=self.thin)
 
-    @property
+    @Derived
     def columns(self) -> ParquetColumns:
         """All columns of the files, for Arrow's writer."""
-        return self.schema.once("parquet_columns", lambda: ParquetColumns.of(self.fields))
+        return ParquetColumns.of(self.fields)
 
-    def modes(self) -> dict[str, StatsMode]:
+    @Derived
+    def modes(self) -> Mapping[str, StatsMode]:
         """Return the statistics mode of every column of the files."""
-        return self.schema.once(f"stats_modes {self.level} {self.changelog}", self._modes)
-
-    def _modes(self) -> dict[str, StatsMode]:
         options = self.schema.table_options
         text = options.metadata_stats_mode_per_level.get(str(self.level), options.metadata_stats_mode)
         if self.changelog and options.changelog_file_stats_mode is not None:
@@ -95,13 +117,27 @@ class WriteSpec:
             keep_first_columns=options.metadata_stats_keep_first_n_columns,
         )
 
-    @property
+    @Derived
+    def reduced(self) -> tuple[tuple[Field, StatsMode], ...]:
+        """Return the columns whose statistics their mode changes."""
+        return tuple((f, self.modes[f.name]) for f in self.fields if not self.modes[f.name].keeps_all(f.type))
+
+    @Derived
     def properties(self) -> ParquetProperties:
-        """Settings of Arrow's writer."""
-        options, (option, codec) = self.schema.table_options, self._codec
-        return self.schema.once(
-            f"parquet_properties {codec}", lambda: parquet_properties(options, compression=codec, option=option)
-        )
+        """Return the settings of Arrow's writer."""
+        option, codec = self._codec
+        return parquet_properties(self.schema.table_options, compression=codec, option=option)
+
+    @Derived
+    def settings(self) -> WriterSettings:
+        """Return the same for files whose columns do not come as dictionaries."""
+        return self.properties.settle(self.columns.physical)
+
+    @Derived
+    def target_bytes(self) -> int:
+        """Size after which the next row group begins a new file, if the caller wants none."""
+        default = DEFAULT_TARGET_BYTES if self.key_names else _DEFAULT_APPEND_TARGET_BYTES
+        return self.schema.table_options.target_file_size or default
 
     @property
     def compression(self) -> str:
@@ -125,12 +161,17 @@ class WriteSpec:
             return f"file.{name}.per.level", by_level[str(self.level)]
         return f"file.{name}", otherwise
 
-    def new_name(self, names: NewFileNames) -> str:
-        """Draw the name of the next file."""
+    @Derived
+    def _affixes(self) -> tuple[str, str]:
         options = self.schema.table_options
         suffix = self.compression if options.file_suffix_include_compression else None
         prefix = options.changelog_file_prefix if self.changelog else options.data_file_prefix
-        return names.data_file(data_file_extension("parquet", suffix), prefix=prefix)
+        return prefix, data_file_extension("parquet", suffix)
+
+    def new_name(self, names: NewFileNames) -> str:
+        """Draw the name of the next file."""
+        prefix, extension = self._affixes
+        return names.data_file(extension, prefix=prefix)
 
     def check_format(self) -> None:
         """Refuse file formats other than Parquet, the only one written.
@@ -141,3 +182,8 @@ class WriteSpec:
         key, wanted = self._chosen("format", o.changelog_file_format, o.file_format_per_level, o.file_format)
         if wanted.lower() != "parquet":
             raise UnsupportedError(f"option '{key}' = {wanted}: lakeidx reads such data files, but writes Parquet only")
+
+
+def _checked(spec: WriteSpec) -> WriteSpec:
+    spec.check_format()
+    return spec

@@ -22,7 +22,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,8 +51,7 @@ _TAIL_BYTES = 1 << 16
 _SMALL_BYTES = 1 << 17
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkStats:
+class ChunkStats(NamedTuple):
     """Statistics of one column chunk.
 
     values      rows, nulls included (of a column that is not nested)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -14,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lakeidx.data.nested_nulls import settle_column
 from lakeidx.data.parquet.footer import TimestampMark, change_footer
-from lakeidx.data.parquet.properties import ParquetProperties
+from lakeidx.data.parquet.properties import WriterSettings
 from lakeidx.data.parquet.schema import holds_int96, is_int96, leaf_paths, parquet_arrow_schema
 from lakeidx.data.stats import FloatMarks, float_marks
 from lakeidx.errors import InvalidInputError
@@ -22,6 +21,8 @@ from lakeidx.storage.base import ObjectStore, OutputFile
 from lakeidx.types import Field, Root
 
 _BUFFER_BYTES = 256 << 10
+#: What Arrow raises for rows that it cannot write.
+_REFUSALS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class ParquetColumns:
     floats         top-level FLOAT and DOUBLE columns
     leaves         number of each top-level column's first one among all leaf columns
     int96_names    top-level columns that become INT96
+    physical       the schema in the types that Arrow's writer gets: INT64 for a timestamp that must not become INT96
+    nested         numbers of the top-level columns of nested types
     """
 
     schema: pa.Schema
@@ -58,6 +61,8 @@ class ParquetColumns:
     floats: tuple[str, ...]
     leaves: Mapping[str, int]
     int96_names: tuple[str, ...]
+    physical: pa.Schema
+    nested: tuple[int, ...]
 
     @classmethod
     def of(cls, fields: Sequence[Field]) -> ParquetColumns:
@@ -70,12 +75,15 @@ class ParquetColumns:
             tuple(f.name for f in fields if f.type.root in (Root.FLOAT, Root.DOUBLE)),
             _first_leaves(schema),
             tuple(f.name for f in fields if is_int96(f.type)),
+            pa.schema([f.with_type(_without_timestamps(f.type)) for f in schema]) if int96 else schema,
+            tuple(i for i, f in enumerate(schema) if pa.types.is_nested(f.type)),
         )
 
 
 class ParquetFile:
     """Writes one data file, which appears under its name when `finish` has written the footer.
 
+    settings for `columns.physical`
     durable  as `ObjectStore.put` has it
     errors   InvalidInputError from `write_group` for a null in a NOT NULL column
     """
@@ -85,14 +93,16 @@ class ParquetFile:
         store: ObjectStore,
         path: str,
         columns: ParquetColumns,
-        properties: ParquetProperties,
+        settings: WriterSettings,
         *,
         durable: bool = True,
     ) -> None:
         self.path = path
         self._store, self._durable = store, durable
-        self._properties = properties
-        self._columns, self._schema = columns, columns.schema
+        self._settings = settings
+        self._columns, self._schema = columns, columns.physical
+        # Some columns are written from dictionaries.
+        self._encoded = False
         self._floats = {name: FloatMarks() for name in columns.floats}
         self._null_counts = dict.fromkeys(columns.int96_names, 0)
         self._sink: _Sink | None = None
@@ -115,9 +125,11 @@ class ParquetFile:
             self._floats[name] |= float_marks(table.column(name))
         for name in self._null_counts:
             self._null_counts[name] += table.column(name).null_count
-        with _input_errors(self.path):
-            assert self._writer is not None
+        assert self._writer is not None
+        try:
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+        except _REFUSALS as error:
+            raise _refused(error, self.path) from error
         self.rows += table.num_rows
 
     def finish(self, key_values: Mapping[str, str] | None = None) -> WrittenFile:
@@ -137,8 +149,10 @@ class ParquetFile:
         if self._columns.marks or unbounded:
             stream.flush()
             sink.hold_back()
-        with _input_errors(self.path):
+        try:
             writer.close()
+        except _REFUSALS as error:
+            raise _refused(error, self.path) from error
         stream.flush()
         if self._columns.marks or unbounded:
             sink.release(lambda tail: change_footer(tail, self._columns.marks, unbounded))
@@ -157,6 +171,7 @@ class ParquetFile:
         self._sink = _Sink(self._store.open_output(self.path, durable=self._durable))
         # Arrow writes a page in many small pieces.
         self._stream = pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), _BUFFER_BYTES)
+        settings = self._settings.properties.settle(sample.schema) if self._encoded else self._settings
         self._writer = pq.ParquetWriter(
             self._stream,
             sample.schema,
@@ -166,7 +181,7 @@ class ParquetFile:
             write_time_adjusted_to_utc=True,
             use_deprecated_int96_timestamps=self._columns.int96,
             metadata_collector=self._footers,
-            **self._properties.writer_arguments(sample),
+            **settings.arguments(sample),
         )
         self._schema = sample.schema
 
@@ -176,27 +191,31 @@ class ParquetFile:
             raise InvalidInputError(
                 f"{table.num_columns} columns for a file of {len(self._schema)}: {table.column_names}", path=self.path
             )
-        columns, fields = [], []
-        for column, field in zip(table.columns, self._schema, strict=True):
-            column, missing = settle_column(column)
+        for i in self._columns.nested:
+            column, missing = settle_column(table.column(i))
             if missing:
                 raise InvalidInputError(
-                    f"column {field.name!r}: null in a nested field that must not be", path=self.path
+                    f"column {self._schema.field(i).name!r}: null in a nested field that must not be", path=self.path
                 )
-            target = self._physical(field.type)
+            table = table.set_column(i, table.field(i), column)
+        if not table.schema.equals(self._schema, check_metadata=True):
+            table = self._cast(table)
+        return table.unify_dictionaries() if self._encoded else table
+
+    def _cast(self, table: pa.Table) -> pa.Table:
+        columns, fields = [], []
+        for column, field in zip(table.columns, self._schema, strict=True):
+            target = field.type
             if pa.types.is_dictionary(column.type) and not pa.types.is_dictionary(target) and self._writer is None:
-                target = pa.dictionary(column.type.index_type, target)
+                target, self._encoded = pa.dictionary(column.type.index_type, target), True
             if column.type != target:
-                with _input_errors(f"{self.path} column {field.name}"):
+                try:
                     column = _cast(column, target)
+                except _REFUSALS as error:
+                    raise _refused(error, f"{self.path} column {field.name}") from error
             columns.append(column)
             fields.append(field.with_type(target))
-        out = pa.Table.from_arrays(columns, schema=pa.schema(fields))
-        return out.unify_dictionaries() if any(pa.types.is_dictionary(f.type) for f in fields) else out
-
-    def _physical(self, t: pa.DataType) -> pa.DataType:
-        """Return the type in which Arrow's writer gets a column: INT64 for a timestamp that must not become INT96."""
-        return _without_timestamps(t) if self._columns.int96 else t
+        return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
 def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
@@ -234,12 +253,8 @@ def _timestamp_marks(schema: pa.Schema) -> dict[int, TimestampMark]:
     }
 
 
-@contextlib.contextmanager
-def _input_errors(where: str) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
-        raise InvalidInputError(f"the rows cannot be written: {e}", path=where) from e
+def _refused(error: Exception, where: str) -> InvalidInputError:
+    return InvalidInputError(f"the rows cannot be written: {error}", path=where)
 
 
 class _Sink(io.RawIOBase):

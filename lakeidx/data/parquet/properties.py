@@ -90,79 +90,112 @@ class ParquetProperties:
     dictionary_bytes: int | None
     checksum: bool
 
-    def writer_arguments(self, sample: pa.Table) -> dict[str, Any]:
-        """Return the keyword arguments of ``pyarrow.parquet.ParquetWriter`` for a file that begins with the rows of `sample`.
-
-        sample   the first row group, columns as written; decides encodings and the default size of bloom filters
-        """
-        leaves = [Leaf(f.name, path, t) for f in sample.schema for path, t in leaf_paths(f.name, f.type)]
-        dictionary, encodings = self._encodings(sample, leaves)
+    def settle(self, schema: pa.Schema) -> WriterSettings:
+        """Settle for files of a schema, columns as written, what does not depend on their rows."""
+        leaves = [Leaf(f.name, path, t) for f in schema for path, t in leaf_paths(f.name, f.type)]
         codecs: str | dict[str, str] = self.codec
         if self.codec_by_column:
             codecs = {leaf.path: self.codec_by_column.get(leaf.column, self.codec) for leaf in leaves}
-        return {
+        dictionary: list[str] = []
+        encodings: dict[str, str] = {}
+        measured: list[tuple[Leaf, int, bool]] = []
+        paths = Counter(leaf.path for leaf in leaves)
+        for leaf in leaves:
+            # Column ``a.b`` and field b of row a have one path; a setting would go to both.
+            if paths[leaf.path] > 1:
+                continue
+            whole = self.delta and _is_whole_number(leaf.type)
+            wanted = self.dictionary_by_column.get(leaf.column, self.dictionary)
+            if wanted is None:
+                wanted = _is_repeated(leaf, whole=whole)
+            if wanted is None:
+                measured.append((leaf, 8 if whole or pa.types.is_floating(leaf.type) else 2, whole))
+            elif wanted and not pa.types.is_boolean(leaf.type):
+                dictionary.append(leaf.path)
+            elif whole:
+                encodings[leaf.path] = _DELTA
+        fixed = {
             "compression": codecs,
             "compression_level": self._levels(codecs),
-            "use_dictionary": dictionary or False,
-            "column_encoding": encodings or None,
             "write_statistics": True,
             "write_page_index": True,
             "write_page_checksum": self.checksum,
             "data_page_size": self.page_bytes,
             "max_rows_per_page": self.page_rows,
             "dictionary_pagesize_limit": self.dictionary_bytes,
-            "bloom_filter_options": self._bloom_filters(leaves, sample.num_rows) or None,
         }
+        return WriterSettings(self, fixed, dictionary, encodings, measured, self._bloom_filters(leaves))
 
     def _levels(self, codecs: str | dict[str, str]) -> Any:
         if isinstance(codecs, str):
             return self.zstd_level if codecs == "ZSTD" else None
         return {path: self.zstd_level for path, codec in codecs.items() if codec == "ZSTD"} or None
 
-    def _encodings(self, sample: pa.Table, leaves: Sequence[Leaf]) -> tuple[list[str], dict[str, str]]:
-        dictionary: list[str] = []
-        encodings: dict[str, str] = {}
+    def _bloom_filters(self, leaves: Sequence[Leaf]) -> dict[str, tuple[int | None, float]]:
+        return {
+            leaf.path: (self.bloom_ndv.get(leaf.column), self.bloom_fpp.get(leaf.column, self.default_fpp))
+            for leaf in leaves
+            if self.bloom_by_column.get(leaf.column, self.bloom) and not pa.types.is_boolean(leaf.type)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """Settings of files of one schema.
+
+    fixed        keyword arguments of Arrow's writer that do not depend on rows
+    dictionary   paths of leaf columns with a dictionary; encodings: of others
+    measured     leaf columns that get a dictionary if each of their values is there so many times; otherwise the encoding for
+                 whole numbers, where True
+    bloom        by path the distinct values that a bloom filter is for, None for all rows, and its false positive rate
+    """
+
+    properties: ParquetProperties
+    fixed: Mapping[str, Any]
+    dictionary: Sequence[str]
+    encodings: Mapping[str, str]
+    measured: Sequence[tuple[Leaf, int, bool]]
+    bloom: Mapping[str, tuple[int | None, float]]
+
+    def arguments(self, sample: pa.Table) -> dict[str, Any]:
+        """Return the keyword arguments of ``pyarrow.parquet.ParquetWriter`` for a file that begins with the rows of `sample`.
+
+        sample   the first row group; decides encodings and the default size of bloom filters
+        """
+        dictionary, encodings = list(self.dictionary), dict(self.encodings)
         # Few rows are looked at as they lie.
-        rows = None
-        if sample.num_rows > _SAMPLE_ROWS:
-            rows = pa.array(np.linspace(0, sample.num_rows - 1, _SAMPLE_ROWS).astype(np.int64))
-        paths = Counter(leaf.path for leaf in leaves)
-        for leaf in leaves:
-            # Column ``a.b`` and field b of row a have one path; a setting would go to both.
-            if paths[leaf.path] > 1:
-                continue
-            wanted = self.dictionary_by_column.get(leaf.column, self.dictionary)
-            if wanted is None:
-                wanted = self._measure(sample, leaf, rows)
-            if wanted and not pa.types.is_boolean(leaf.type):
+        rows, n = None, sample.num_rows
+        if n > _SAMPLE_ROWS and self.measured:
+            rows = pa.array(np.linspace(0, n - 1, _SAMPLE_ROWS).astype(np.int64))
+        for leaf, times, whole in self.measured:
+            if not 0 < n < times and _repeats(sample.column(leaf.column), rows, times):
                 dictionary.append(leaf.path)
-            elif self.delta and _is_whole_number(leaf.type):
+            elif whole:
                 encodings[leaf.path] = _DELTA
-        return dictionary, encodings
+        bloom = {
+            path: {"ndv": max(1, n if ndv is None else ndv), "fpp": fpp} for path, (ndv, fpp) in self.bloom.items()
+        }
+        return {
+            **self.fixed,
+            "use_dictionary": dictionary or False,
+            "column_encoding": encodings or None,
+            "bloom_filter_options": bloom or None,
+        }
 
-    def _measure(self, sample: pa.Table, leaf: Leaf, rows: pa.Array | None) -> bool:
-        """Return True when the values of a column repeat enough for a dictionary; `rows`: those to examine, None for all."""
-        whole = self.delta and _is_whole_number(leaf.type)
-        if pa.types.is_boolean(leaf.type) or (whole and leaf.column.startswith(_DISTINCT)):
-            return False
-        if pa.types.is_dictionary(leaf.type):
-            return True
-        if leaf.path != leaf.column:
-            return not whole
-        share = 8 if whole or pa.types.is_floating(leaf.type) else 2
-        if 0 < sample.num_rows < share:
-            return False
-        column = sample.column(leaf.column)
-        values = column if rows is None else column.take(rows)
-        return bool(pc.count_distinct(values, mode="all").as_py() * share <= len(values))
 
-    def _bloom_filters(self, leaves: Sequence[Leaf], rows: int) -> dict[str, dict[str, Any]]:
-        out = {}
-        for leaf in leaves:
-            if self.bloom_by_column.get(leaf.column, self.bloom) and not pa.types.is_boolean(leaf.type):
-                ndv, fpp = self.bloom_ndv.get(leaf.column, rows), self.bloom_fpp.get(leaf.column, self.default_fpp)
-                out[leaf.path] = {"ndv": max(1, ndv), "fpp": fpp}
-        return out
+def _is_repeated(leaf: Leaf, *, whole: bool) -> bool | None:
+    """Return whether the values of a column are taken to repeat enough for a dictionary; None: it has to be measured."""
+    if pa.types.is_boolean(leaf.type) or (whole and leaf.column.startswith(_DISTINCT)):
+        return False
+    if pa.types.is_dictionary(leaf.type):
+        return True
+    return not whole if leaf.path != leaf.column else None
+
+
+def _repeats(column: pa.ChunkedArray, rows: pa.Array | None, times: int) -> bool:
+    """Return whether each value is there so many times, on average; `rows`: those to examine, None for all."""
+    values = column if rows is None else column.take(rows)
+    return bool(pc.count_distinct(values, mode="all").as_py() * times <= len(values))
 
 
 def parquet_properties(

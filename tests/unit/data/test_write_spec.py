@@ -26,22 +26,22 @@ def test_statistics_by_level_and_for_changelogs() -> None:
         "metadata.stats-mode.per.level": "5:full",
         "changelog-file.stats-mode": "none",
     }
-    assert spec(options).modes()["v"] == StatsMode(ModeKind.COUNTS)
-    assert spec(options, level=5).modes()["v"] == StatsMode(ModeKind.FULL)
-    assert spec(options, level=5, changelog=True).modes()["v"] == StatsMode(ModeKind.NONE)
-    assert spec({}).modes() == {
+    assert spec(options).modes["v"] == StatsMode(ModeKind.COUNTS)
+    assert spec(options, level=5).modes["v"] == StatsMode(ModeKind.FULL)
+    assert spec(options, level=5, changelog=True).modes["v"] == StatsMode(ModeKind.NONE)
+    assert spec({}).modes == {
         "_KEY_k": StatsMode(ModeKind.TRUNCATE, 128), "_SEQUENCE_NUMBER": StatsMode(ModeKind.TRUNCATE, 128),
         "_VALUE_KIND": StatsMode(ModeKind.TRUNCATE, 128), "k": StatsMode(ModeKind.TRUNCATE, 16),
         "v": StatsMode(ModeKind.TRUNCATE, 16),
     }  # fmt: skip
     with pytest.raises(InvalidInputError, match=r"metadata.stats-mode.*'some'"):
-        spec({"metadata.stats-mode": "some"}).modes()
+        assert spec({"metadata.stats-mode": "some"}).modes
 
 
 def test_thin_mode_is_for_keyed_tables() -> None:
     thin = {"data-file.thin-mode": "true"}
     assert [f.name for f in spec(thin).fields] == ["_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "v"]
-    assert spec(thin).modes()["k"] == StatsMode(ModeKind.TRUNCATE, 128)
+    assert spec(thin).modes["k"] == StatsMode(ModeKind.TRUNCATE, 128)
     append = spec(thin, keys=())
     assert not append.thin
     assert [f.name for f in append.fields] == ["k", "v"]

@@ -24,12 +24,9 @@ FIELDS = [
 
 
 def new_file(folder: Path) -> ParquetFile:
-    return ParquetFile(
-        STORE,
-        str(folder / "data-1.parquet"),
-        ParquetColumns.of(FIELDS),
-        parquet_properties(TableOptions({}), compression="zstd"),
-    )
+    columns = ParquetColumns.of(FIELDS)
+    settings = parquet_properties(TableOptions({}), compression="zstd").settle(columns.physical)
+    return ParquetFile(STORE, str(folder / "data-1.parquet"), columns, settings)
 
 
 def group(*numbers: int) -> pa.Table:

@@ -66,7 +66,8 @@ def test_options_are_read() -> None:
     }  # fmt: skip
     found = parquet_properties(TableOptions(raw), compression="zstd")
     assert (found.row_group_bytes, found.page_bytes, found.page_rows, found.checksum) == (1 << 20, 64 << 10, 500, False)
-    arguments = found.writer_arguments(pa.table({"s": ["x", "y"], "i": [1, 2]}))
+    rows = pa.table({"s": ["x", "y"], "i": [1, 2]})
+    arguments = found.settle(rows.schema).arguments(rows)
     assert arguments["compression"] == {"s": "GZIP", "i": "ZSTD"}
     assert arguments["compression_level"] == {"i": 3}
     assert arguments["bloom_filter_options"] == {"s": {"ndv": 77, "fpp": 0.05}}
