@@ -23,7 +23,7 @@ def plan_index_update(old: NDArray[np.int32] | None, new_hashes: NDArray[np.int3
                 like any
                 other key, and never take a hash out
     returns     old and new hashes, each once, ascending; None when no hash is new
-    cost        sorting `new_hashes`, and a copy of `old` when it is ascending, as lakeidx writes it; Java's are sorted first
+    cost        sorting `new_hashes`, and a merge with `old` when it is ascending, as lakeidx writes it; Java's are sorted first
     """
     if not len(new_hashes):
         return None
@@ -31,4 +31,9 @@ def plan_index_update(old: NDArray[np.int32] | None, new_hashes: NDArray[np.int3
     missing = missing_from(new_hashes, known)
     if not len(missing):
         return None
-    return np.insert(known, np.searchsorted(known, missing), missing) if len(known) else missing
+    if not len(known):
+        return missing
+    merged = np.concatenate((known, missing))
+    # A stable sort merges what is in order.
+    merged.sort(kind="stable")
+    return merged

@@ -88,17 +88,21 @@ def one_array(column: Column, t: DataType) -> pa.Array:
              for each other
     """
     wanted = to_arrow(t)
+    try:
+        if column.type != wanted:
+            column = _as_type(column, t, wanted)
+        return _combine(column) if isinstance(column, pa.ChunkedArray) else column
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
+        raise InvalidInputError(f"a column of {column.type} is not {t}: {e}") from e
+
+
+def _as_type(column: Column, t: DataType, wanted: pa.DataType) -> Column:
     is_bytes = t.root in STRING_ROOTS or t.root in BYTES_ROOTS
     if is_bytes != _holds_bytes(column.type) and not pa.types.is_null(column.type):
         raise InvalidInputError(f"a column of {column.type} is not {t}")
-    try:
-        if column.type != wanted and not (is_bytes and _is_plain_bytes(column.type)):
-            column = column.cast(pa.large_binary() if is_bytes and _is_view(column.type) else wanted)
-        if isinstance(column, pa.ChunkedArray):
-            column = _combine(column)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
-        raise InvalidInputError(f"a column of {column.type} is not {t}: {e}") from e
-    return column
+    if is_bytes and _is_plain_bytes(column.type):
+        return column
+    return column.cast(pa.large_binary() if is_bytes and _is_view(column.type) else wanted)
 
 
 def _is_plain_bytes(t: pa.DataType) -> bool:
@@ -240,11 +244,11 @@ def split_columns(
     """
     if len(columns) != len(types):
         raise InvalidInputError(f"{len(columns)} columns for {len(types)} types")
-    lengths = {len(c) for c in columns} | ({num_rows} if num_rows is not None else set())
-    if len(lengths) > 1:
-        raise InvalidInputError(f"columns of unequal length: {sorted(lengths)}")
+    n = num_rows if num_rows is not None else len(columns[0]) if columns else 0
     out: list[AnyColumn] = []
     for column, t in zip(columns, types, strict=True):
+        if len(column) != n:
+            raise InvalidInputError(f"columns of unequal length: {sorted({n, *map(len, columns)})}")
         array = one_array(column, t)
         if is_fixed(t):
             valid = null_mask(array)
@@ -255,4 +259,4 @@ def split_columns(
             out.append(bytes_column(array))
         else:
             out.append(_encoded_column(array, t, encode_nested))
-    return out, lengths.pop() if lengths else 0
+    return out, n

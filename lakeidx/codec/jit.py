@@ -75,9 +75,11 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the array in the form kernels expect; copy only when it is strided or unaligned."""
-    if not array.flags.c_contiguous or not array.flags.aligned:
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
         array = np.array(array, order="C")
-    if array.flags.writeable:
+        flags = array.flags
+    if flags.writeable:
         array = array.view()
         array.flags.writeable = False
     return array

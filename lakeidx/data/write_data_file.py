@@ -207,10 +207,10 @@ class _FileColumns:
         self._begun = False
 
     def arrange(self, batch: pa.Table) -> pa.Table:
-        columns, given = batch.columns, self._given
-        if batch.column_names != given.names:
-            raise InvalidInputError(f"expected the columns {given.names}, found {batch.column_names}")
-        if batch.schema.types != given.types:
+        columns, found, given = batch.columns, batch.schema, self._given
+        if found.names != given.names:
+            raise InvalidInputError(f"expected the columns {given.names}, found {found.names}")
+        if found.types != given.types:
             if not self._begun:
                 # Columns that come dictionary-encoded in the first rows stay so in all.
                 given = self._given = _encoded_as(given, columns)

@@ -260,8 +260,7 @@ class _BucketWriter:
             return
         key_names = schema.trimmed_primary_keys
         if self._wants_hashes:
-            types = [schema.field(n).type for n in key_names]
-            self._hashes.append(hash_columns([rows.column(n) for n in key_names], types))
+            self._hashes.append(hash_columns([rows.column(n) for n in key_names], schema.key_types))
         n = rows.num_rows
         sequence = pa.array(np.arange(self._sequence, self._sequence + n, dtype=np.int64))
         self._sequence += n

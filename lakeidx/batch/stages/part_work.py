@@ -125,6 +125,8 @@ class TargetWork:
 
     def blocks(self, store: ObjectStore, schema: TableSchema, sent: Iterator[Block]) -> Iterator[Block]:
         """Return all blocks of the target in the order of the batch, read one after another."""
+        if not self.stretches:
+            return sent
         read = (Block(self.number, s.order, part.read_stretch(store, schema, s)) for part, s in self.stretches)
         return merge(read, sent, key=attrgetter("order"))
 

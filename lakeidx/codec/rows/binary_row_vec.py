@@ -93,7 +93,8 @@ def hash_columns(
     """
     parts, n = split_columns(columns, types, num_rows, encode_piece)
     header = dict(_header_words(parts, n))
-    state = np.full(n, SEED, np.uint32)
+    state = np.empty(n, np.uint32)
+    state.fill(SEED)
     for start in range(0, n, _BLOCK_ROWS):
         block = slice(start, min(n, start + _BLOCK_ROWS))
         _hash_block(state[block], parts, header, block)
@@ -106,7 +107,8 @@ def _hash_block(state: Any, parts: Sequence[AnyColumn], header: dict[int, Any], 
     for at in range(0, fixed_at, 8):
         mix_u64(state, header[at][block] if at in header else no_nulls)
     has_tails = any(not isinstance(p, FixedColumn) for p in parts)
-    cursor = np.full(len(state) if has_tails else 1, fixed_at + 8 * len(parts), np.int64)
+    cursor = np.empty(len(state) if has_tails else 1, np.int64)
+    cursor.fill(fixed_at + 8 * len(parts))
     for part in parts:
         if isinstance(part, FixedColumn):
             words = part.words[block]

@@ -17,7 +17,7 @@ def make_engine(schema: TableSchema) -> MergeEngine:
 
     errors   InvalidInputError naming column and option; UnsupportedError for a function lakeidx does not have
     """
-    options = merge_options(schema)
+    options = schema.once("merge_options", lambda: merge_options(schema))
     if options.engine is Engine.DEDUPLICATE:
         return DeduplicateEngine(ignore_delete=options.ignore_delete)
     if options.engine is Engine.FIRST_ROW:
