@@ -9,13 +9,13 @@ that lost, or died, are never named by a report and are cleaned with the batch.
 from __future__ import annotations
 
 import copy
+import os
 import re
-import uuid
 from functools import cache
 from itertools import count
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lakeidx.codec.containers.sealed_json import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
@@ -27,6 +27,7 @@ STAGING_DIR = "_lakeidx"
 BRANCH_FOLDER = "_branch-"
 WRITING_FOLDER = "_writing"
 _COMMITTING = "committing"
+_HELD = "held_content"
 #: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
 UPSERT = "upsert"
 _BATCH_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._=@+-]{0,149}$")
@@ -36,16 +37,16 @@ class Report(BaseModel):
     """Base of all reports: strict, frozen, closed against unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-    _held: Any = None
 
     @property
     def held(self) -> Any:
         """Content of the file that the report names, for a small batch that writes none: `lakeidx.batch.stages.held_batch`."""
-        return self._held
+        return self.__dict__.get(_HELD)
 
     def holding(self, value: object) -> Self:
         """Keep the content of the file that the report names in this process."""
-        self._held = value
+        # As values of `cached_property` are kept, which is no part of the report; a private attribute costs each report more.
+        self.__dict__[_HELD] = value
         return self
 
 
@@ -106,9 +107,9 @@ class IngestReport(Report):
     reject_reasons: dict[str, int]
     table_id: str = ""
     content: str | None = None
-    skipped: dict[str, int] = {}
+    skipped: dict[str, int] = Field(default_factory=dict)
     newest_change_ms: int | None = None
-    digests: dict[str, str] = {}
+    digests: dict[str, str] = Field(default_factory=dict)
     schema_digest: str = ""
     seconds: float
 
@@ -172,7 +173,7 @@ class BucketAssignmentReport(Report):
     deletes: int
     new_buckets: int
     index_type: str
-    index_metrics: dict[str, float] = {}
+    index_metrics: dict[str, float] = Field(default_factory=dict)
     moves_path: str | None = None
     moved: int = 0
     dropped: int = 0
@@ -309,7 +310,7 @@ class BatchFiles:
 
     def new_dir(self, stage: str) -> str:
         """Make a directory that no other run writes to, for the files of one run of a stage."""
-        return f"{self.root}/{stage}/{uuid.uuid4().hex}"
+        return f"{self.root}/{stage}/{os.urandom(16).hex()}"
 
     def read(self, model: type[AnyReport], *, attempt: int = 1) -> AnyReport | None:
         """Read the report of a finished stage, None when it has not finished."""

@@ -37,6 +37,7 @@ _INDEX_FOLDER = "_index"
 _MS_PER_DAY = 86_400_000
 _MEMORY_TABLES = 8
 _HASH, _BUCKET, _STATE = "hash", "bucket", "state"
+_KNOWN = frozenset({option.key for option in INDEX_OPTIONS} | UNUSED.keys())
 
 # Indexes kept in this process: they live from batch to batch, those of the tables used last.
 _in_memory: OrderedDict[str, KeyIndex] = OrderedDict()
@@ -109,11 +110,10 @@ def check_index_type(schema: TableSchema) -> None:
 
 def _check_names(schema: TableSchema) -> None:
     """Refuse misspelt options of the index family; Hudi's others are taken as they are."""
-    known = {option.key for option in INDEX_OPTIONS} | UNUSED.keys()
     for key in schema.options:
-        if key in known or not key.startswith(("index.", "hoodie.")):
+        if key in _KNOWN or not key.startswith(("index.", "hoodie.")):
             continue
-        near = nearest(key, known, slip=key.startswith("hoodie."))
+        near = nearest(key, _KNOWN, slip=key.startswith("hoodie."))
         if near is not None or not key.startswith("hoodie."):
             raise InvalidInputError(unknown_message(key, near))
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
+from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import DataType
 
@@ -61,7 +62,7 @@ def partition_codes(
     """
     n = table.num_rows
     if not keys:
-        return (with_arity(encode_rows([], []).data.tobytes() or bytes(8), 0),), np.zeros(n, dtype=np.int32)
+        return (EMPTY_ROW,), np.zeros(n, dtype=np.int32)
     if n == 0:
         return (), np.zeros(0, dtype=np.int32)
     combined: NDArray[np.int64] | None = None

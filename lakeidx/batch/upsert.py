@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -89,7 +89,7 @@ class BatchResult(Result):
 
 def new_batch_id() -> str:
     """Generate a batch id."""
-    return f"batch-{uuid.uuid4().hex}"
+    return f"batch-{os.urandom(16).hex()}"
 
 
 def make_context(

@@ -195,8 +195,9 @@ class PartitionIndex:
 
     def new_counts(self) -> dict[int, int]:
         """Return how many hashes each bucket got since load (or since `forget_new`), by bucket ascending."""
-        found, counts = np.unique(self._map.new_items()[1], return_counts=True)
-        return dict(zip(found.tolist(), counts.tolist(), strict=True))
+        counts = np.bincount(self._map.new_items()[1])
+        found = counts.nonzero()[0]
+        return dict(zip(found.tolist(), counts[found].tolist(), strict=True))
 
     def forget_new(self) -> None:
         """Call what was recorded so far old, after it was committed; the hashes stay known."""
@@ -243,4 +244,5 @@ def _column(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
     if not isinstance(hashes, np.ndarray) or hashes.dtype != np.int32 or hashes.ndim != 1:
         kind = f"{hashes.dtype}[{hashes.ndim} dimensions]" if isinstance(hashes, np.ndarray) else type(hashes).__name__
         raise InvalidInputError(f"key hashes must be one column of native int32, not {kind}")
-    return np.require(hashes, requirements=["C", "W"])
+    flags = hashes.flags
+    return hashes if flags.c_contiguous and flags.writeable else hashes.copy()

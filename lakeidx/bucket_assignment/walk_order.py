@@ -24,8 +24,10 @@ def loaded_walk_order(files: Iterable[tuple[int, int]]) -> list[int]:
     returns  the buckets in Java's order; ascending when a bin would have become a tree (eight buckets that differ by
              multiples of 64 or more among the loaded ones), whose order Java derives from the tree's rotations
     """
-    bins: list[list[int]] = [[] for _ in range(_FIRST_CAPACITY)]
     loaded = [(bucket, hashes) for bucket, hashes in files if hashes > 0]
+    if len(loaded) < 2:
+        return [bucket for bucket, _ in loaded]
+    bins: list[list[int]] = [[] for _ in range(_FIRST_CAPACITY)]
     for size, (bucket, hashes) in enumerate(loaded, start=1):
         if size - 1 > len(bins) * 3 // 4:
             bins = _doubled(bins)

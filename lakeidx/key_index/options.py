@@ -39,14 +39,12 @@ class IndexOptions(TableOptions):
     errors   InvalidInputError from the constructor for a value that cannot be read
     """
 
-    __slots__ = ()
-
     def __init__(self, raw: Mapping[str, str]) -> None:
         super().__init__(raw)
         for option in INDEX_OPTIONS:
             found = option.find(self.raw)
             if found is not None:
-                self.parsed[option.key] = option.value_of(found)
+                setattr(self, option.attribute, option.value_of(found))
 
     index_type = choice("index.type", INDEX_TYPES, "How a row finds where its key lives.")
     index_bad_filter = choice(

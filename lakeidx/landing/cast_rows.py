@@ -29,6 +29,7 @@ REJECT_SCHEMA = pa.schema(
     [("source", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("row", pa.string())]
 )
 
+_NO_REJECTS = REJECT_SCHEMA.empty_table()
 #: Metadata of rows in memory that were read from the table they go back into: their values are kept, whether they fit or are null.
 AS_STORED = {b"lakeidx.rows": b"as stored"}
 
@@ -145,7 +146,7 @@ def _zoned(values: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 def _broken_lines(bad: Sequence[BadLine], source: str) -> pa.Table:
     if not bad:
-        return REJECT_SCHEMA.empty_table()
+        return _NO_REJECTS
     return pa.table(
         {
             "source": pa.array([source] * len(bad), pa.string()),

@@ -124,10 +124,10 @@ def check_columns(
             "column, since lakeidx cannot tell the two apart",
             path=path,
         )
-    twice = [n for n, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InvalidInputError(f"the landing file has the columns {', '.join(twice)} more than once", path=path)
     have = set(names)
+    if len(have) < len(names):
+        twice = [n for n, count in Counter(names).items() if count > 1]
+        raise InvalidInputError(f"the landing file has the columns {', '.join(twice)} more than once", path=path)
     required = [f.name for f in fields if complete and not f.type.nullable and f.name not in have]
     if required:
         raise InvalidInputError(

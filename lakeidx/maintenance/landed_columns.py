@@ -85,8 +85,7 @@ def ingest_given(
 
 
 def _with_columns(context: BatchContext, ingest: _Ingest, base: TableSchema) -> IngestReport:
-    table = TableHandle(context.store, context.paths)
-    table.metadata = context.metadata
+    table = TableHandle(context.store, context.paths, context.metadata)
     for _ in range(MERGE_TRIES):
         try:
             return ingest(schema=base, publish=None)

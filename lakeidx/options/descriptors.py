@@ -91,19 +91,19 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 class OptionTexts(Protocol):
-    """What options are read from.
+    """What options are read from: an object with attributes of its own, which takes the values that were read.
 
     raw      the texts as stored
-    parsed   values that were read already, by key
     """
 
     raw: dict[str, str]
-    parsed: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
     """One option: a descriptor of `lakeidx.options.table_options.TableOptions`, so that ``options.bucket`` is its value.
+
+    A value that was read becomes an attribute of the object itself, which Python finds before the descriptor.
 
     key       Paimon's name
     kind      boolean, integer, number, size (bytes), duration (ms), text, names, map, or the choices joined with " | "
@@ -134,11 +134,9 @@ class Option(Generic[T]):
     def __get__(self, instance: OptionTexts | None, owner: type) -> Option[T] | T:
         if instance is None:
             return self
-        parsed = instance.parsed
-        if self.key not in parsed:
-            text = self.find(instance.raw)
-            parsed[self.key] = self.default if text is None else self.value_of(text)
-        found: T = parsed[self.key]
+        text = self.find(instance.raw)
+        found = self.default if text is None else self.value_of(text)
+        setattr(instance, self.attribute, found)
         return found
 
     def find(self, raw: Mapping[str, str]) -> str | None:

@@ -21,8 +21,6 @@ from lakeidx.options.descriptors import (
 class RetentionOptions:
     """Part of `lakeidx.options.table_options.TableOptions`."""
 
-    __slots__ = ()
-
     snapshot_num_retained_min = integer(
         "snapshot.num-retained.min", 10, "Minimum number of snapshots to retain.", least=1
     )

@@ -47,11 +47,8 @@ class TableOptions(RetentionOptions):
              readable whatever another program made of an option that lakeidx does not need; `check` reads them all
     """
 
-    __slots__ = ("parsed", "raw")
-
     def __init__(self, raw: Mapping[str, str]) -> None:
         self.raw: dict[str, str] = dict(raw)
-        self.parsed: dict[str, Any] = {}
 
     def check(self) -> None:
         """Read every option: what a new table's options must pass.

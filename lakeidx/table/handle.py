@@ -27,12 +27,15 @@ from lakeidx.table.usable import check_usable
 
 
 class TableHandle:
-    """One table. Cheap to make, pickles; metadata that was read is kept."""
+    """One table. Cheap to make, pickles; metadata that was read is kept.
 
-    def __init__(self, store: ObjectStore, paths: TablePaths) -> None:
+    metadata   what was read of the table before
+    """
+
+    def __init__(self, store: ObjectStore, paths: TablePaths, metadata: TableMetadata | None = None) -> None:
         self.store = store
         self.paths = paths
-        self.metadata = TableMetadata(store, paths)
+        self.metadata = TableMetadata(store, paths) if metadata is None else metadata
 
     @classmethod
     def open(cls, uri: PathLike, storage_options: Mapping[str, Any] | None = None) -> Self:
@@ -51,9 +54,7 @@ class TableHandle:
             )
         store = open_store(uri, storage_options)
         metadata = TableMetadata.open(store, absolute(uri))
-        table = cls(store, metadata.paths)
-        table.metadata = metadata
-        return table
+        return cls(store, metadata.paths, metadata)
 
     @classmethod
     def create(

@@ -56,10 +56,8 @@ def upsert(
 
 def branch_of(table: TableHandle, name: str = "x") -> TableHandle:
     """Open a branch of a table, with the schema that the branch has."""
-    found = TableHandle(table.store, table.paths)
-    found.metadata = TableMetadata.open(table.store, table.uri, branch=name)
-    found.paths = found.metadata.paths
-    return found
+    metadata = TableMetadata.open(table.store, table.uri, branch=name)
+    return TableHandle(table.store, metadata.paths, metadata)
 
 
 def content(table: TableHandle, **state: Any) -> dict[tuple[int, int], str | None]:

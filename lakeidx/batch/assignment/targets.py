@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,26 +187,15 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
 
     parts   of the batch
     """
-    partitions, codes = number_partitions((), (p for share in shares for p in share.partitions))
-    combined = [
-        np.array([codes[p] for p in share.partitions], np.int64)[share.partition] << 32 | share.bucket
-        for share in shares
-    ]
-    distinct, inverse = np.unique(np.concatenate([_NONE, *combined]), return_inverse=True)
-    first = np.full(len(distinct), np.iinfo(np.int64).max)
-    np.minimum.at(first, inverse, np.concatenate([_NONE, *(share.first for share in shares)]))
-    order = np.lexsort((distinct & 0xFFFFFFFF, first))
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    numbers = rank[inverse]
+    places, numbers = _number_shares(shares)
 
     def total(columns: Sequence[NDArray[np.int64]]) -> list[int]:
-        out = np.zeros(len(distinct), np.int64)
+        out = np.zeros(len(places), np.int64)
         np.add.at(out, numbers, np.concatenate([_NONE, *columns]))
         return list(out.tolist())
 
     new = [share.new_hashes for share in shares if share.new_hashes is not None]
-    edges = np.cumsum([0, *(len(share.rows) for share in shares)])
+    edges = accumulate((len(share.rows) for share in shares), initial=0)
     numbered = [(share, numbers[a:b]) for share, (a, b) in zip(shares, pairwise(edges), strict=True)]
     in_tasks = [share for share in shares if share.task is not None]
     counts, metrics = RowCounts(), dict[str, float]()
@@ -215,7 +204,7 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         for name, value in share.metrics.items():
             metrics[name] = metrics.get(name, 0.0) + value
     return BatchFigures(
-        places=[(partitions[value >> 32], value & 0xFFFFFFFF) for value in distinct[order].tolist()],
+        places=places,
         rows=total([share.rows for share in shares]),
         new_hashes=total(new) if len(new) == len(shares) else None,
         paths=tuple(targets_path(directory, part) for part in range(parts)),
@@ -232,6 +221,27 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         held=shares[0].held if len(shares) == 1 else None,
         stretches=_join_stretches(numbered, parts),
     )
+
+
+def _number_shares(shares: Sequence[ShareFigures]) -> tuple[list[Place], NDArray[np.int32]]:
+    """Return the places of a batch, and the number of each share's targets among them, share after share."""
+    if len(shares) == 1:
+        # It has numbered its targets in that order.
+        (share,) = shares
+        targets = zip(share.partition.tolist(), share.bucket.tolist(), strict=True)
+        return [(share.partitions[p], b) for p, b in targets], np.arange(len(share.rows), dtype=np.int32)
+    partitions, codes = number_partitions((), (p for share in shares for p in share.partitions))
+    combined = [
+        np.array([codes[p] for p in share.partitions], np.int64)[share.partition] << 32 | share.bucket
+        for share in shares
+    ]
+    distinct, inverse = np.unique(np.concatenate([_NONE, *combined]), return_inverse=True)
+    first = np.full(len(distinct), np.iinfo(np.int64).max)
+    np.minimum.at(first, inverse, np.concatenate([_NONE, *(share.first for share in shares)]))
+    order = np.lexsort((distinct & 0xFFFFFFFF, first))
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return [(partitions[value >> 32], value & 0xFFFFFFFF) for value in distinct[order].tolist()], rank[inverse]
 
 
 def _join_stretches(shares: Sequence[tuple[ShareFigures, NDArray[np.int32]]], parts: int) -> Stretches:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import cast
 
 import pyarrow as pa
 from pydantic import BaseModel
@@ -26,6 +27,7 @@ from lakeidx.batch.artifacts import (
     BucketAssignmentReport,
     IndexWriteReport,
     IngestReport,
+    Report,
     writing_note,
 )
 from lakeidx.batch.assignment.room import fits_driver
@@ -57,7 +59,7 @@ class HeldBatch(BatchFiles):
         self._run = 1
         self._note = writing_note(context.paths, self.batch_id)
         self._noted = False
-        self._closed_ms: dict[str, int] = {}
+        self._reports: dict[tuple[type[BaseModel], int], tuple[Report, int]] = {}
         self._begun: list[int] = []
 
     def supersede(self, reason: str, *, branch: str | None = None) -> None:
@@ -80,22 +82,21 @@ class HeldBatch(BatchFiles):
 
     def read(self, model: type[AnyReport], *, attempt: int = 1) -> AnyReport | None:
         """See `BatchFiles.read`."""
-        found = self._published.get(self._report_path(model, attempt))
-        return found if isinstance(found, model) else None
+        found = self._reports.get((model, attempt))
+        return None if found is None else cast(AnyReport, found[0])
 
     def close(self, report: AnyReport, *, attempt: int = 1) -> AnyReport:
         """Keep a report; the first one announces that files of the table will follow."""
         if not self._noted:
             self._noted = True
             self.store.put(self._note, b"", durable=False)
-        path = self._report_path(type(report), attempt)
-        self._published[path] = report
-        self._closed_ms[path] = int(time.time() * 1000)
+        self._reports[type(report), attempt] = report, int(time.time() * 1000)
         return report
 
     def closed_ms(self, model: type[BaseModel], *, attempt: int = 1) -> int:
         """See `BatchFiles.closed_ms`; by the clock of this process."""
-        return self._closed_ms.get(self._report_path(model, attempt), 0)
+        found = self._reports.get((model, attempt))
+        return 0 if found is None else found[1]
 
     def latest_attempt(self) -> int:
         """See `BatchFiles.latest_attempt`."""
@@ -113,7 +114,7 @@ class HeldBatch(BatchFiles):
             self.store.delete(self._note)
 
     def _reports_of(self, model: type[AnyReport]) -> list[AnyReport]:
-        return [r for r in self._published.values() if isinstance(r, model)]
+        return [report for report, _ in self._reports.values() if isinstance(report, model)]
 
     def _stage(self) -> None:
         """Write everything into the staging directory, as a batch with a name does stage by stage."""
