@@ -102,19 +102,18 @@ def group_targets(weights: Sequence[int], tasks: int, *, most: int = _GROUP_WEIG
 
     weights   rows of each target; at least one target
     """
-    weight = np.asarray(weights, np.int64)
-    task = np.asarray(pack_targets(weights, tasks), np.int32)
-    order = np.lexsort((np.arange(len(weight)), task))
-    group_of, task_of = np.empty(len(weight), np.int32), []
+    packed = pack_targets(weights, tasks)
+    group_of, task_of, sizes = [0] * len(weights), list[int](), list[int]()
     held, last = 0, -1
-    for target in order.tolist():
-        held += int(weight[target])
-        if task[target] != last or held > most:
-            task_of.append(int(task[target]))
-            held, last = int(weight[target]), int(task[target])
+    for target in sorted(range(len(weights)), key=packed.__getitem__):
+        held += weights[target]
+        if packed[target] != last or held > most:
+            task_of.append(packed[target])
+            sizes.append(0)
+            held, last = weights[target], packed[target]
         group_of[target] = len(task_of) - 1
-    sizes = np.bincount(group_of, minlength=len(task_of)).astype(np.int32)
-    return TargetGroups(group_of, np.asarray(task_of, np.int32), sizes)
+        sizes[-1] += 1
+    return TargetGroups(np.array(group_of, np.int32), np.array(task_of, np.int32), np.array(sizes, np.int32))
 
 
 def count_shares(rows: int, parallelism: int) -> int:
