@@ -36,7 +36,7 @@ _RACES_BEFORE_TURN = 3
 #: Named by what everybody waits for: batches of a table whose keys live in one partition at a time, and compactions.
 EVERY_PARTITION = "*"
 #: How long those that wait pause between looks: shortly at first, for most of what they wait for is a commit.
-_LEAST_PAUSE, _MOST_PAUSE = 0.005, 0.1
+_LEAST_PAUSE, _MOST_PAUSE = 0.002, 0.1
 
 
 class PriorityFile(Report):
