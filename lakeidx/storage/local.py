@@ -1,6 +1,7 @@
 """Tables on a local disk (or a mounted file system with POSIX rename and link).
 
-put            temp file in the same directory, fsync, rename over the target
+put            temp file in the same directory, fsync, rename over the target; not durable: without the fsync, and where there is
+               a target the two exchange names
 put_if_absent  temp file, fsync, hard link to the target: the link fails when the target exists, and the target is complete the
                moment it appears. File systems without hard links get an exclusive create instead, whose content a reader may
                see half written.
@@ -28,6 +29,7 @@ from lakeidx.storage.fsync import sync_directory, sync_files
 from lakeidx.storage.mounts import device_of, is_remote
 from lakeidx.storage.new_files import LocalOutput, open_new, open_temp, unlink, write_all
 from lakeidx.storage.os_errors import MISSING, translate
+from lakeidx.storage.rename import replace_unsynced
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
@@ -92,8 +94,12 @@ class LocalStore:
     def get(self, path: str) -> bytes:
         """Read the whole file."""
         try:
-            with open(local_path(path), "rb", buffering=0) as f:
-                return f.read()
+            fd = os.open(local_path(path), os.O_RDONLY)
+            try:
+                # Of a directory, too, a byte is asked for: that is an error.
+                return _pread(fd, max(1, os.fstat(fd).st_size), 0)
+            finally:
+                os.close(fd)
         except OSError as e:
             raise translate(e, path) from e
 
@@ -148,12 +154,7 @@ class LocalStore:
                 # An empty file has no part that could be seen.
                 os.close(open_new(target, os.O_TRUNC, sync=self._sync))
                 return
-            temp = self._write_temp(target, data, sync=durable)
-            try:
-                os.replace(temp, target)
-            except BaseException:
-                unlink(temp)
-                raise
+            self._put(target, data, os.replace if durable else replace_unsynced, sync=durable)
             if durable:
                 self._sync_dir(target)
         except OSError as e:
@@ -266,12 +267,24 @@ class LocalStore:
         except OSError as e:
             raise translate(e, dir) from e
 
+    def _put(self, target: str, data: bytes, rename: Callable[[str, str], None], *, sync: bool) -> None:
+        """Write a file under a temporary name, and give it its own."""
+        temp = self._write_temp(target, data, sync=sync)
+        try:
+            rename(temp, target)
+        except BaseException:
+            unlink(temp)
+            raise
+
     def _put_many(
         self, files: Sequence[tuple[str, bytes]], waiting: Sequence[str], unnamed: Sequence[str] = ()
     ) -> None:
         """Write files, and wait for them; `unnamed`: for those too, whatever becomes of their names."""
         for path, data in files:
-            self.put(path, data, durable=False)
+            try:
+                self._put(local_path(path), data, os.replace, sync=False)
+            except OSError as e:
+                raise translate(e, path) from e
         if self._sync:
             paths = [path for path, _ in files] + list(waiting)
             try:
@@ -328,12 +341,14 @@ class LocalStore:
 
 
 def _pread(fd: int, length: int, offset: int) -> bytes:
-    parts = []
+    parts: list[bytes] = []
     while length > 0:
         part = os.pread(fd, length, offset)
         if not part:
             break
+        if len(part) == length and not parts:
+            return part
         parts.append(part)
         length -= len(part)
         offset += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return b"".join(parts)

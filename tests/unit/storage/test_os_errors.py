@@ -26,7 +26,7 @@ def test_errors_of_the_system(
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr("builtins.open", fail)
+    monkeypatch.setattr(os, "open", fail)
     with pytest.raises(error) as caught:
         LocalStore().get("/x/y")
     assert caught.value.path == "/x/y"  # type: ignore[attr-defined]
