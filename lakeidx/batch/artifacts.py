@@ -26,8 +26,7 @@ STAGING_DIR = "_lakeidx"
 #: Begins no batch id.
 BRANCH_FOLDER = "_branch-"
 WRITING_FOLDER = "_writing"
-_COMMITTING = "committing"
-_HELD = "held_content"
+_COMMITTING, _HELD = "committing", "held_content"
 #: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
 UPSERT = "upsert"
 _BATCH_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._=@+-]{0,149}$")
@@ -45,7 +44,7 @@ class Report(BaseModel):
 
     def holding(self, value: object) -> Self:
         """Keep the content of the file that the report names in this process."""
-        # As values of `cached_property` are kept, which is no part of the report; a private attribute costs each report more.
+        # Where `cached_property` keeps values, too: a private attribute would cost each report more.
         self.__dict__[_HELD] = value
         return self
 
