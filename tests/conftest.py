@@ -32,6 +32,15 @@ def golden_dir() -> Path:
 #: Share of the examples that property tests run: the fast lane takes a part, the properties lane all of them.
 EXAMPLES_SCALE = float(os.environ.get("LAKEIDX_EXAMPLES_SCALE", "1"))
 
+#: Folders and files of tests that are not collected. pytest's own --ignore compares each of them with every file, in seconds.
+_APART = os.environ.get("LAKEIDX_TESTS_APART", "").split(os.pathsep)
+APART = {Path(__file__).parents[1] / name for name in _APART if name}
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out what belongs to other lanes."""
+    return True if collection_path in APART else None
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Scale the number of examples of property tests."""

@@ -46,9 +46,9 @@ _UNCOUNTED = re.compile("|".join(f"(?:{p})" for p in _settings()["exclude_also"]
 
 def _mark(line: int) -> ast.stmt:
     """``marks[line] = 1`` as code of that line."""
-    place = ast.Subscript(ast.Name(_MARKS, ast.Load()), ast.Constant(line), ast.Store())
-    mark = ast.Assign([place], ast.Constant(1), lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
-    return ast.fix_missing_locations(mark)
+    at: dict[str, Any] = {"lineno": line, "end_lineno": line, "col_offset": 0, "end_col_offset": 0}
+    place = ast.Subscript(ast.Name(_MARKS, ast.Load(), **at), ast.Constant(line, **at), ast.Store(), **at)
+    return ast.Assign([place], ast.Constant(1, **at), **at)
 
 
 def _lines_of(statement: ast.stmt) -> list[int]:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from unittest import mock
 
@@ -87,16 +88,22 @@ class Overtaken:
         return len(made), came
 
     def _come_in(self) -> None:
-        before, after, now = (self.folder / name for name in ("before", "after", "now"))
-        there, wanted = (_files(root) for root in (before, after))
-        for name, path in wanted.items():
-            if name not in there or there[name].read_bytes() != path.read_bytes():
-                (now / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, now / f"{name}.new")
-                (now / f"{name}.new").replace(now / name)
-        for name in sorted(there.keys() - wanted.keys(), key=lambda n: "snapshot" in n.parts):
+        after, now = self.folder / "after", self.folder / "now"
+        put, deleted = self._changes
+        for name in put:
+            (now / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(after / name, now / f"{name}.new")
+            (now / f"{name}.new").replace(now / name)
+        for name in deleted:
             with suppress(FileNotFoundError):
                 (now / name).unlink()
+
+    @cached_property
+    def _changes(self) -> tuple[list[Path], list[Path]]:
+        """Files that others put, and those that they delete."""
+        there, wanted = (_files(self.folder / name) for name in ("before", "after"))
+        put = [n for n, path in wanted.items() if n not in there or there[n].read_bytes() != path.read_bytes()]
+        return put, sorted(there.keys() - wanted.keys(), key=lambda n: "snapshot" in n.parts)
 
     def _table(self, name: str) -> str:
         return str(self.folder / name / "wh/d.db/t")

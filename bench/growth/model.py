@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from bench.growth.points import STAGE_FIGURES, STAGES, Measured
 
@@ -45,6 +44,9 @@ def fit(features: Sequence[str], work: Sequence[Mapping[str, int]], found: Seque
 
     errors   ValueError when no point has a figure above 0
     """
+    # Takes most of a second, which those who read the figures only need not wait for.
+    from scipy.optimize import nnls
+
     used = [(w, y) for w, y in zip(work, found, strict=True) if y > 0]
     if not used:
         raise ValueError("no point has a figure above 0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ ROWS = 3000
 CODECS = ("zstd", "none", "snappy", "gzip", "lz4", "brotli")
 
 
+@cache
 def columns(*, nulls: bool) -> pa.Table:
     some = np.random.default_rng(7)
 

@@ -56,15 +56,17 @@ def test_keys_that_change_partition(tmp_path: Path, producer: str, mode: str) ->
             table.compact(full=True)
     want = content(table)
     assert want
-    for step in table.follow("earliest", mode=mode):
+    steps = list(table.follow("earliest", mode=mode))
+    for step in steps:
         copy.upsert_changes(step)
     assert content(copy) == want
-    assert apply(table.changes(0, mode=mode).to_arrow(), {}) == want
+    changes = table.changes(0, mode=mode).to_arrow()
+    assert apply(changes, {}) == want
     # Neither the key columns nor matching rows need be among what is read.
     values = [s.changes.to_arrow()["v"].to_pylist() for s in table.follow("earliest", mode=mode, columns=["v"])]
-    assert values == [s.changes.to_arrow()["v"].to_pylist() for s in table.follow("earliest", mode=mode)]
+    assert values == [s.changes.to_arrow()["v"].to_pylist() for s in steps]
     found = table.changes(0, mode=mode, where="v >= 0", columns=["v"]).to_arrow()
-    assert found["v"].to_pylist() == table.changes(0, mode=mode).to_arrow()["v"].to_pylist()
+    assert found["v"].to_pylist() == changes["v"].to_pylist()
 
 
 def test_keys_that_an_overwrite_puts_into_another_bucket(tmp_path: Path) -> None:
