@@ -10,8 +10,10 @@ source   org.apache.paimon.utils.JsonSerdeUtil, release 1.4.2
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from lakeidx.errors import CorruptFileError
@@ -21,49 +23,42 @@ _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 def format_json(value: Any) -> bytes:
     """Format as pretty-printed JSON, as Paimon does."""
-    out: list[str] = []
-    _format(value, 0, out)
-    return "".join(out).encode()
+    return _text(value, "\n").encode()
 
 
-def _format(value: Any, depth: int, out: list[str]) -> None:
+def _text(value: Any, line: str) -> str:
+    """Format a value; `line` begins each line of the object that it is in: a newline, and spaces."""
     if type(value) is str:
-        out.append(_quoted(value))
-    elif type(value) is int:
-        out.append(repr(value))
-    elif isinstance(value, Mapping):
-        if not value:
-            out.append("{ }")
-            return
-        pad = "  " * (depth + 1)
-        mark = "{\n"
-        for key, item in value.items():
-            out.append(f"{mark}{pad}{_quoted(key)} : ")
-            _format(item, depth + 1, out)
-            mark = ",\n"
-        out.append("\n" + "  " * depth + "}")
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        mark = "[ "
-        for item in value:
-            out.append(mark)
-            _format(item, depth, out)
-            mark = ", "
-        out.append(" ]" if value else "[ ]")
-    elif isinstance(value, Decimal):
-        out.append(format(value, "f"))
-    elif isinstance(value, str):
-        out.append(_quoted(value))
-    else:
-        out.append(json.dumps(value))
+        return _quoted(value)
+    if type(value) is int:
+        return repr(value)
+    if isinstance(value, Mapping):
+        inside = line + "  "
+        pairs = [f"{inside}{_quoted_key(key)} : {_text(item, inside)}" for key, item in value.items()]
+        return f"{{{','.join(pairs)}{line}}}" if pairs else "{ }"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[ {', '.join([_text(item, line) for item in value])} ]" if value else "[ ]"
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return _quoted(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _quoted(text: str) -> str:
-    return f'"{text.translate(_ESCAPES)}"'
+    return f'"{_SPECIAL.sub(_escape, text)}"'
 
 
+#: Keys are the same in each file of a kind.
+_quoted_key = lru_cache(maxsize=1024)(_quoted)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return _ESCAPES[found[0]]
+
+
+_SPECIAL = re.compile(r'[\x00-\x1f"\\]')
 # Jackson's spelling: upper-case hex for control characters without a short form, everything else as it is.
-_ESCAPES = {n: f"\\u{n:04X}" for n in range(32)} | {
-    ord(c): f"\\{short}" for c, short in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)
+_ESCAPES = {chr(n): f"\\u{n:04X}" for n in range(32)} | {
+    c: f"\\{short}" for c, short in zip('"\\\b\f\n\r\t', '"\\bfnrt', strict=True)
 }
 
 

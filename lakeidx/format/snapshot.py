@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 from lakeidx.errors import UnsupportedError
@@ -81,44 +82,22 @@ class Snapshot:
         return " ".join((self.commit_user, str(self.commit_identifier), *names, str(self.time_millis)))
 
 
-# The two keys of a tag are no business of its snapshot.
-_KNOWN = frozenset({"tagCreateTime", "tagTimeRetained"}) | {
-    word + "".join(more.title() for more in rest)
+#: Field -> key, in written order.
+_KEYS = {
+    "_".join((word, *rest)): word + "".join(more.title() for more in rest)
     for word, *rest in (f.name.split("_") for f in fields(Snapshot))
     if word != "unknown"
 }
+_VALUES = attrgetter(*_KEYS)
+# The two keys of a tag are no business of its snapshot.
+_KNOWN = frozenset({"tagCreateTime", "tagTimeRetained", *_KEYS.values()})
 
 
 def snapshot_to_json(snapshot: Snapshot) -> dict[str, Any]:
     """Return the snapshot's keys and values in written order, null ones left out."""
-    s = snapshot
-    pairs: list[tuple[str, Any]] = [
-        ("version", s.version),
-        ("uuid", s.uuid),
-        ("id", s.id),
-        ("schemaId", s.schema_id),
-        ("baseManifestList", s.base_manifest_list),
-        ("baseManifestListSize", s.base_manifest_list_size),
-        ("deltaManifestList", s.delta_manifest_list),
-        ("deltaManifestListSize", s.delta_manifest_list_size),
-        ("changelogManifestList", s.changelog_manifest_list),
-        ("changelogManifestListSize", s.changelog_manifest_list_size),
-        ("indexManifest", s.index_manifest),
-        ("commitUser", s.commit_user),
-        ("writerVersion", s.writer_version),
-        ("commitIdentifier", s.commit_identifier),
-        ("commitKind", s.commit_kind.value),
-        ("timeMillis", s.time_millis),
-        ("totalRecordCount", s.total_record_count),
-        ("deltaRecordCount", s.delta_record_count),
-        ("changelogRecordCount", s.changelog_record_count),
-        ("watermark", s.watermark),
-        ("statistics", s.statistics),
-        ("properties", dict(s.properties) or None),
-        ("nextRowId", s.next_row_id),
-        ("operation", s.operation),
-    ]
-    return {key: value for key, value in pairs if value is not None} | dict(s.unknown)
+    found = dict(zip(_KEYS.values(), _VALUES(snapshot), strict=True))
+    found |= {"commitKind": snapshot.commit_kind.value, "properties": dict(snapshot.properties) or None}
+    return {key: value for key, value in found.items() if value is not None} | dict(snapshot.unknown)
 
 
 def snapshot_from_json(o: JsonObject) -> Snapshot:
