@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,7 @@ def _a_new_table_is_the_old_one(patch: pytest.MonkeyPatch) -> None:
 def _files_of_one_time_are_alike(patch: pytest.MonkeyPatch) -> None:
     list_schemas = TableMetadata._list_schemas
     patch.setattr(
-        TableMetadata, "_list_schemas", lambda self: {i: replace(f, etag="") for i, f in list_schemas(self).items()}
+        TableMetadata, "_list_schemas", lambda self: {i: f._replace(etag="") for i, f in list_schemas(self).items()}
     )
 
 

@@ -60,7 +60,7 @@ def sync_files(paths: Sequence[str], *, unnamed: Sequence[str] = ()) -> None:
     They need not be open, nor be of this process: a descriptor is told of a write that failed before it was opened, too.
     """
     files = [*paths, *unnamed]
-    directories = sorted({os.path.dirname(path) or "." for path in paths})
+    directories = sorted({*map(directory_of, paths)})
     waiting = [*files, *directories]
     errors: list[BaseException] = []
     for first in range(0, len(waiting), _MOST_OPEN):
@@ -80,11 +80,17 @@ def _sync_together(paths: Sequence[str]) -> list[tuple[int, BaseException]]:
             descriptors.append(os.open(path, os.O_RDONLY))
         for number, descriptor in enumerate(descriptors[1:], 1):
             jobs.put((descriptor, number, done))
-        found = [(0, _error_of(descriptors[0])), *(done.get() for _ in descriptors[1:])]
-        return sorted((number, error) for number, error in found if error is not None)
+        found = [(0, _error_of(descriptors[0])), *[done.get() for _ in descriptors[1:]]]
+        return sorted([(number, error) for number, error in found if error is not None])
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def directory_of(path: str) -> str:
+    """Return the directory a path is in: its own working directory for a name alone."""
+    parent, slash, _ = path.rpartition("/")
+    return parent or slash or "."
 
 
 def sync_directory(path: str) -> None:
@@ -106,4 +112,4 @@ def make_directories(path: str, *, sync: bool) -> None:
     os.makedirs(path, exist_ok=True)
     if sync:
         for directory in missing:
-            sync_directory(os.path.dirname(directory) or ".")
+            sync_directory(directory_of(directory))

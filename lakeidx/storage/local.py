@@ -19,13 +19,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from stat import S_ISDIR
 
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo
-from lakeidx.storage.fsync import sync_directory, sync_files
+from lakeidx.storage.fsync import directory_of, sync_directory, sync_files
 from lakeidx.storage.mounts import device_of, is_remote
 from lakeidx.storage.new_files import LocalOutput, open_new, open_temp, unlink, write_all
 from lakeidx.storage.os_errors import MISSING, translate
@@ -134,7 +135,7 @@ class LocalStore:
 
     def list(self, dir: str) -> list[FileInfo]:
         """List the files and directories directly below, sorted by name; empty when the directory is missing."""
-        return sorted(self._scan(dir), key=lambda info: info.name)
+        return sorted(self._scan(dir), key=attrgetter("name"))
 
     def walk(self, dir: str, *, prefix: str = "") -> Iterator[FileInfo]:
         """List all files below, at any depth; directories that are links are not entered, since they lead elsewhere."""
@@ -337,7 +338,7 @@ class LocalStore:
 
     def _sync_dir(self, target: str) -> None:
         if self._sync:
-            sync_directory(os.path.dirname(target) or ".")
+            sync_directory(directory_of(target))
 
 
 def _pread(fd: int, length: int, offset: int) -> bytes:

@@ -14,10 +14,14 @@ _MOUNTS = "/proc/self/mountinfo"
 
 def device_of(path: str) -> int:
     """Return the device number of a path, or of the nearest directory above it that exists."""
-    path = os.path.abspath(path)
-    while path != os.path.dirname(path) and not os.path.exists(path):
-        path = os.path.dirname(path)
-    return os.stat(path).st_dev
+    while True:
+        try:
+            return os.stat(path).st_dev
+        except (OSError, ValueError):
+            above = os.path.dirname(os.path.abspath(path))
+            if above == path:
+                raise
+            path = above
 
 
 @lru_cache(maxsize=64)

@@ -7,9 +7,11 @@ import os
 from typing import Any
 
 from lakeidx.storage.base import WriteOnly
-from lakeidx.storage.fsync import make_directories, sync_directory
+from lakeidx.storage.fsync import directory_of, make_directories, sync_directory
 from lakeidx.storage.os_errors import translate
 from lakeidx.uuids import random_uuid
+
+_NEW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 
 
 class LocalOutput(WriteOnly):
@@ -52,7 +54,7 @@ class LocalOutput(WriteOnly):
             self._file.close()
             os.replace(self._temp, self._target)
             if self._sync:
-                sync_directory(os.path.dirname(self._target) or ".")
+                sync_directory(directory_of(self._target))
         except OSError as e:
             self.abort()
             unlink(self._temp)
@@ -75,12 +77,11 @@ def open_temp(target: str, *, sync: bool) -> tuple[str, int]:
 
 def open_new(path: str, how: int, *, sync: bool) -> int:
     """Open a file to write, in a directory that is made where it is not there; `how`: flags that say what one of its name means."""
-    flags = os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_CLOEXEC", 0)
     try:
-        return os.open(path, flags, 0o666)
+        return os.open(path, _NEW | how, 0o666)
     except FileNotFoundError:
         make_directories(os.path.dirname(path), sync=sync)
-        return os.open(path, flags, 0o666)
+        return os.open(path, _NEW | how, 0o666)
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ def test_an_etag_tells_and_nothing_is_read_while_it_is_the_same(
     listing, get, got = store.list, store.get, []
 
     def list_with_etags(directory: str) -> list[FileInfo]:
-        return [replace(f, etag=Path(f.path).read_text()) for f in listing(directory)]
+        return [f._replace(etag=Path(f.path).read_text()) for f in listing(directory)]
 
     def counted(path: str) -> Any:
         got.append(path)

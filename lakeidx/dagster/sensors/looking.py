@@ -10,7 +10,7 @@ names files that are seen. One that cannot be used is left to the queue, which h
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from lakeidx.dagster.assets.landing import fixed_partitions
@@ -144,4 +144,4 @@ def landing_names(pipeline: PipelineConfig, body: str) -> set[str]:
 
 def _in_seconds(file: FileInfo) -> FileInfo:
     """Round a file's time to seconds: some stores list with milliseconds and return single objects without."""
-    return replace(file, mtime_ms=file.mtime_ms // 1000 * 1000)
+    return file._replace(mtime_ms=file.mtime_ms // 1000 * 1000)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeidx.storage.fsync import sync_directory, sync_files
+from lakeidx.storage.fsync import directory_of, sync_directory, sync_files
 from lakeidx.testing.limits import HANGS_SECONDS
 
 
@@ -95,3 +95,8 @@ def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
     assert sync_some(tmp_path) == 5
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
         assert pool.submit(sync_some, tmp_path).result(timeout=HANGS_SECONDS) == 5
+
+
+@pytest.mark.parametrize("path", ["/lake/t/schema-0", "/schema-0", "t/schema-0", "schema-0", "./schema-0"])
+def test_the_directory_of_a_file_is_that_of_the_standard_library(path: str) -> None:
+    assert directory_of(path) == (os.path.dirname(path) or ".")
