@@ -123,7 +123,7 @@ def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard", 
 def encode_manifest_blocks(entries: Sequence[ManifestEntry]) -> tuple[bytes, list[tuple[int, bytes]]]:
     """Encode the blocks of a manifest that is not compressed: JSON text of the schema, and of each its count and its records."""
     schema = extended(MANIFEST_SCHEMA, _unknown_in(entries))
-    return schema.text.encode(), list(encode_blocks(entries, schema, _to_record, codec="null"))
+    return schema.raw, list(encode_blocks(entries, schema, _to_record, codec="null"))
 
 
 def _unknown_in(entries: Sequence[ManifestEntry]) -> Iterator[tuple[Path, Unknown]]:
@@ -168,7 +168,7 @@ def entries_of_records(writer: bytes, records: Sequence[bytes], path: str | None
 @functools.lru_cache(maxsize=64)
 def same_records(writer: bytes, schema: RecordSchema = MANIFEST_SCHEMA) -> bool:
     """Return True when records of a writer's schema are, byte for byte, those of a schema of ours."""
-    return bool(_unnamed(plain_record(writer)) == _unnamed(plain_record(schema.text.encode())))
+    return bool(_unnamed(plain_record(writer)) == _unnamed(plain_record(schema.raw)))
 
 
 def _unnamed(node: Any) -> Any:

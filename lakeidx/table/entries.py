@@ -99,7 +99,7 @@ class Entries(Sequence[ManifestEntry]):
     left_out   files and bytes of other partitions that were passed over when the manifests were read: ADD less DELETE
     """
 
-    __slots__ = ("_blocks", "_objects", "known", "left_out", "rows")
+    __slots__ = ("_blocks", "_objects", "_places", "known", "left_out", "rows")
 
     def __init__(
         self,
@@ -113,6 +113,8 @@ class Entries(Sequence[ManifestEntry]):
         self.left_out = left_out
         self._blocks = blocks
         self._objects: list[ManifestEntry] | None = None
+        # A batch that is planned and checked on one state asks four times.
+        self._places: tuple[npt.NDArray[np.int64], list[tuple[bytes, int]]] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -126,12 +128,15 @@ class Entries(Sequence[ManifestEntry]):
 
     def places(self) -> tuple[npt.NDArray[np.int64], list[tuple[bytes, int]]]:
         """Count the (partition, bucket) places: int64[n], the number of each entry's place, and the places by number."""
+        if self._places is not None:
+            return self._places
         places = (self.rows["partition"].astype(np.int64) << 32) + self.rows["bucket"] + (1 << 31)
         if len(places) and (places == places[0]).all():
             keys, numbers = places[:1], np.zeros(len(places), np.int64)
         else:
             keys, numbers = np.unique(places, return_inverse=True)
-        return numbers, [(self.known[k >> 32], (k & 0xFFFFFFFF) - (1 << 31)) for k in keys.tolist()]
+        self._places = numbers, [(self.known[k >> 32], (k & 0xFFFFFFFF) - (1 << 31)) for k in keys.tolist()]
+        return self._places
 
     def select(self, rows: npt.NDArray[Any]) -> Entries:
         """Take entries by a mask, bool[n], or by their positions, int[m]."""
@@ -212,7 +217,10 @@ class Entries(Sequence[ManifestEntry]):
     def __getitem__(self, index: slice) -> Entries: ...
     def __getitem__(self, index: int | slice) -> ManifestEntry | Entries:
         if isinstance(index, slice):
-            return self.select(np.arange(len(self))[index])
+            found = Entries(self.rows[index].copy(), self.known, self._blocks)
+            if self._objects is not None:
+                found._objects = self._objects[index]
+            return found
         if self._objects is None and len(self) > _KEPT_OBJECTS:
             (one,) = self.select(np.array([range(len(self))[index]]))
             return one
@@ -270,6 +278,8 @@ def no_entries(left_out: tuple[int, int] = (0, 0)) -> Entries:
 
 def joined(parts: Sequence[Entries]) -> Entries:
     """Concatenate, in the order given."""
+    if len(parts) == 1:
+        return parts[0]
     left_out = (sum(p.left_out[0] for p in parts), sum(p.left_out[1] for p in parts))
     parts = [p for p in parts if len(p)]
     if not parts:
@@ -307,7 +317,8 @@ def live_files(entries: Entries, *, where: str) -> Entries:
 
 def of_partitions(wanted: Iterable[bytes]) -> KeepPartitions:
     """Keep the entries of some partitions."""
-    return where_partition(frozenset(wanted).__contains__)
+    known = frozenset(wanted)
+    return lambda partitions: np.array([p in known for p in partitions], np.bool_)
 
 
 def where_partition(matches: Callable[[bytes], bool]) -> KeepPartitions:

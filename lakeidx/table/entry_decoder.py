@@ -282,7 +282,7 @@ def _held_blocks(
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32], list[Block]]:
     """Keep the records: block by block as they are in the file, or uncompressed where that is smaller."""
     starts, sizes = group.slots[0], group.slots[1] - group.slots[0]
-    bounds = np.searchsorted(starts, group.offsets).tolist()
+    bounds = starts.searchsorted(group.offsets).tolist()
     block = np.full(len(starts), -1, np.int32)
     start = starts.astype(np.int32)
     blocks: list[Block] = []

@@ -46,7 +46,7 @@ def live_entries(kind: npt.NDArray[np.int8], high: UInt64s, low: UInt64s) -> tup
     """
     keep = np.zeros(len(kind), np.bool_)
     twice = _fold(frozen(kind), frozen(high), frozen(low), frozen(np.lexsort((low, high))), keep)
-    return np.flatnonzero(keep), int(twice)
+    return keep.nonzero()[0], int(twice)
 
 
 def uncancelled_entries(kind: npt.NDArray[np.int8], high: UInt64s, low: UInt64s) -> Int64s:
@@ -56,7 +56,7 @@ def uncancelled_entries(kind: npt.NDArray[np.int8], high: UInt64s, low: UInt64s)
     """
     keep = np.zeros(len(kind), np.bool_)
     _cancel(frozen(kind), frozen(high), frozen(low), frozen(np.lexsort((low, high))), keep)
-    return np.flatnonzero(keep)
+    return keep.nonzero()[0]
 
 
 def found_in(high: UInt64s, low: UInt64s, other_high: UInt64s, other_low: UInt64s) -> npt.NDArray[np.bool_]:

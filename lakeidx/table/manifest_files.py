@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest
@@ -25,6 +26,7 @@ from lakeidx.tasks.in_parallel import REQUESTS, in_parallel
 from lakeidx.tasks.limits import available_cores
 
 T = TypeVar("T")
+_NAME, _SIZE = attrgetter("file_name"), attrgetter("file_size")
 
 #: Bytes of manifests, as they are held, that are kept.
 _MANIFEST_CACHE_BYTES = 64 << 20
@@ -85,7 +87,7 @@ class ManifestFiles:
         keep, hold   as `lakeidx.table.entries.decode_entries` takes them: what is left out is never held
         """
         # What does not fit the cache would only push itself out of it: it is read anew each time, as little as is asked for.
-        fits = sum(m.file_size for m in metas) <= _MANIFEST_CACHE_BYTES
+        fits = sum(map(_SIZE, metas)) <= _MANIFEST_CACHE_BYTES
 
         def read(meta: ManifestFileMeta) -> Entries:
             path = self.paths.manifest(meta.file_name)
@@ -95,18 +97,18 @@ class ManifestFiles:
                 return self._decode_manifest(data, path, keep=keep, hold=hold)
             return self.manifest(meta.file_name, meta.file_size)
 
-        largest = max((m.file_size for m in metas), default=1)
+        largest = max(map(_SIZE, metas), default=1)
         threads = min(REQUESTS, max(2, _IN_FLIGHT_BYTES // max(1, largest)))
         if not fits:
             return joined(in_parallel(read, metas, threads=threads))
         # Threads are for waiting: what is there already needs none.
-        names = tuple(m.file_name for m in metas)
+        names = (*map(_NAME, metas),)
         before = self._joined
         known = 0 if before is None or before[0] != names[: len(before[0])] else len(before[0])
         new = [m for m in metas[known:] if self.paths.manifest(m.file_name) not in self._cache]
-        if not self.store.waits and sum(m.file_size for m in new) < _FEW_BYTES:
+        if not self.store.waits and sum(map(_SIZE, new)) < _FEW_BYTES:
             threads = 1
-        in_parallel(lambda m: self.manifest(m.file_name, m.file_size), new, threads=threads)
+        in_parallel(read, new, threads=threads)
         first = [before[1]] if known and before is not None else []
         found = joined([*first, *(read(m) for m in metas[known:])])
         self._joined = (names, found) if len(found) <= KEPT_ENTRIES else None

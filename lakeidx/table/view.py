@@ -67,7 +67,7 @@ class SnapshotView:
         """Return the largest sequence number of each bucket's live files."""
         numbers, places = self.entries.places()
         top = np.full(len(places), -1, np.int64)
-        np.maximum.at(top, numbers, self.entries.column("max_sequence"))
+        np.maximum.at(top, numbers, self.entries.rows["max_sequence"])
         return dict(zip(places, top.tolist(), strict=True))
 
 

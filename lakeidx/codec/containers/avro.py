@@ -53,12 +53,16 @@ T = TypeVar("T")
 
 
 class RecordSchema:
-    """A record schema, parsed once: its exact text for file headers, and fastavro's form of a block of these records."""
+    """A record schema, parsed once: its exact text for file headers, and fastavro's form of a block of these records.
 
-    __slots__ = ("block", "text")
+    raw   the text as bytes
+    """
+
+    __slots__ = ("block", "raw", "text")
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.text = json.dumps(schema, separators=(",", ":"))
+        self.raw = self.text.encode()
         self.block = _block_schema(schema)
 
 

@@ -124,8 +124,9 @@ def framed(count: int, body: bytes | memoryview, sync: bytes) -> tuple[bytes, by
     return encode_long(count), encode_long(len(body)), body, sync
 
 
+@lru_cache(maxsize=1024)
 def encode_long(value: int) -> bytes:
-    """Encode a long as Avro does."""
+    """Encode a long as Avro does; those of small files come again and again."""
     value = (value << 1) ^ (value >> 63)
     out = bytearray()
     while value > 0x7F:

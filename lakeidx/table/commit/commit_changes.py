@@ -291,10 +291,10 @@ class _Attempt:
             index = view.hash_index()
             names = {p: {b: e.file_name for b, e in buckets.items()} for p, buckets in index.items()}
             changed = changed_buckets(self.request.assigned_on, names)
-            touched = None if self.request.by_partition else self.request.changes.buckets()
-            findings += index_conflicts(changed, touched)
-            # A bucket that the batch touches would be a finding by now, so the changed ones are all of others.
-            findings += [] if findings else self.added.conflicts(changed, index)
+            if changed:
+                touched = None if self.request.by_partition else self.request.changes.buckets()
+                # A bucket that the batch touches is a finding, so those that are left are all of others.
+                findings += index_conflicts(changed, touched) or self.added.conflicts(changed, index)
         if self.request.check_sequences and self.schema.primary_keys:
             findings += sequence_conflicts(view.max_sequence_numbers(), data)
         return findings

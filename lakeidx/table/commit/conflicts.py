@@ -36,15 +36,18 @@ def file_conflicts(live: Sequence[ManifestEntry], delta: Sequence[ManifestEntry]
     present = {e.identifier for e in live}
     findings: list[str] = []
     for entry in delta:
-        name = f"{entry.file.file_name} (bucket {entry.bucket}, level {entry.file.level})"
+        identifier, finding = entry.identifier, ""
         if entry.kind is FileKind.DELETE:
-            if entry.identifier not in present:
-                findings.append(f"data file {name} is no longer live: another writer compacted or removed it")
-            present.discard(entry.identifier)
-        elif entry.identifier in present:
-            findings.append(f"data file {name} is added twice")
+            if identifier not in present:
+                finding = "is no longer live: another writer compacted or removed it"
+            present.discard(identifier)
+        elif identifier in present:
+            finding = "is added twice"
         else:
-            present.add(entry.identifier)
+            present.add(identifier)
+        if finding:
+            place = f"(bucket {entry.bucket}, level {entry.file.level})"
+            findings.append(f"data file {entry.file.file_name} {place} {finding}")
         if len(findings) >= LIMIT:
             break
     return findings
