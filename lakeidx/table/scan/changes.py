@@ -291,6 +291,5 @@ def _derived(schema: TableSchema, after: State, upto: State, predicate: Predicat
         snapshot = metadata.snapshot(number)
         state = State(metadata, number, snapshot)
         if snapshot.commit_kind is not CommitKind.COMPACT or by_compaction:
-            overwritten = snapshot.commit_kind is CommitKind.OVERWRITE and schema.bucket == -1
-            yield replace(plan_diff(schema, before, state, predicate), moves=overwritten)
+            yield plan_diff(schema, before, state, predicate, by_bucket=True)
         before = state

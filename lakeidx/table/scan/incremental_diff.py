@@ -1,9 +1,10 @@
 """The difference of two states of a table: rows that are new, changed or deleted, with their values before and after.
 
 A row has changed when any of its values differs, even to null. Only keys of files that one state has and the other has not can
-differ, so of the files that both share only rows of these keys are read, and read once. States are compared bucket by bucket, or
-partition by partition where the number of buckets has changed in between; a key that was deleted and came back into another
-bucket of a dynamic-bucket table therefore counts as deleted there and new here.
+differ, so of the files that both share only rows of these keys are read, and read once. States are compared bucket by bucket.
+Buckets of a partition are compared together where keys may have left one for another: where their number has changed, and where
+an overwrite or a resize has replaced all files of a dynamic bucket, for writers keep the bucket of a key until then (Java
+compares each bucket by itself). A key that left its partition counts as deleted there and new here.
 
 source   org.apache.paimon.table.source.snapshot.IncrementalDiffStartingScanner, org.apache.paimon.table.source.splitread.
          IncrementalDiffSplitRead, release 1.4.2
@@ -11,8 +12,8 @@ source   org.apache.paimon.table.source.snapshot.IncrementalDiffStartingScanner,
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,11 +24,11 @@ import pyarrow.compute as pc
 from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.data.positions import sorted_positions
-from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
-from lakeidx.format.snapshot import Snapshot
+from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.predicate import Predicate, filter_table, project
 from lakeidx.table.expiration.overtaken import says_expired
 from lakeidx.table.metadata import TableMetadata
@@ -41,6 +42,8 @@ from lakeidx.types import DataType
 
 #: Keys that are compared at a time.
 SLICE_KEYS = 1_000_000
+#: Snapshots between two states that are looked at for an overwrite; in a longer history one is taken for granted.
+_COMMITS = 100
 
 _LATER = ["+I", "+U"]
 
@@ -51,6 +54,11 @@ class DiffUnit:
 
     before: tuple[BucketFiles, ...]
     after: tuple[BucketFiles, ...]
+
+    @property
+    def partition(self) -> bytes:
+        """The partition that the buckets are in."""
+        return (self.before or self.after)[0].partition
 
     def files(self) -> list[DataFileMeta]:
         """Return all files of both states."""
@@ -65,7 +73,7 @@ class DiffPlan:
     predicate   rows of the later state to give, when they are new
     older       metadata of the earlier state, when that is in another branch
     before      snapshot of the earlier state; None = the empty table
-    moves       keys may have left a bucket for another one of their partition
+    moves       keys may be gone from one unit and new in another
     """
 
     plan: ScanPlan
@@ -76,11 +84,14 @@ class DiffPlan:
     moves: bool = False
 
 
-def plan_diff(schema: TableSchema, before: State, after: State, predicate: Predicate) -> DiffPlan:
+def plan_diff(
+    schema: TableSchema, before: State, after: State, predicate: Predicate, *, by_bucket: bool = False
+) -> DiffPlan:
     """Plan the comparison of two states; buckets whose files are the same are left out.
 
     schema      both states are read with it
     predicate   bound to `schema`
+    by_bucket   a key that an overwrite moved to another dynamic bucket counts as deleted there and new here
     errors      UnsupportedError for a table without a primary key, and for branches that gave new columns the same id;
                 InvalidInputError when the earlier state is the later one; NotFoundError for a state that has expired
     """
@@ -95,6 +106,23 @@ def plan_diff(schema: TableSchema, before: State, after: State, predicate: Predi
     # Both states must be pruned alike, and by nothing that an update can change.
     by_key = project(predicate, tuple({*schema.primary_keys, *schema.partition_keys}))
     old, new = (state.plan(schema, by_key) for state in (before, after))
+    units = _units(old, new)
+    moved = _replaced(units) if schema.bucket == -1 else set()
+    if moved and not _may_have_moved(before, old.snapshot, after):
+        moved = set()
+    older = None if same_branch else before.metadata
+    return DiffPlan(
+        plan=replace(new, buckets=(), trace=()),
+        predicate=predicate,
+        units=units if by_bucket else _together(units, moved),
+        older=older,
+        before=old.snapshot,
+        moves=by_bucket and bool(moved),
+    )
+
+
+def _units(old: ScanPlan, new: ScanPlan) -> tuple[DiffUnit, ...]:
+    """Pair the buckets of two states; those of a partition stay together where their number has changed."""
     totals: dict[bytes, set[int]] = defaultdict(set)
     for bucket in (*old.buckets, *new.buckets):
         totals[bucket.partition].add(bucket.total_buckets)
@@ -103,9 +131,49 @@ def plan_diff(schema: TableSchema, before: State, after: State, predicate: Predi
         for bucket in plan.buckets:
             number = bucket.bucket if len(totals[bucket.partition]) == 1 else -1
             grouped.setdefault((bucket.partition, number), ([], []))[side].append(bucket)
-    units = tuple(DiffUnit(tuple(b), tuple(a)) for b, a in grouped.values() if _state(b) != _state(a))
-    older = None if same_branch else before.metadata
-    return DiffPlan(replace(new, buckets=(), trace=()), predicate, units, older, old.snapshot)
+    return tuple(DiffUnit(tuple(b), tuple(a)) for b, a in grouped.values() if _state(b) != _state(a))
+
+
+def _replaced(units: Sequence[DiffUnit]) -> set[bytes]:
+    """Return the partitions in which several buckets differ, one of which has kept no file of the earlier state."""
+    differ = Counter(unit.partition for unit in units)
+    out = set()
+    for unit in units:
+        before, after = ({f.file_name for b in side for f in b.files()} for side in (unit.before, unit.after))
+        if before and before.isdisjoint(after) and differ[unit.partition] > 1:
+            out.add(unit.partition)
+    return out
+
+
+def _together(units: Sequence[DiffUnit], partitions: Collection[bytes]) -> tuple[DiffUnit, ...]:
+    """Make one unit of those that a partition has."""
+    alone, grouped = [u for u in units if u.partition not in partitions], defaultdict(list)
+    for unit in units:
+        if unit.partition in partitions:
+            grouped[unit.partition].append(unit)
+    joined = (
+        DiffUnit(tuple(b for u in some for b in u.before), tuple(b for u in some for b in u.after))
+        for some in grouped.values()
+    )
+    return (*alone, *joined)
+
+
+def _may_have_moved(before: State, snapshot: Snapshot | None, after: State) -> bool:
+    """Return True unless the commits between two states are known, and none of them is an overwrite.
+
+    snapshot   of the earlier state
+    """
+    metadata = after.metadata
+    if before.metadata.paths.branch != metadata.paths.branch or after.number - before.number > _COMMITS:
+        return True
+    try:
+        # A tag may keep a state that is not part of the history any more.
+        if snapshot is None or metadata.snapshot(snapshot.id).identity != snapshot.identity:
+            return True
+        commits = map(metadata.snapshot, range(before.number + 1, after.number + 1))
+        return any(s.commit_kind is CommitKind.OVERWRITE for s in commits)
+    except NotFoundError:
+        return True
 
 
 def _check_columns(one: TableMetadata, other: TableMetadata) -> None:

@@ -86,3 +86,25 @@ def test_system_tables_have_the_same_order(tmp_path: Path) -> None:
     table.upsert(rows([(2 - p, 10 * p + k, 1) for p in (0, 2) for k in range(2)]))
     log = lakeidx.SystemTable.open(f"{table.uri}${Layout.AUDIT_LOG}").scan(incremental=(0, 2)).to_arrow()
     assert apply(log, {}, "rowkind") == content(table)
+
+
+@pytest.mark.parametrize("keys", [["k"], ["p", "k"]])
+def test_a_difference_of_states_says_what_happened_to_a_moved_key(tmp_path: Path, keys: list[str]) -> None:
+    """Each came out twice, as deleted in one bucket and new in another, also when no value had changed."""
+    table = make(tmp_path, primaryKeys=keys, partitionKeys=keys[:-1])
+    table.upsert(rows([(p, k, k) for p in (0, 1) for k in range(10 * p, 10 * p + 6)]))
+    at_first = rows([(0, k, 0) for k in range(6)])
+    placed = table.keys(at_first.select(keys))["bucket"].to_pylist()
+    table.upsert(rows([(1, 10, 7)]))
+    table.overwrite(rows([(0, k, v) for k, v in ((5, 5), (0, 20), (9, 9), (3, 3), (2, 2), (1, 1))]), whole_table=True)
+    assert table.keys(at_first.select(keys))["bucket"].to_pylist() != placed
+    found = [(r["k"], r["v"], r["_rowkind"]) for r in table.diff(1, 3).to_arrow().to_pylist()]
+    gone = [(k, k, "-D") for k in (4, *range(10, 16))]
+    assert sorted(found) == sorted([(0, 0, "-U"), (0, 20, "+U"), (9, 9, "+I"), *gone])
+    assert {r["what"]: r["rows"] for r in table.diff(1, 3).stat()} == {
+        "new": 1, "changed": 1, "deleted": 7, "column v": 1,
+    }  # fmt: skip
+    # One state is that of a tag whose snapshot has expired, so nobody knows what happened in between.
+    table.create_tag("first", snapshot=1)
+    table.expire(retain_min=1, retain_max=1)
+    assert [(r["k"], r["v"], r["_rowkind"]) for r in table.diff("first", 3).to_arrow().to_pylist()] == found
