@@ -40,6 +40,7 @@ _UNSIGNED = {
     Root.BIGINT: np.uint64,
     Root.DOUBLE: np.uint64,
 }
+_WIDTHS = {Root.BOOLEAN: 1, **{root: np.dtype(unsigned).itemsize for root, unsigned in _UNSIGNED.items()}}
 _INLINE_BYTES = 7
 _NEVER_INLINE = -1
 
@@ -169,15 +170,12 @@ def fixed_words(array: pa.Array, t: DataType) -> npt.NDArray[Any]:
 
 def fixed_width(t: DataType) -> int:
     """Return the bytes of a value that fits a slot."""
-    if t.root is Root.BOOLEAN:
-        return 1
-    unsigned = _UNSIGNED.get(t.root)
-    return np.dtype(unsigned).itemsize if unsigned is not None else 8
+    return _WIDTHS.get(t.root, 8)
 
 
 def is_fixed(t: DataType) -> bool:
     """Return True for types of `FixedColumn`."""
-    return t.root is Root.BOOLEAN or t.root in _UNSIGNED or t.is_compact
+    return t.root in _WIDTHS or t.is_compact
 
 
 def _split_timestamps(array: pa.Array, t: DataType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:

@@ -251,7 +251,7 @@ class _BucketWriter:
         if not self._pending:
             return
         schema = self.context.schema
-        kinds = any(VALUE_KIND in t.column_names for t in self._pending)
+        kinds = any(VALUE_KIND in t.schema.names for t in self._pending)
         rows = _concat([_plain(t, kinds) for t in self._pending])
         self._pending, self._pending_bytes = [], 0
         if self._engine is None:
@@ -309,9 +309,9 @@ class _BucketWriter:
 
 def _concat(tables: list[pa.Table]) -> pa.Table:
     """Concatenate tables into one; a column that is a dictionary in some tables is one in all, with one dictionary."""
+    if all(t.schema == tables[0].schema for t in tables[1:]):
+        return pa.concat_tables(tables).unify_dictionaries()
     encoded = {f.name for t in tables for f in t.schema if pa.types.is_dictionary(f.type)}
-    if not encoded:
-        return pa.concat_tables(tables)
     out = []
     for table in tables:
         for i, f in enumerate(table.schema):
@@ -322,6 +322,6 @@ def _concat(tables: list[pa.Table]) -> pa.Table:
 
 
 def _plain(rows: pa.Table, kinds: bool) -> pa.Table:
-    if kinds and VALUE_KIND not in rows.column_names:
+    if kinds and VALUE_KIND not in rows.schema.names:
         return rows.append_column(VALUE_KIND, pa.array(np.zeros(rows.num_rows, dtype=np.int8)))
     return rows

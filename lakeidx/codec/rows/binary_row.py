@@ -85,17 +85,19 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
     """
     if len(values) != len(types):
         raise InvalidInputError(f"{len(values)} values for {len(types)} columns")
-    header = header_size(len(types))
+    header = at = header_size(len(types))
     out = bytearray(header + 8 * len(types))
     out[0] = kind
-    for i, (value, t) in enumerate(zip(values, types, strict=True)):
+    for value, t in zip(values, types, strict=True):
         if value is None:
+            i = (at - header) // 8
             out[(i + 8) // 8] |= 1 << (i % 8)
             if _reserves_when_null(t):
-                _LENGTH_OFFSET.pack_into(out, header + 8 * i, 0, len(out))
+                _LENGTH_OFFSET.pack_into(out, at, 0, len(out))
                 out += bytes(16 if t.root is Root.DECIMAL else 8)
         else:
-            _put(out, header + 8 * i, value, t)
+            _put(out, at, value, t)
+        at += 8
     return bytes(out)
 
 
