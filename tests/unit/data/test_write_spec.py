@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from lakeidx.data.stats import ModeKind, StatsMode
@@ -66,3 +68,18 @@ def test_other_formats_are_refused(options: dict[str, str], changelog: bool) -> 
     with pytest.raises(UnsupportedError, match=next(iter(options.values()))):
         spec(options, changelog=changelog).check_format()
     spec({"file.format": "PARQUET"}).check_format()
+
+
+def test_a_schema_has_one_of_each_kind_also_when_it_travels() -> None:
+    schema = table_schema(COLUMNS, ("k",), {"file.format.per.level": "5:orc"})
+    found = WriteSpec.of(schema, 0, FileSource.APPEND, changelog=False)
+    assert WriteSpec.of(schema, 0, FileSource.APPEND, changelog=False) is found
+    assert WriteSpec.of(schema, 0, FileSource.COMPACT, changelog=False).file_source is FileSource.COMPACT
+    assert WriteSpec.of(schema, 0, FileSource.APPEND, changelog=True).changelog
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match="orc"):
+            WriteSpec.of(schema, 5, FileSource.COMPACT, changelog=False)
+    assert ([f.name for f, _ in found.reduced], found.keys_in_front) == (["v"], (2,))
+    settings = found.settings
+    copy = pickle.loads(pickle.dumps(schema))
+    assert WriteSpec.of(copy, 0, FileSource.APPEND, changelog=False).settings == settings
