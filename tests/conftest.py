@@ -7,6 +7,8 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 
+# Kernels are compiled in all tests, whatever they import first: some packages put Numba off (lakeidx.codec.deferred).
+import numba  # noqa: F401
 import pytest
 from hypothesis import HealthCheck, settings
 
