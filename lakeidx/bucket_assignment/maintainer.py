@@ -13,6 +13,9 @@ from lakeidx.bucket_assignment.hash_set import missing_from
 from lakeidx.codec.distinct import sorted_distinct
 
 _NONE = np.empty(0, np.int32)
+#: Into more hashes, and more for each new one, the new ones are inserted, not merged: one into 2 M in 0.8 ms in place of 6, but
+#: 100,000 in 13 ms in place of 7.
+_MANY, _MANY_EACH = 16_384, 256
 
 
 def plan_index_update(old: NDArray[np.int32] | None, new_hashes: NDArray[np.int32]) -> NDArray[np.int32] | None:
@@ -33,6 +36,8 @@ def plan_index_update(old: NDArray[np.int32] | None, new_hashes: NDArray[np.int3
         return None
     if not len(known):
         return missing
+    if len(known) > max(_MANY, _MANY_EACH * len(missing)):
+        return np.insert(known, np.searchsorted(known, missing), missing)
     merged = np.concatenate((known, missing))
     # A stable sort merges what is in order.
     merged.sort(kind="stable")

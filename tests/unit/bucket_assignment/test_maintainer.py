@@ -66,3 +66,14 @@ def test_inputs_are_not_changed() -> None:
     old, new = column([5, 1, 3]), column([9, 2])
     plan_index_update(old, new)
     assert (old.tolist(), new.tolist()) == ([5, 1, 3], [9, 2])
+
+
+@pytest.mark.parametrize("new", [1, 70, 1000])
+def test_few_and_many_hashes_into_a_large_file(new: int) -> None:
+    """New ones before, between and behind those there are; some of them known."""
+    old = np.arange(-40_000, 40_000, 2, dtype=np.int32)
+    hashes = np.linspace(-50_001, 50_001, new, dtype=np.int32)
+    planned = plan_index_update(old, hashes)
+    assert planned is not None
+    assert planned.dtype == np.int32
+    assert planned.tolist() == sorted({*old.tolist(), *hashes.tolist()})
