@@ -104,13 +104,13 @@ def test_a_scan_says_that_its_snapshot_has_expired(table: TableHandle) -> None:
     """Its rows may have been used already."""
     with pytest.raises(
         NotFoundError,
-        match=r"snapshot 3 expired while it was read \(.* is gone\); snapshots 6 to 6 exist: read again, or keep",
+        match=r"snapshot 3 of .*Z expired while it was read \(.* is gone\); snapshots 6 to 6 exist, the oldest of .*Z: read again",
     ):
         overtaken(table, MOMENTS[2], lambda t: t.scan().to_arrow())
 
 
 def test_who_names_a_snapshot_wants_that_one(table: TableHandle) -> None:
-    with pytest.raises(NotFoundError, match="snapshot 1 expired while it was read"):
+    with pytest.raises(NotFoundError, match=r"snapshot 1 of .*Z expired while it was read"):
         overtaken(table, MOMENTS[0], lambda t: t.scan(snapshot=1).to_arrow())
 
 

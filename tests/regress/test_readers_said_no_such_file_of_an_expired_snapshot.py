@@ -37,7 +37,7 @@ RINGS = {
 }
 #: One line that names what has expired; nothing else may come of it.
 SAYS = re.compile(
-    r"expired while it was read \(.* is gone\); snapshots 7 to 7 exist: read again, or keep|"
+    r"expired while it was read \(.* is gone\); snapshots 7 to 7 exist, the oldest of \S+Z: read again, or keep|"
     r"snapshot \d does not exist; snapshots 7 to 7 exist|"
     r"the (commit|changelog) of snapshot \d has expired; those after 6 are left|"
     r"snapshot \d has expired; the file of that name .*; snapshots 7 to 7 exist|"
@@ -74,6 +74,20 @@ def test_who_names_a_state_is_told_that_it_has_expired(tables: dict[str, Overtak
 
 def is_well(came: str) -> bool:
     return "no such file" not in came and (len(came) < 20 or (SAYS.search(came) is not None and "\n" not in came))
+
+
+def test_who_names_a_time_is_told_which_times_are_left(tables: dict[str, Overtaken]) -> None:
+    """Not only ids, which nobody named."""
+    table = tables["none"]
+    second = TableHandle.open(f"{table.folder}/before/wh/d.db/t").metadata.snapshot(2).time_millis
+    found = table.each_call(lambda uri: Table.open(uri).scan(timestamp=second).to_arrow().num_rows)
+    time = r"20\d\d-\S+Z"
+    says = re.compile(
+        rf"no snapshot at or before {time}; the oldest is of {time}|"
+        rf"snapshot 2 of {time} expired while it was read \(.*\); snapshots 7 to 7 exist, the oldest of {time}: read again"
+    )
+    assert {"3"} < set(found)
+    assert not [k for k in found if k != "3" and not says.search(k)]
 
 
 def test_a_comparison_with_the_newest_state_goes_on_with_the_one_that_took_its_place(

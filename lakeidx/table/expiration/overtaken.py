@@ -13,6 +13,7 @@ from typing import TypeVar
 from lakeidx.errors import NotFoundError
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.times import iso_utc
 from lakeidx.table.view import SnapshotView, load_view
 
 T = TypeVar("T")
@@ -70,20 +71,41 @@ def says_expired(metadata: TableMetadata, snapshot: Snapshot | None, *, by_chang
             raise
         if by_changelog and metadata.store.exists(metadata.paths.changelog(snapshot.id)):
             raise
-        ids = metadata.snapshot_ids()
-        have = f"snapshots {ids[0]} to {ids[-1]} exist" if ids else "the table has no snapshot"
         raise NotFoundError(
-            f"snapshot {snapshot.id} expired while it was read ({error.path or error.message} is gone); {have}: read again, or "
+            f"snapshot {snapshot.id} of {iso_utc(snapshot.time_millis)} expired while it was read "
+            f"({error.path or error.message} is gone); {_what_exists(metadata)}: read again, or "
             "keep snapshots longer (snapshot.time-retained, snapshot.num-retained.min and .max), or tag the one to read",
             path=metadata.paths.root,
             snapshot_id=snapshot.id,
         ) from error
 
 
+def snapshot_at(metadata: TableMetadata, time_ms: int) -> Snapshot:
+    """Find the newest snapshot of a time (epoch ms) or before it; again when one that was looked at has expired meanwhile.
+
+    errors   NotFoundError when all are newer; it says of which time the oldest is
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return metadata.snapshot_at(time_ms)
+        except NotFoundError as error:
+            if error.path == metadata.paths.root:
+                raise
+    return metadata.snapshot_at(time_ms)
+
+
 def is_superseded(metadata: TableMetadata, snapshot: Snapshot | None) -> bool:
     """Return True when another snapshot is the newest one now."""
     newest = metadata.latest_snapshot()
     return snapshot is not None and (newest is None or newest.identity != snapshot.identity)
+
+
+def _what_exists(metadata: TableMetadata) -> str:
+    """Say which snapshots can be read, and of which time the oldest is."""
+    for snapshot in metadata.snapshots():
+        newest = metadata.latest_snapshot_id()
+        return f"snapshots {snapshot.id} to {newest} exist, the oldest of {iso_utc(snapshot.time_millis)}"
+    return "the table has no snapshot"
 
 
 def _has_expired(metadata: TableMetadata, snapshot: Snapshot) -> bool:

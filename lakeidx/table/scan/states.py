@@ -10,7 +10,7 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import TRUE, Predicate
-from lakeidx.table.expiration.overtaken import says_expired
+from lakeidx.table.expiration.overtaken import says_expired, snapshot_at
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import ScanPlan, plan_scan
 from lakeidx.table.times import epoch_ms
@@ -82,7 +82,7 @@ def find_state(metadata: TableMetadata, name: StateName) -> State:
 def state_at(metadata: TableMetadata, time_ms: int) -> State:
     """Find the state readers saw at a time (epoch ms): before the oldest snapshot, the one in front of it."""
     try:
-        found = metadata.snapshot_at(time_ms)
+        found = snapshot_at(metadata, time_ms)
     except NotFoundError:
         return State(metadata, (metadata.earliest_snapshot_id() or 1) - 1)
     return State(metadata, found.id, found)
@@ -100,7 +100,7 @@ def time_travel(
     if tag is not None:
         return metadata.tag(arguments.text(tag, name="tag"))
     if timestamp_ms is not None:
-        return metadata.snapshot_at(timestamp_ms)
+        return snapshot_at(metadata, timestamp_ms)
     return metadata.latest_snapshot()
 
 

@@ -23,6 +23,7 @@ from enum import StrEnum
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakeidx.table.expiration.overtaken import snapshot_at
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.position import Position
 from lakeidx.table.times import epoch_ms
@@ -111,7 +112,7 @@ class Start:
         if self.timestamp_ms is None:
             raise InvalidInputError(f"{self.mode} needs a time (scan.timestamp-millis)")
         try:
-            return metadata.snapshot_at(self.timestamp_ms - 1).id + 1
+            return snapshot_at(metadata, self.timestamp_ms - 1).id + 1
         except NotFoundError:
             return 0
 
