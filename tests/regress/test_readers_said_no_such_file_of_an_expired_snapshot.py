@@ -135,6 +135,25 @@ def test_a_resize_of_rings_is_planned_again(tables: dict[str, Overtaken]) -> Non
     assert set(found) == {"ResizeReport"}
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_rollback_says_that_its_snapshot_has_expired(tables: dict[str, Overtaken], *, dry_run: bool) -> None:
+    """It said that files are missing."""
+
+    def act(uri: str) -> int:
+        table = TableHandle.open(uri)
+        return roll_back(table.metadata, table.schema, snapshot_id=2, dry_run=dry_run).snapshot_id
+
+    says = re.compile(
+        r"snapshot 2 of 20\S+Z expired while the rollback was planned; nothing was changed: roll back to one of snapshots 7 to 7|"
+        r"snapshot 2 is being expired, or its expiry was interrupted: roll back to snapshot 7 or a newer one|"
+        r"snapshot 2 (does not exist|has expired; the file of that name .*); snapshots 7 to 7 exist|"
+        r"another rollback, to an older snapshot than 2,"
+    )
+    found = tables["none"].each_call(act)
+    assert not [k for k in found if k != "2" and not says.search(k)]
+    assert not dry_run or any("nothing was changed" in k for k in found)
+
+
 def test_rules_judge_one_state_or_say_that_it_has_expired(tables: dict[str, Overtaken]) -> None:
     def looked_up(uri: str) -> tuple[bool, object]:
         found = check_lookup_agrees(Table.open(uri))

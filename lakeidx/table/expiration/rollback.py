@@ -7,9 +7,10 @@ source   org.apache.paimon.table.{AbstractFileStoreTable#rollbackTo, RollbackHel
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakeidx.errors import CommitConflictError, InvalidInputError
+from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -30,6 +31,7 @@ from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_rollback
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position
+from lakeidx.table.times import iso_utc
 
 log = logging.getLogger(__name__)
 
@@ -173,6 +175,36 @@ def _drop_late_snapshots(metadata: TableMetadata, target: Snapshot) -> None:
             metadata.store.delete(metadata.paths.snapshot(snapshot_id))
 
 
+def _why_files_are_missing(metadata: TableMetadata, target: Snapshot, tags: Sequence[str]) -> LakeIdxError:
+    """Return the error of a rollback that cannot tell which files stay in use.
+
+    tags   that stay
+    """
+    there = metadata.tag_names()
+    gone = [n for n in tags if n not in there]
+    if gone:
+        return CommitConflictError(
+            f"tag {gone[0]!r} was deleted while the rollback to snapshot {target.id} was planned: roll back again",
+            path=metadata.paths.root,
+        )
+    ids = metadata.snapshot_ids()
+    if target.id not in ids and all(metadata.tag(n).identity != target.identity for n in there):
+        have = f"to one of snapshots {ids[0]} to {ids[-1]}, or to a tag" if ids else "to a tag"
+        return NotFoundError(
+            f"snapshot {target.id} of {iso_utc(target.time_millis)} expired while the rollback was planned; nothing was "
+            f"changed: roll back {have}",
+            path=metadata.paths.root,
+            snapshot_id=target.id,
+        )
+    named = ", ".join(map(repr, tags))
+    return InvalidInputError(
+        f"cannot roll back to snapshot {target.id}: manifests of it{f' or of tags {named}' if named else ''} are missing, so "
+        f"the files that stay in use are not known: run lakeidx verify, {'delete a damaged tag, ' if named else ''}or roll "
+        "back to another snapshot",
+        path=metadata.paths.root,
+    )
+
+
 def _plan(
     metadata: TableMetadata,
     target: Snapshot,
@@ -187,9 +219,7 @@ def _plan(
     kept = read_all_metadata(metadata, [s for n, s in tags.items() if n not in dropped_tags])
     used = used_files(metadata, [own, *kept])
     if used is None:
-        raise InvalidInputError(
-            f"cannot roll back to snapshot {target.id}: files of it or of a tag that stays are missing"
-        )
+        raise _why_files_are_missing(metadata, target, [n for n in tags if n not in dropped_tags])
     keys: set[DataFileKey] = set(used)
     for state in retained:
         keys |= {data_file_key(e) for e in read_entries(metadata, state.delta) or ()}
