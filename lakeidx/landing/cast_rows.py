@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,6 @@ REJECT_SCHEMA = pa.schema(
     [("source", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("row", pa.string())]
 )
 
-_NO_REJECTS = REJECT_SCHEMA.empty_table()
 #: Metadata of rows in memory that were read from the table they go back into: their values are kept, whether they fit or are null.
 AS_STORED = {b"lakeidx.rows": b"as stored"}
 
@@ -144,9 +144,15 @@ def _zoned(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(pc.fill_null(pc.match_substring_regex(values, r":\d\d(\.\d+)?[+-]\d\d(:?\d\d)?\s*$"), False))
 
 
+@cache
+def _no_rejects() -> pa.Table:
+    # Not when this is imported: the first array that Arrow makes may import pandas.
+    return REJECT_SCHEMA.empty_table()
+
+
 def _broken_lines(bad: Sequence[BadLine], source: str) -> pa.Table:
     if not bad:
-        return _NO_REJECTS
+        return _no_rejects()
     return pa.table(
         {
             "source": pa.array([source] * len(bad), pa.string()),
