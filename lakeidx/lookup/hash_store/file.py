@@ -114,7 +114,10 @@ class HashFile(BlockFile):
         """Return the bytes of the image, or None when a page is not in memory."""
         if self.is_flat:
             return self.data[place : place + size].tobytes()
-        first, last = place >> self.shift, (place + max(size, 1) - 1) >> self.shift
+        if not size:
+            # Behind the last byte of the image there may be no page.
+            return b""
+        first, last = place >> self.shift, (place + size - 1) >> self.shift
         pages = [self.in_memory(page) for page in range(first, last + 1)]
         if any(page is None for page in pages):
             return None

@@ -122,3 +122,14 @@ def test_contexts_that_are_wrong_under_a_right_checksum_never_crash(
             reader.verify()
     except CorruptFileError as e:
         assert e.path in (file.path, str(path))  # noqa: PT017
+
+
+@pytest.mark.parametrize("length", range(16))
+def test_an_empty_value_behind_the_last_byte_of_a_full_page(tmp_path: Path, length: int) -> None:
+    """It lies at a place that is in no page."""
+    entries = [(b"a", b"v" * length), (b"b", b"")]
+    cache = BlockCache(1 << 20, working_bytes=1 << 20)
+    made_by = factory(StoreType.HASH, cache=cache, compression="zstd", block_size=16)
+    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
+        assert ask(reader, [b"a", b"b", b"c"]) == [b"v" * length, b"", None]
+        assert ask(reader, [b"b"]) == [b""]
