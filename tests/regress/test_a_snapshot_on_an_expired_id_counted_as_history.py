@@ -5,7 +5,9 @@
 - an expiry kept it as the long-lived changelog of the commit that had had its id, and what that had changed was lost;
 - an expiry took what two of them, one after the other, had deleted for deleted: files of the newest state went;
 - a tag that was deleted took files with it that the oldest state still had;
-- where an expiry had died without its hint, the batch could be committed by nobody until the next one came so far.
+- where an expiry had died without its hint, the batch could be committed by nobody until the next one came so far;
+- where the writer whose snapshot had had that id named it in the hint after it had expired, it was the newest snapshot for
+  everybody, and what was committed upon it was lost.
 """
 
 from __future__ import annotations
@@ -81,6 +83,25 @@ def table(tmp_path: Path) -> TableHandle:
 
     put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
     return TableHandle.open(made.uri)
+
+
+def test_a_hint_that_comes_late_does_not_name_it(tmp_path: Path) -> None:
+    made = make_table(tmp_path)
+    upsert(made, [(1, 1, "first")])
+
+    def late() -> None:
+        store = FaultStore(made.store)
+        store.fail("put", "/LATEST", act=lambda *_: write_and_expire(made), times=1)
+        upsert(TableHandle(store, made.paths), [(1, 2, "late")])
+
+    put_and_die(made, 2, late, lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
+    table = TableHandle.open(made.uri)
+    assert table.metadata.listed_snapshot_ids() == [2, 5]
+    assert table.metadata.latest_snapshot_id() == table.metadata.latest_hint() == 5
+    upsert(table, [(1, 3, "more")])
+    assert table.metadata.snapshot_ids() == [5, 6]
+    found = content(TableHandle.open(made.uri))
+    assert {key: found[key] for key in ((1, 1), (1, 2), (1, 3))} == {(1, 1): "first", (1, 2): "late", (1, 3): "more"}
 
 
 def test_nobody_reads_it(table: TableHandle) -> None:

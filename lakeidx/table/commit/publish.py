@@ -127,8 +127,18 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
 
 
 def _put_hint(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    # One that a power cut took, or emptied, is passed over by readers: the listing tells.
-    metadata.store.put(metadata.paths.latest, encode_hint(snapshot.id), durable=False)
+    """Name a snapshot in the hint; the newest one instead when it has expired before the hint was there.
+
+    Readers take what the hint names for the newest snapshot unless the next id is there: an expired id, too, as soon as a writer
+    puts a snapshot on it and dies.
+    """
+    newest = snapshot.id
+    for _ in range(_PUT_TRIES):
+        # One that a power cut took, or emptied, is passed over by readers: the listing tells.
+        metadata.store.put(metadata.paths.latest, encode_hint(newest), durable=False)
+        if metadata.has_snapshot(newest):
+            return
+        newest = max(metadata.listed_snapshot_ids(), default=newest)
 
 
 def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:
