@@ -104,6 +104,22 @@ def test_a_hint_that_comes_late_does_not_name_it(tmp_path: Path) -> None:
     assert {key: found[key] for key in ((1, 1), (1, 2), (1, 3))} == {(1, 1): "first", (1, 2): "late", (1, 3): "more"}
 
 
+def test_an_expiry_renews_a_hint_that_came_late(tmp_path: Path) -> None:
+    """The writer saw its snapshot when the hint was there, and it expired only then."""
+    made = make_table(tmp_path)
+    upsert(made, [(1, 1, "first")])
+
+    def overtake() -> None:
+        others(made)
+        made.store.put(made.paths.latest, b"2")
+        expire(TableHandle.open(made.uri))
+
+    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
+    table = TableHandle.open(made.uri)
+    assert table.metadata.listed_snapshot_ids() == [2, 4]
+    assert table.metadata.latest_snapshot_id() == table.metadata.latest_hint() == 4
+
+
 def test_nobody_reads_it(table: TableHandle) -> None:
     m = table.metadata
     assert m.listed_snapshot_ids() == [2, 4]

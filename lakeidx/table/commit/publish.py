@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError, TableReplacedError, UnavailableError
-from lakeidx.format.consumer import encode_hint
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.snapshot import Snapshot, encode_snapshot
@@ -16,6 +15,7 @@ from lakeidx.table.commit.chain import discard_unreadable, is_same, was_bypassed
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.commit.earlier_commit import missing_files, was_in_history
 from lakeidx.table.commit.manifest_write import ManifestWriter
+from lakeidx.table.commit.newest_hint import put_newest_hint
 from lakeidx.table.metadata import TableMetadata
 
 log = logging.getLogger(__name__)
@@ -94,7 +94,7 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
     snapshot, latest = made.snapshot, made.latest
     if latest is not None and is_same(metadata, latest):
         metadata.append(snapshot, latest, data)
-        _put_hint(metadata, snapshot)
+        put_newest_hint(metadata, snapshot.id)
         return True
     try:
         metadata.latest_schema()
@@ -109,7 +109,7 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
         why = "after that id had been expired"
     elif latest is None or not _was_rolled_back(metadata, latest):
         if not discard_unreadable(metadata, snapshot):
-            _put_hint(metadata, snapshot)
+            put_newest_hint(metadata, snapshot.id)
         return True
     else:
         why = "on a snapshot that was rolled back while the commit ran"
@@ -124,21 +124,6 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
     metadata.store.delete(metadata.paths.snapshot(snapshot.id))
     _check_own_files(metadata, made.changes)
     return False
-
-
-def _put_hint(metadata: TableMetadata, snapshot: Snapshot) -> None:
-    """Name a snapshot in the hint; the newest one instead when it has expired before the hint was there.
-
-    Readers take what the hint names for the newest snapshot unless the next id is there: an expired id, too, as soon as a writer
-    puts a snapshot on it and dies.
-    """
-    newest = snapshot.id
-    for _ in range(_PUT_TRIES):
-        # One that a power cut took, or emptied, is passed over by readers: the listing tells.
-        metadata.store.put(metadata.paths.latest, encode_hint(newest), durable=False)
-        if metadata.has_snapshot(newest):
-            return
-        newest = max(metadata.listed_snapshot_ids(), default=newest)
 
 
 def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:

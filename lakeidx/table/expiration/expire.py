@@ -14,6 +14,7 @@ from lakeidx.format.consumer import encode_hint
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, now_local_ns
+from lakeidx.table.commit.newest_hint import renew_passed_hint
 from lakeidx.table.expiration.announce import announce
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
 from lakeidx.table.expiration.changelog import expire_changelogs
@@ -207,6 +208,7 @@ def _expire_snapshots(
     if not dry_run:
         clean = schema.table_options.snapshot_clean_empty_directories
         apply_plan(plan, metadata, schema, clean_directories=clean)
+        renew_passed_hint(metadata, chosen.end)
         log.info("expired snapshots %d to %d: %d files", chosen.begin, chosen.end - 1, len(gone))
     return ExpireReport(
         dry_run=dry_run,
