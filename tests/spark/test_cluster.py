@@ -182,7 +182,9 @@ def test_stages_and_checks_as_submitted_jobs(spark_cluster: SparkCluster, on_s3:
     (dies / "index_write.py").touch()
     # A job finds its credentials where it runs, and so do its tasks.
     of_tasks = {f"spark.executorEnv.{name}": value for name, value in server.environment.items()}
-    conf = [f"--conf={key}={value}" for key, value in (spark_cluster.application() | of_tasks).items()]
+    # Each job is an application of its own; what two machines do together the tests above have seen.
+    settings_of_jobs = {**spark_cluster.application(), **of_tasks, "spark.cores.max": "1"}
+    conf = [f"--conf={key}={value}" for key, value in settings_of_jobs.items()]
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", spark_cluster.master, *conf]
     settings = {
         "LAKEIDX_ENGINE": "submit",
