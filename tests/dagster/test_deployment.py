@@ -26,7 +26,7 @@ import yaml
 import lakeidx
 from lakeidx.storage import open_store
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.deployment.services import Services, second_version
+from tests.deployment.services import PEAKS, Services, second_version
 from tests.postgres_server import postgres
 from tests.s3_server import weed_binary
 
@@ -114,7 +114,7 @@ def walk(postgres: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wa
         yield Walk(services)
     finally:
         services.stop()
-        if place := os.environ.get("LAKEIDX_PEAKS"):
+        if place := os.environ.get(PEAKS):
             Path(place).write_text(json.dumps(services.peaks))
 
 

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.deployment.services import PEAKS
+
 
 def main() -> int:
     """Walk, and print a line per service."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["LAKEIDX_PEAKS"] = f"{folder}/peaks.json"
+        os.environ[PEAKS] = f"{folder}/peaks.json"
         code = pytest.main(["-q", "-n", "0", str(Path(__file__).parents[1] / "dagster/test_deployment.py")])
         for name, mib in sorted(json.loads(Path(f"{folder}/peaks.json").read_text()).items()):
             print(f"{name:<12} {mib:>6} MiB")

@@ -32,6 +32,8 @@ from tests.s3_server import weed_binary
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+#: The variable that names a file for the services' peaks of memory.
+PEAKS = "LAKEIDX_PEAKS"
 #: What somebody writes into deploy/.env.
 DOT_ENV = {
     "DAGSTER_POSTGRES_USER": "dagster",
@@ -185,7 +187,9 @@ class Services:
         self.kill(*list(self.processes))
 
     def note_peaks(self) -> None:
-        """Remember how much memory each service had at most, with the runs below it."""
+        """Remember how much memory each service had at most, with the runs below it, if somebody asks: it takes time."""
+        if PEAKS not in os.environ:
+            return
         for name, process in self.processes.items():
             if process.poll() is None:
                 above = psutil.Process(process.pid)
