@@ -21,6 +21,7 @@ from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner, Runner
 from lakeidx.testing.limits import HANGS_SECONDS
+from tests.spark_archive import OPTIONS
 from tests.spark_fixture import require_java
 from tests.unit.batch.stages import test_part_work
 
@@ -139,7 +140,8 @@ def test_over_spark_connect(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         # PySpark takes a free port then, not 15002, which another server may have.
-        env={k: v for k, v in os.environ.items() if not k.startswith("SPARK_")} | {"SPARK_TESTING": "1"},
+        env={k: v for k, v in os.environ.items() if k == OPTIONS or not k.startswith("SPARK_")}
+        | {"SPARK_TESTING": "1"},
         timeout=HANGS_SECONDS,
         check=False,
     )
