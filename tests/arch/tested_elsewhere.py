@@ -335,7 +335,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.table.scan.metrics": ("unit/inspect/test_journey.py",),
     "lakeidx.table.scan.plan": ("unit/api/test_table.py", "unit/inspect/test_journey.py",),
     "lakeidx.table.scan.prune": ("unit/api/test_table.py", "unit/cli/test_commands.py",),
-    "lakeidx.table.scan.section_read": ("unit/cli/test_change_commands.py", "unit/inspect/test_journey.py",),
     "lakeidx.table.scan.table_scan": ("unit/api/test_table.py", "unit/inspect/test_journey.py", "unit/cli/test_commands.py",),
     "lakeidx.tasks.groups": ("unit/maintenance/test_compaction.py", "unit/maintenance/test_file_index_rebuild.py"),
     "lakeidx.tasks.in_parallel": ("unit/lookup/point/test_table_lookup.py",),

@@ -11,6 +11,7 @@ from lakeidx.codec.order.kernels import compare_bytes
 
 # Keys that `merge_last` looks at one by one.
 _NEAR = 32
+_FIRST = np.uint64(0)
 
 
 @inlined
@@ -25,9 +26,30 @@ def _order(words: Any, data: Any, offsets: Any, exact: Any, i: Any, j: Any) -> A
     return compare_bytes(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1])
 
 
+@inlined
+def _order_beside(
+    a: Any, a_data: Any, a_offsets: Any, i: Any, b: Any, b_data: Any, b_offsets: Any, j: Any, exact: Any
+) -> Any:  # fmt: skip
+    """Compare key i of some with key j of others: negative, 0 or positive."""
+    for k in range(a.shape[1]):
+        x, y = a[i, k], b[j, k]
+        if x != y:
+            return -1 if x < y else 1
+    if exact:
+        return 0
+    return compare_bytes(a_data, a_offsets[i], a_offsets[i + 1], b_data, b_offsets[j], b_offsets[j + 1])
+
+
 @small_kernel
 def is_rising(words: Any, data: Any, offsets: Any, exact: Any) -> Any:
     """Return whether every key is greater than the one before it."""
+    if exact and words.shape[1] <= 2:
+        # Without a way out of the loop several keys are compared at a time; the second word is the first where there is but one.
+        fine, one, second = True, np.uint64(1), np.uint64(words.shape[1] - 1)
+        for i in range(one, np.uint64(max(len(words), 1))):
+            a, b = words[i - one, _FIRST], words[i, _FIRST]
+            fine &= (a < b) | (a == b) & (words[i - one, second] < words[i, second])
+        return fine
     for i in range(1, len(words)):  # noqa: SIM110 - a kernel has no generators
         if _order(words, data, offsets, exact, i - 1, i) >= 0:
             return False
@@ -76,6 +98,26 @@ def _first_at_least(words: Any, rows: Any, begin: Any, word: Any) -> Any:
     return low
 
 
+@inlined
+def _gallop(words: Any, begin: Any, word: Any) -> Any:
+    """Find the first key from `begin` on whose first word is not smaller, by doubling steps."""
+    low, high, step = begin, len(words), 1
+    while low + step <= len(words):
+        probe = low + step - 1
+        if words[probe, 0] >= word:
+            high = probe
+            break
+        low = probe + 1
+        step *= 2
+    while low < high:
+        middle = (low + high) >> 1
+        if words[middle, 0] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @small_kernel
 def merge_last(
     words: Any, data: Any, offsets: Any, exact: Any, sequences: Any, kinds: Any, long: Any, short: Any, later: Any, out: Any
@@ -117,6 +159,59 @@ def merge_last(
     for i in range(at, len(long)):
         out[count + i - at] = long[i]
     return count + len(long) - at
+
+
+@small_kernel
+def merge_newer(
+    words: Any, data: Any, offsets: Any, few: Any, few_data: Any, few_offsets: Any, exact: Any, rows: Any, split: Any, out: Any
+) -> Any:  # fmt: skip
+    """Merge two streams as `merge_last` does where a row's number tells its age; returns how many rows stay.
+
+    words, data, offsets   keys of the longer stream, rising; its rows have the numbers from `split` on
+    few, few_...           keys of other rows; those from `split` on have numbers behind those of the longer stream
+    rows                   int64: the other rows in key order, no key twice
+    """
+    # Unsigned places need no look whether they count from the end, which makes the loops twice as fast.
+    at, count, size, one = np.uint64(0), np.uint64(0), np.uint64(len(words)), np.uint64(1)
+    # The second word is the first where there is but one.
+    simple, second = exact and words.shape[1] <= 2, np.uint64(words.shape[1] - 1)
+    for row in rows:
+        word, near = few[row, 0], min(at + np.uint64(_NEAR), size)
+        while at < near and words[at, _FIRST] < word:
+            out[count] = np.int64(at) + split
+            at += one
+            count += one
+        if at == near and at < size:
+            end = np.uint64(_gallop(words, np.int64(at), word))
+            for i in range(np.int64(at), np.int64(end)):
+                out[np.int64(count) + i - np.int64(at)] = split + i
+            count += end - at
+            at = end
+        if simple:
+            last = few[row, second]
+            while at < size and words[at, _FIRST] == word and words[at, second] < last:
+                out[count] = np.int64(at) + split
+                at += one
+                count += one
+            same = at < size and words[at, _FIRST] == word and words[at, second] == last
+        else:
+            same = False
+            while at < size and words[at, _FIRST] == word:
+                order = _order_beside(words, data, offsets, np.int64(at), few, few_data, few_offsets, row, exact)
+                same = order == 0
+                if order >= 0:
+                    break
+                out[count] = np.int64(at) + split
+                at += one
+                count += one
+        newer = row >= split
+        out[count] = np.int64(at) + split if same and not newer else row + len(words) if newer else row
+        count += one
+        if same:
+            at += one
+    for i in range(np.int64(at), len(words)):
+        out[np.int64(count) + i - np.int64(at)] = split + i
+    return np.int64(count) + len(words) - np.int64(at)
 
 
 @small_kernel

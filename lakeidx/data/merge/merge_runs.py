@@ -1,9 +1,9 @@
 """Sorted runs of one bucket merged into one stream of rows, memory bounded by a batch per run.
 
-How: of every run one batch is at hand. The smallest of their last keys is the *cut*: all rows up to it are complete, so they
-are merged by key (`merge_two`, a pass per run), grouped by equal keys, and the groups resolved: a key with one record keeps it
-as it is (Paimon never calls the merge function for it), the others go through the merge engine. Where only one run has rows
-up to the cut they pass through as slices. Nothing happens per row outside kernels.
+How: rows come in parts that are complete up to one key (`run_parts`). They are merged by key (`merge_two`, a pass per run), grouped
+by equal keys, and the groups resolved: a key with one record keeps it as it is (Paimon never calls the merge function for it), the
+others go through the merge engine. Where only one run has rows up to the cut they pass through as slices. Nothing happens per row
+outside kernels.
 
 source   org.apache.paimon.mergetree.compact.SortMergeReaderWithMinHeap, ReducerMergeFunctionWrapper,
          org.apache.paimon.mergetree.DropDeleteReader; release 1.4.2
@@ -12,7 +12,6 @@ source   org.apache.paimon.mergetree.compact.SortMergeReaderWithMinHeap, Reducer
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,12 @@ import pyarrow as pa
 
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.key import argsort_keys
-from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
+from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys
 from lakeidx.data.engines import MergeEngine, make_engine
 from lakeidx.data.engines.deduplicate import DeduplicateEngine
 from lakeidx.data.level_column import LEVEL, merges_by_level, newest_above_0
 from lakeidx.data.merge.changelog import Changelog
-from lakeidx.data.merge.kernels import is_rising, pick_last, sort_groups
+from lakeidx.data.merge.kernels import pick_last, sort_groups
 from lakeidx.data.merge.key_streams import (
     concat_keys,
     key_buffers,
@@ -35,9 +34,9 @@ from lakeidx.data.merge.key_streams import (
     starts_of_keys,
     take_keys,
 )
+from lakeidx.data.merge.run_parts import Part, complete_parts
 from lakeidx.data.merge.sort import merge_order, sequence_columns
 from lakeidx.data.rows import gather_rows
-from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.types import DataType, Root
 
@@ -80,17 +79,10 @@ def merge_sorted_runs(
         changelog=changelog,
         columns=columns,
     )
-    heads = [h for h in (_Head(i, iter(run), schema) for i, run in enumerate(runs)) if h.advance()]
-    while heads:
-        if len(heads) == 1:
-            parts = [heads[0].take_rest()]
-        else:
-            cut = min((h.last_key() for h in heads), key=_sort_key)
-            parts = [p for p in (h.take_until(cut) for h in heads) if p is not None]
+    for parts in complete_parts(runs, schema):
         merged = merger.merge(parts)
         if merged.num_rows:
             yield merged
-        heads = [h for h in heads if not h.is_empty or h.advance()]
 
 
 def merge_rows(
@@ -109,74 +101,6 @@ def merge_rows(
     starts = starts_of_keys(key_buffers(keys), order)
     merger = _Merger(schema, engine or make_engine(schema), drop_deletes=drop_deletes, shortcut=True)
     return merger.resolve([kv], order, starts, keys, ordered=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Rows of one run that are complete, in key order."""
-
-    table: pa.Table
-    keys: NormalizedKeys
-
-
-class _Head:
-    """The batch of one run that is being consumed."""
-
-    def __init__(self, number: int, batches: Iterator[pa.Table], schema: TableSchema) -> None:
-        self._number = number
-        self._batches = batches
-        self._names = schema.trimmed_primary_keys
-        self._types = schema.key_types
-        self._table: pa.Table | None = None
-        self._keys: NormalizedKeys | None = None
-        self._at = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """No rows left of the batch at hand."""
-        return self._keys is None or self._at == len(self._keys)
-
-    def advance(self) -> bool:
-        """Advance to the next batch; False at the end of the run."""
-        before = self._keys
-        table = next((t for t in self._batches if t.num_rows), None)
-        if table is None:
-            self._table = self._keys = None
-            return False
-        keys = normalized_keys([table.column(n) for n in self._names], self._types)
-        words, data, offsets, exact = key_buffers(keys)
-        rising = is_rising(words, data, offsets, exact)
-        if rising and before is not None:
-            joined = concat_keys([before.slice(len(before) - 1, len(before)), keys.slice(0, 1)])
-            rising = is_rising(*key_buffers(joined))
-        if not rising:
-            raise CorruptFileError(
-                f"sorted run {self._number} is not in key order, or holds a key twice: its files overlap"
-            )
-        self._table, self._keys, self._at = table, keys, 0
-        return True
-
-    def last_key(self) -> NormalizedKeys:
-        """Return the greatest key of the batch at hand."""
-        assert self._keys is not None
-        return self._keys.slice(len(self._keys) - 1, len(self._keys))
-
-    def take_rest(self) -> _Part:
-        """Take the rest of the current batch."""
-        return self._take(len(self._keys or ()))
-
-    def take_until(self, cut: NormalizedKeys) -> _Part | None:
-        """Take rows up to and including a key; None when there are none."""
-        assert self._keys is not None
-        rest = self._keys.slice(self._at, len(self._keys))
-        end = self._at + int(search_sorted(rest, cut, side="right")[0])
-        return self._take(end) if end > self._at else None
-
-    def _take(self, end: int) -> _Part:
-        assert self._table is not None
-        assert self._keys is not None
-        begin, self._at = self._at, end
-        return _Part(self._table.slice(begin, end - begin), self._keys.slice(begin, end))
 
 
 class _Merger:
@@ -203,7 +127,7 @@ class _Merger:
         self._keep_last = isinstance(engine, DeduplicateEngine) and not schema.table_options.ignore_delete
         self._by_sequence = not schema.table_options.sequence_field
 
-    def merge(self, parts: Sequence[_Part]) -> pa.Table:
+    def merge(self, parts: Sequence[Part]) -> pa.Table:
         """Merge the rows of several runs into one table in key order."""
         tables, levels = _without_levels([p.table for p in parts])
         if len(parts) == 1 and (self._shortcut or self._keep_last):
@@ -327,11 +251,6 @@ class _Merger:
             if not keep.all():
                 rows = rows[keep]
         return gather_rows(tables if self._columns is None else [t.select(self._columns) for t in tables], rows)
-
-
-def _sort_key(key: NormalizedKeys) -> tuple[bytes, bytes]:
-    """Encode one key as bytes that sort as it does."""
-    return key.words[0].astype(">u8").tobytes(), b"" if key.rows is None else key.rows[0]
 
 
 def _without_levels(tables: Sequence[pa.Table]) -> tuple[Sequence[pa.Table], Int8s | None]:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from lakeidx.data.engines import make_engine
 from lakeidx.data.level_column import with_level
+from lakeidx.data.merge.by_age import goes_by_age, merge_by_age
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import Positions
@@ -23,7 +24,7 @@ from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.predicate import TRUE, Predicate, columns, filter_table, project
 from lakeidx.storage.base import join
 from lakeidx.table.index_files import read_deletion_vector
-from lakeidx.table.intervals import Section
+from lakeidx.table.intervals import Section, oldest_first
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.file_indexes import Answer, FileIndexTest
 from lakeidx.table.scan.key_subset import KeySubset
@@ -95,22 +96,40 @@ class SectionReader:
         schema, predicate = self._plan.schema, self._plan.predicate
         # A filter on a non-key column before the merge would bring back an older version of the key.
         pushed = self._pushed(project(predicate, schema.trimmed_primary_keys))
-        engine = make_engine(schema)
         needed = self._needed(merging=True)
-        runs = [self._run(run, needed, pushed) for run in section]
         selected = 0
-        # What only the merge needs is not gathered; some column stays, for a table without any has no number of rows.
-        given = {*self._columns, *columns(predicate)} or {VALUE_KIND}
-        merged = merge_sorted_runs(
-            runs, schema, engine, drop_deletes=not self._keep_deletes,
-            columns=[n for n in (*SYSTEM_COLUMNS, *needed) if n in given],
-        )  # fmt: skip
-        for table in self._placed(merged):
+        for table in self._placed(self._by_age(section, needed, pushed) or self._by_sequence(section, needed, pushed)):
             rows = self._finish(table)
             selected += rows.num_rows
             yield rows
         if not selected:
             self.metrics.false_positives += sum(len(run) for run in section)
+
+    def _by_sequence(self, section: Section, needed: Sequence[str], pushed: Predicate | None) -> Iterator[pa.Table]:
+        schema = self._plan.schema
+        # What only the merge needs is not gathered; some column stays, for a table without any has no number of rows.
+        given = self._given or {VALUE_KIND}
+        return merge_sorted_runs(
+            [self._run(run, needed, pushed) for run in section], schema, make_engine(schema),
+            drop_deletes=not self._keep_deletes, columns=[n for n in (*SYSTEM_COLUMNS, *needed) if n in given],
+        )  # fmt: skip
+
+    def _by_age(self, section: Section, needed: Sequence[str], pushed: Predicate | None) -> Iterator[pa.Table] | None:
+        """Merge without system columns; None where someone wants them, or the merge goes by them."""
+        schema = self._plan.schema
+        if self._keep_deletes or self._keep_sequence or not goes_by_age(schema):
+            return None
+        runs = oldest_first(section)
+        if runs is None:
+            return None
+        given = self._given or {schema.trimmed_primary_keys[0]}
+        streams = [self._run(run, needed, pushed, system_columns=False) for run in runs]
+        return merge_by_age(streams, schema, [n for n in needed if n in given])
+
+    @property
+    def _given(self) -> set[str]:
+        """Columns that are wanted, or that rows are filtered by."""
+        return {*self._columns, *columns(self._plan.predicate)}
 
     def _placed(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield the tables of a merge; an error that names no file names the bucket's directory."""
@@ -121,9 +140,17 @@ class SectionReader:
                 error.path = self._directory
             raise
 
-    def _run(self, run: Sequence[DataFileMeta], needed: Sequence[str], pushed: Predicate | None) -> Iterator[pa.Table]:
+    def _run(
+        self,
+        run: Sequence[DataFileMeta],
+        needed: Sequence[str],
+        pushed: Predicate | None,
+        *,
+        system_columns: bool = True,
+    ) -> Iterator[pa.Table]:
         for file in run:
-            yield from with_level(self._file(file, needed, pushed, None, _MERGE_ROWS), file.level, self._plan.schema)
+            rows = self._file(file, needed, pushed, None, _MERGE_ROWS, system_columns=system_columns)
+            yield from with_level(rows, file.level, self._plan.schema)
 
     def _plain(self, run: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
         """Read files that share no key with any other: their indexes may skip files, row groups and rows."""

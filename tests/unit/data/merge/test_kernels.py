@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -49,6 +51,19 @@ def test_merged_streams_and_starts(kind: str, data: st.DataObject) -> None:
         k for k in range(len(order)) if k == 0 or values[order[k]] != values[order[k - 1]]
     ]
     assert is_rising(*words) == all(order[i] == i for i in range(len(order))) * (len(set(values)) == len(values))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 3), st.lists(st.integers(0, 40), max_size=12), st.booleans())
+def test_rising_keys_of_whole_words(width: int, numbers: list[int], in_order: bool) -> None:
+    """One and two words are compared several keys at a time, more of them key by key."""
+    if in_order:
+        numbers = sorted(set(numbers))
+    keys = [tuple(n // 3**k % 3 if k else n % 3 for k in reversed(range(width))) for n in numbers]
+    words = np.array(keys, np.uint64).reshape(len(keys), width)
+    wanted = all(a < b for a, b in pairwise(keys))
+    for check in (is_rising, getattr(is_rising, "py_func", is_rising)):
+        assert bool(check(frozen(words), *map(frozen, empty_rows()), True)) is wanted
 
 
 GROUPS = st.lists(
