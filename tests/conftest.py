@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -57,11 +59,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             function._hypothesis_internal_use_settings = settings(own, max_examples=fewer)  # type: ignore[union-attr]
 
 
+def _import_from_the_end() -> None:
+    """Import the tests in every second process from the last to the first.
+
+    Each process of a lane imports all of them. In a fresh clone pytest rewrites the asserts of each file, which is dear, and keeps
+    the code: from both ends each process does it for one half and finds the other.
+    """
+    if not APART or os.environ.get("PYTEST_XDIST_WORKER", "gw0")[-1] not in "13579":
+        return
+    root = Path(__file__).parents[1]
+    for file in sorted(Path(__file__).parent.rglob("test_*.py"), reverse=True):
+        if APART.isdisjoint((file, *file.parents)):
+            # Pytest says what is wrong with a file, or skips it.
+            with contextlib.suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Leave modules and tests, which live to the end of the run, out of all garbage collections."""
     gc.disable()
     try:
+        _import_from_the_end()
         return (yield)
     finally:
         gc.freeze()

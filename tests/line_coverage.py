@@ -10,8 +10,11 @@ An `except` or a `case` counts as reached when its block or a later one is.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib.machinery
+import importlib.util
 import json
+import marshal
 import os
 import re
 import sys
@@ -20,7 +23,7 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import coverage
 
@@ -84,20 +87,38 @@ def mark_blocks(node: ast.AST) -> None:
         choice.body = [*map(_mark, tried), *_marked(choice.body)]
 
 
+#: What marked code depends on besides the source of its module.
+_MARKING = Path(__file__).read_bytes() + _UNCOUNTED.pattern.encode()
+
+
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles a module with marks."""
+    """Compiles a module with marks, and keeps the code beside what Python keeps."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        tree = ast.parse(self.get_data(path), path)
+        source = self.get_data(path)
+        kept, key = importlib.util.cache_from_source(path, optimization="marked"), _key(source)
+        with contextlib.suppress(OSError, EOFError, ValueError, TypeError):
+            found = Path(kept).read_bytes()
+            if found.startswith(key):
+                return cast(CodeType, marshal.loads(found[len(key) :]))
+        tree = ast.parse(source, path)
         mark_blocks(tree)
-        return compile(tree, path, "exec", dont_inherit=True)
+        made = compile(tree, path, "exec", dont_inherit=True)
+        if not sys.dont_write_bytecode:
+            # Replaces the file as a whole: several processes write it. Says nothing when it cannot.
+            self.set_data(kept, key + marshal.dumps(made))
+        return made
 
     def exec_module(self, module: ModuleType) -> None:
         path = self.get_filename(module.__name__)
         lines = self.get_data(path).count(b"\n")
         setattr(module, _MARKS, _reached.setdefault(path, [0] * (lines + 2)))
         super().exec_module(module)
+
+
+def _key(source: bytes) -> bytes:
+    return importlib.util.source_hash(source + _MARKING)
 
 
 class _Finder(MetaPathFinder):
