@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import ssl
 from base64 import b64encode
 from collections.abc import Iterator
@@ -97,8 +98,14 @@ class Walk:
     def start_all(self) -> None:
         """Start what Compose starts after the bucket, in the order of its health checks."""
         self.services.start("code")
-        healthy = ("dagster", "api", "grpc-health-check", "--port", str(self.services.code_port))
-        self.services.wait("the code server", lambda: self.services.run("code", *healthy).returncode == 0)
+        port = self.services.code_port
+
+        def healthy() -> bool:
+            # Compose's own question takes a process of seconds: it is asked when somebody listens.
+            socket.create_connection(("127.0.0.1", port), HANGS_SECONDS).close()
+            return self.services.run("code", "dagster", "api", "grpc-health-check", "--port", str(port)).returncode == 0
+
+        self.services.wait("the code server", healthy)
         self.services.start("webserver", "daemon")
         ready = "query { repositoriesOrError { ... on RepositoryConnection { nodes { name } } } }"
         self.services.wait("the UI", lambda: self.services.ask(ready)["repositoriesOrError"]["nodes"])

@@ -110,8 +110,8 @@ class Services:
         moved = {
             r"\bpython\b": sys.executable,
             r"\b0\.0\.0\.0\b|^code$": "127.0.0.1",
-            # How long a daemon may take to look again: the test starts it after the server.
-            r"^90$": "15",
+            # How long a daemon may take to look again: the test starts it after the server, on a machine that may be busy.
+            r"^90$": "45",
             r"\b4000\b": str(self.code_port),
             r"\b3000\b": str(self.web_port),
             r"/opt/dagster/workspace\.yaml\b": str(self.folder / "workspace.yaml"),
