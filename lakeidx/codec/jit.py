@@ -38,13 +38,13 @@ def kernel_with_lock(function: Callable[..., Any]) -> Any:
 
 
 def helper(function: Callable[..., Any]) -> Any:
-    """Compile a function that kernels call."""
-    return declared(function, partial(_compiled, function))
+    """Compile a function that kernels call, and nothing else."""
+    return declared(function, partial(_within_kernels, function))
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a function into each kernel that calls it."""
-    return declared(function, partial(_compiled, function, inline="always"))
+    return declared(function, partial(_within_kernels, function, inline="always"))
 
 
 def intrinsic(emitted: Callable[[], Any], python: Callable[..., Any]) -> Any:
@@ -67,9 +67,16 @@ def _on_disk(function: Callable[..., Any], **options: Any) -> Any:
         return with_shipped(_compiled(function, **options))
 
 
+def _within_kernels(function: Callable[..., Any], **options: Any) -> Any:
+    # Without the code that takes Python's arguments apart: it would be compiled for each of their types, and never run.
+    return _compiled(function, no_cpython_wrapper=True, **options)
+
+
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     from lakeidx.codec.compiler import njit
 
+    # No C program calls a kernel. Numba's types do not know of the option.
+    options["no_cfunc_wrapper"] = True
     return njit(**options)(function)
 
 

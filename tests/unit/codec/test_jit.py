@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import frozen, kernel, load_u32, load_u64, store_u64
+from lakeidx.codec.jit import frozen, helper, kernel, load_u32, load_u64, store_u64
 
 
 @kernel
@@ -43,3 +43,18 @@ def test_without_a_place_to_keep_compiled_code() -> None:
     names: dict[str, Any] = {}
     exec("def add(a, b): return a + b", names)
     assert kernel(names["add"])(1, 2) == 3
+
+
+def test_nothing_is_compiled_beside_what_is_called() -> None:
+    # Without a source file nothing is kept on disk: both are compiled here.
+    names: dict[str, Any] = {}
+    exec("def twice(x): return x + x", names)
+    names["twice"] = helper(names["twice"])
+    exec("def four_times(x): return twice(twice(x))", names)
+    made = kernel(names["four_times"])
+    assert made(3) == 12
+    (outer,), (inner,) = (list(f.inspect_llvm().values()) for f in (made, names["twice"]))
+    assert "cpython" in outer
+    assert "cfunc" not in outer
+    assert "cpython" not in inner
+    assert "cfunc" not in inner
