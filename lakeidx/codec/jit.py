@@ -39,12 +39,12 @@ def kernel_with_lock(function: Callable[..., Any]) -> Any:
 
 def helper(function: Callable[..., Any]) -> Any:
     """Compile a function that kernels call, and nothing else."""
-    return declared(function, partial(_within_kernels, function))
+    return declared(function, partial(_compiled, function))
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a function into each kernel that calls it."""
-    return declared(function, partial(_within_kernels, function, inline="always"))
+    return declared(function, partial(_compiled, function, inline="always"))
 
 
 def intrinsic(emitted: Callable[[], Any], python: Callable[..., Any]) -> Any:
@@ -65,11 +65,6 @@ def _on_disk(function: Callable[..., Any], **options: Any) -> Any:
     except RuntimeError:
         # No folder to keep the compiled code in (read-only install without a home): compile in every process.
         return with_shipped(_compiled(function, **options))
-
-
-def _within_kernels(function: Callable[..., Any], **options: Any) -> Any:
-    # Without the code that takes Python's arguments apart: it would be compiled for each of their types, and never run.
-    return _compiled(function, no_cpython_wrapper=True, **options)
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

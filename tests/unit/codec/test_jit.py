@@ -45,7 +45,7 @@ def test_without_a_place_to_keep_compiled_code() -> None:
     assert kernel(names["add"])(1, 2) == 3
 
 
-def test_nothing_is_compiled_beside_what_is_called() -> None:
+def test_no_form_for_c_programs_is_compiled() -> None:
     # Without a source file nothing is kept on disk: both are compiled here.
     names: dict[str, Any] = {}
     exec("def twice(x): return x + x", names)
@@ -53,8 +53,18 @@ def test_nothing_is_compiled_beside_what_is_called() -> None:
     exec("def four_times(x): return twice(twice(x))", names)
     made = kernel(names["four_times"])
     assert made(3) == 12
-    (outer,), (inner,) = (list(f.inspect_llvm().values()) for f in (made, names["twice"]))
-    assert "cpython" in outer
-    assert "cfunc" not in outer
-    assert "cpython" not in inner
-    assert "cfunc" not in inner
+    for function in (made, names["twice"]):
+        (code,) = function.inspect_llvm().values()
+        assert "cpython" in code
+        assert "cfunc" not in code
+
+
+def test_a_helper_may_be_called_from_python() -> None:
+    """Where a kernel that runs in Python calls it, when Numba is there."""
+    names: dict[str, Any] = {}
+    exec("def twice(x): return x + x", names)
+    names["twice"] = helper(names["twice"])
+    exec("def four_times(x): return twice(twice(x))", names)
+    made = kernel(names["four_times"])
+    assert made(3) == made.py_func(3) == 12
+    assert names["twice"](3) == 6
