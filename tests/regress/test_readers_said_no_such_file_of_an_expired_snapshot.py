@@ -79,15 +79,22 @@ def is_well(came: str) -> bool:
 def test_who_names_a_time_is_told_which_times_are_left(tables: dict[str, Overtaken]) -> None:
     """Not only ids, which nobody named."""
     table = tables["none"]
-    second = TableHandle.open(f"{table.folder}/before/wh/d.db/t").metadata.snapshot(2).time_millis
-    found = table.each_call(lambda uri: Table.open(uri).scan(timestamp=second).to_arrow().num_rows)
+    before = f"{table.folder}/before/wh/d.db/t"
+    second = TableHandle.open(before).metadata.snapshot(2).time_millis
+
+    def rows(uri: str) -> int:
+        return int(Table.open(uri).scan(timestamp=second).to_arrow().num_rows)
+
+    # The three of snapshot 2, as a rule: where the clock was set back meanwhile later ones have its time.
+    well = str(rows(before))
+    found = table.each_call(rows)
     time = r"20\d\d-\S+Z"
     says = re.compile(
         rf"no snapshot at or before {time}; the oldest is of {time}|"
-        rf"snapshot 2 of {time} expired while it was read \(.*\); snapshots 7 to 7 exist, the oldest of {time}: read again"
+        rf"snapshot [2-4] of {time} expired while it was read \(.*\); snapshots 7 to 7 exist, the oldest of {time}: read again"
     )
-    assert {"3"} < set(found)
-    assert not [k for k in found if k != "3" and not says.search(k)]
+    assert {well} < set(found)
+    assert not [k for k in found if k != well and not says.search(k)]
 
 
 def test_a_comparison_with_the_newest_state_goes_on_with_the_one_that_took_its_place(
