@@ -5,6 +5,7 @@ What they do is done once, on a copy: at the call only files are put and deleted
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections import Counter
@@ -61,8 +62,7 @@ class Overtaken:
         return found
 
     def _run(self, act: Callable[[str], object], at: int | None) -> tuple[int, str]:
-        shutil.rmtree(self.folder / "now", ignore_errors=True)
-        shutil.copytree(self.folder / "before", self.folder / "now")
+        self._restore()
         made: list[str] = []
 
         def strike(verb: str, path: str) -> None:
@@ -92,11 +92,29 @@ class Overtaken:
         put, deleted = self._changes
         for name in put:
             (now / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(after / name, now / f"{name}.new")
+            (now / f"{name}.new").hardlink_to(after / name)
             (now / f"{name}.new").replace(now / name)
         for name in deleted:
             with suppress(FileNotFoundError):
                 (now / name).unlink()
+
+    def _restore(self) -> None:
+        """Make the table what it was before: links of the same files, since stores put new files in place of old ones."""
+        now, (wanted, folders) = self.folder / "now", self._before
+        there, also = _tree(now)
+        for name in there.keys() - {n for n, inode in wanted.items() if there.get(n) == inode}:
+            (now / name).unlink()
+            del there[name]
+        for name in sorted(also - folders, reverse=True):
+            (now / name).rmdir()
+        for name in sorted(folders - also):
+            (now / name).mkdir()
+        for name in wanted.keys() - there.keys():
+            (now / name).hardlink_to(self.folder / "before" / name)
+
+    @cached_property
+    def _before(self) -> tuple[dict[str, int], set[str]]:
+        return _tree(self.folder / "before")
 
     @cached_property
     def _changes(self) -> tuple[list[Path], list[Path]]:
@@ -107,6 +125,16 @@ class Overtaken:
 
     def _table(self, name: str) -> str:
         return str(self.folder / name / "wh/d.db/t")
+
+
+def _tree(root: Path) -> tuple[dict[str, int], set[str]]:
+    """Files by the numbers that their file system gives them, and folders, the root among them where it is there."""
+    files, folders = dict[str, int](), set[str]()
+    for folder, _, names in os.walk(root):
+        at = os.path.relpath(folder, root)
+        folders.add(at)
+        files |= {os.path.normpath(f"{at}/{name}"): os.stat(f"{folder}/{name}").st_ino for name in names}
+    return files, folders
 
 
 def _files(root: Path) -> dict[Path, Path]:
