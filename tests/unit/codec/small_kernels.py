@@ -94,6 +94,8 @@ def run_commands(folder: Path) -> None:
         run("table", "create", table, "--schema", str(folder / "spec.json"))
         for number in range(4):
             run("upsert", table, str(landing(folder, list(types), number)))
+        # What is scanned is merged, of several files before, of one after.
+        run("scan", table)
         run("compact", table, "--full")
         run("scan", table)
 
