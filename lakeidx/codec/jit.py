@@ -38,7 +38,7 @@ def kernel_with_lock(function: Callable[..., Any]) -> Any:
 
 
 def helper(function: Callable[..., Any]) -> Any:
-    """Compile a function that kernels call, and nothing else."""
+    """Compile a function that kernels call."""
     return declared(function, partial(_compiled, function))
 
 
