@@ -102,15 +102,16 @@ class Outcome:
 def lanes() -> list[Lane]:
     """All lanes, in the order they run; every test belongs to at least one."""
     light = " and ".join(f"not {m}" for m in _HEAVY)
+    side_by_side = ("-n", "2", "--dist", "worksteal")
     # Two plugins that these lanes have no use for cost each of ten thousand tests some 0.3 ms.
-    side_by_side = ("-n", "2", "--dist", "worksteal", "-p", "no:rerunfailures", "-p", "no:anyio")
+    plain = (*side_by_side, "-p", "no:rerunfailures", "-p", "no:anyio")
     # The fast lane takes a tenth of the examples of each property beside a module.
     fewer = (("LAKEIDX_EXAMPLES_SCALE", "0.1"),)
     apart = os.pathsep.join(("tests/golden_tests", "tests/property", *_heavy_places()))
     out = [
-        Lane("fast", light, side_by_side, (*fewer, ("LAKEIDX_TESTS_APART", apart)), covers=True),
-        Lane("golden", light, (*side_by_side, "tests/golden_tests")),
-        Lane("properties", light, (*side_by_side, "tests/property")),
+        Lane("fast", light, plain, (*fewer, ("LAKEIDX_TESTS_APART", apart)), covers=True),
+        Lane("golden", light, (*plain, "tests/golden_tests")),
+        Lane("properties", light, (*plain, "tests/property")),
     ]
     for i, mark in enumerate(_HEAVY):
         others = "".join(f" and not {m}" for m in _HEAVY[:i])
