@@ -21,6 +21,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -125,14 +126,21 @@ def lanes() -> list[Lane]:
 def _files_with(mark: str) -> list[str]:
     """Test files that name a mark: collecting all ten thousand tests takes longer than some lanes."""
     named = re.compile(rf"\bmark\.{mark}\b")
+    return [str(f.relative_to(ROOT)) for f, marks in _marks_by_file().items() if named.search(marks)]
+
+
+@cache
+def _marks_by_file() -> dict[Path, str]:
+    """Lines of each test file that name a mark."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
-    return [str(f.relative_to(ROOT)) for f in files if named.search(f.read_text(encoding="utf-8"))]
+    texts = {f: f.read_text(encoding="utf-8") for f in files}
+    return {f: "\n".join(line for line in text.splitlines() if "mark." in line) for f, text in texts.items()}
 
 
 def _heavy_places() -> list[str]:
     """Folders and files whose tests are all marked as heavy: to import them (Dagster, pyspark) costs the fast lane seconds."""
     marked = re.compile(rf"^pytestmark = .*\bmark\.(?:{'|'.join(_HEAVY)})\b", re.MULTILINE)
-    files = {f: bool(marked.search(f.read_text(encoding="utf-8"))) for f in (ROOT / "tests").rglob("test_*.py")}
+    files = {f: bool(marked.search(marks)) for f, marks in _marks_by_file().items()}
     light_folders = {f.parent for f, heavy in files.items() if not heavy}
     places = {f if f.parent in light_folders else f.parent for f, heavy in files.items() if heavy}
     return sorted(str(place.relative_to(ROOT)) for place in places)

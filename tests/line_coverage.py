@@ -22,6 +22,7 @@ import tomllib
 from collections.abc import Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from fnmatch import fnmatch
+from functools import cache
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -169,7 +170,13 @@ def missed_floor(folder: Path) -> str | None:
 
 def _counted(file: str, reached: Collection[int]) -> tuple[int, int]:
     """Count the lines of a file that were reached, and those that count."""
-    measure = coverage.Coverage(data_file=None, config_file=str(ROOT / "pyproject.toml"))
+    measure = _measure()
     measure.get_data().add_lines({file: reached})
     _, counting, _, missed, _ = measure.analysis2(file)
     return len(counting) - len(missed), len(counting)
+
+
+@cache
+def _measure() -> coverage.Coverage:
+    """Return one for all files of a process: it reads pyproject.toml."""
+    return coverage.Coverage(data_file=None, config_file=str(ROOT / "pyproject.toml"))

@@ -36,6 +36,7 @@ CHROMIUM_FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+_NOWHERE = "about:blank"
 
 
 @dataclass(frozen=True)
@@ -69,16 +70,27 @@ class DagsterUI:
             ]["results"]
         )
 
-    def wait_for_runs(self, count: int, *, job: str) -> list[dict[str, Any]]:
-        """Wait until so many runs of a job have ended; AssertionError when one did not succeed."""
+    def wait_for_runs(self, page: Any, count: int, *, job: str) -> list[dict[str, Any]]:
+        """Wait until so many runs of a job have ended, however; its runs, newest first.
+
+        The page is left as soon as they are there: it would be drawn, and ask the server, for as long as they take.
+        """
         end = time.monotonic() + HANGS_SECONDS
         while time.monotonic() < end:
             mine = [r for r in self.runs() if r["pipelineName"] == job]
-            assert not [r for r in mine if r["status"] in ("FAILURE", "CANCELED")], mine
-            if len([r for r in mine if r["status"] == "SUCCESS"]) >= count:
-                return mine
-            time.sleep(1)
-        raise AssertionError(f"{count} runs of {job} were to succeed; there are {self.runs()}")
+            if len(mine) >= count:
+                if page.url != _NOWHERE:
+                    page.goto(_NOWHERE)
+                if all(r["status"] in ("SUCCESS", "FAILURE", "CANCELED") for r in mine):
+                    return mine
+            time.sleep(0.5)
+        raise AssertionError(f"{count} runs of {job} were to end; there are {self.runs()}")
+
+    def wait_for_success(self, page: Any, count: int, *, job: str) -> list[dict[str, Any]]:
+        """Wait until so many runs of a job have ended; AssertionError when one did not succeed."""
+        mine = self.wait_for_runs(page, count, job=job)
+        assert [r["status"] for r in mine] == ["SUCCESS"] * len(mine), mine
+        return mine
 
 
 @pytest.fixture(scope="session")
@@ -157,7 +169,7 @@ def page(ui: DagsterUI) -> Iterator[Any]:
         browser = tools.chromium.launch(
             executable_path=chromium, args=list(CHROMIUM_FLAGS), timeout=1000 * HANGS_SECONDS
         )
-        page = browser.new_page(viewport={"width": 1500, "height": 950})
+        page = browser.new_page(viewport={"width": 1500, "height": 950}, reduced_motion="reduce")
         page.set_default_timeout(1000 * HANGS_SECONDS)
         yield page
         browser.close()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from typing import Any
 
 import pytest
 
-from lakeidx.testing.limits import HANGS_SECONDS
 from tests.browser.conftest import DagsterUI
 from tests.browser.test_ui import LOCATION, picture
 
@@ -19,22 +17,11 @@ WEATHER = "assets/nycflights/weather"
 PRESSURE = "pressure_in_millibars"
 
 
-def ended(ui: DagsterUI, job: str, count: int) -> dict[str, Any]:
-    """The newest run of a job, when so many have ended, however."""
-    end = time.monotonic() + HANGS_SECONDS
-    while time.monotonic() < end:
-        mine = [r for r in ui.runs() if r["pipelineName"] == job]
-        if len(mine) >= count and all(r["status"] in ("SUCCESS", "FAILURE", "CANCELED") for r in mine):
-            return mine[0]
-        time.sleep(0.5)
-    raise AssertionError(f"{count} runs of {job} were to end; there are {ui.runs()}")
-
-
 def land(ui: DagsterUI, page: Any, job: str) -> None:
     """Press the button of a demo job."""
     page.goto(f"{ui.url}/{LOCATION}/jobs/{job}/playground")
     page.get_by_role("button", name="Launch Run").last.click()
-    assert ended(ui, job, 1)["status"] == "SUCCESS"
+    ui.wait_for_success(page, 1, job=job)
 
 
 def materialize(ui: DagsterUI, page: Any, months: str, count: int) -> dict[str, Any]:
@@ -51,7 +38,7 @@ def materialize(ui: DagsterUI, page: Any, months: str, count: int) -> dict[str, 
     asked.fill(months)
     page.keyboard.press("Enter")
     page.get_by_role("button", name=re.compile("^Launch")).last.click()
-    run = ended(ui, BATCH, count)
+    run = ui.wait_for_runs(page, count, job=BATCH)[0]
     page.goto(f"{ui.url}/runs/{run['runId']}")
     return run
 

@@ -15,6 +15,8 @@ import pytest
 from lakeidx.dagster import job_limit
 from lakeidx.testing.limits import HANGS_SECONDS
 
+pytestmark = pytest.mark.slow
+
 #: Starts a process that does not listen to SIGTERM, says its number, and waits.
 STUBBORN = """
 import subprocess, sys, time

@@ -25,6 +25,8 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.small_tables import LISTAGG, content, make_table, rows, upsert
 
+pytestmark = pytest.mark.slow
+
 NOW_MS = 4_000_000_000_000
 OPTIONS = {**LISTAGG, "snapshot.num-retained.min": "1", "manifest.merge-min-count": "2"}
 

@@ -19,6 +19,8 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
 from lakeidx.testing.small_tables import LISTAGG, content, make_table, upsert
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {**LISTAGG, "snapshot.num-retained.min": "1", "manifest.merge-min-count": "2"}
 
 

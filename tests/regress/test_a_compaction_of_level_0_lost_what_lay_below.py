@@ -25,6 +25,7 @@ ENGINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("with_lookup_files", [False, True])
 def test_no_compaction_changes_a_row(tmp_path: Path, name: str, with_lookup_files: bool) -> None:

@@ -42,6 +42,7 @@ def test_a_batch_that_needs_it_is_refused(tmp_path: Path, damage: Callable[[Path
     assert set(Path(table.uri).rglob("data-*")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("damage", [flip, cut, Path.unlink])
 def test_a_table_is_put_in_its_own_place(tmp_path: Path, whole: bool, damage: Callable[[Path], None]) -> None:

@@ -35,6 +35,8 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.small_tables import content, make_table, upsert
 
+pytestmark = pytest.mark.slow
+
 NEWEST_ONLY = Retention(num_min=1, num_max=1, time_ms=0)
 ALL_STAY = Retention(num_min=100, num_max=100)
 LATER = 4_000_000_000_000

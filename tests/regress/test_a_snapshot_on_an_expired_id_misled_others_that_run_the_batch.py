@@ -68,6 +68,7 @@ def test_the_writer_does_not_find_what_another_process_has_taken_away(table: Tab
     assert content(TableHandle.open(table.uri)) == EXPECTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("comes_at", range(1, 13))
 def test_another_process_sees_it_come_and_go(table: TableHandle, comes_at: int) -> None:
     """Whenever the snapshot comes while the other process looks for one of the batch, and goes when it looks again."""

@@ -18,6 +18,8 @@ from lakeidx.testing.fault_store import Fault, FaultStore
 from lakeidx.testing.shared_table import calls
 from lakeidx.testing.small_tables import content, make_table, upsert
 
+pytestmark = pytest.mark.slow
+
 KEY = pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([2], pa.int64())})
 EXPECTED = {(1, 1): "new", (1, 2): "b", (2, 1): "c", (2, 9): "other"}
 #: Verb and part of the path of the call at which others come in: the snapshot's lists are read, then its files.

@@ -27,6 +27,8 @@ from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.small_tables import make_table, memory_folder, upsert
 from tests.overtaking import Overtaken
 
+pytestmark = pytest.mark.slow
+
 KEY = pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([2], pa.int64())})
 RINGS = {
     "index.type": "bucket",

@@ -24,6 +24,8 @@ from bench.peers.environments import ROOT, peers
 from bench.targets import judged
 from tests.unit.small_lineitem import small_lineitem
 
+pytestmark = pytest.mark.slow
+
 ROWS = 4000
 
 

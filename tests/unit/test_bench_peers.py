@@ -15,6 +15,8 @@ from bench.peers.measure import PHASES, difference, run_peer
 from bench.peers.page import Run, cell, markdown, reasons
 from tests.unit.small_lineitem import small_lineitem
 
+pytestmark = pytest.mark.slow
+
 RUN = {
     "at": "2026-11-23T00:00:00+00:00",
     "cores": 2,

@@ -180,6 +180,7 @@ def test_what_cannot_be_followed_is_said_in_one_line(table: Table, arguments: li
     assert {f.name for f in consumers.iterdir()} <= {"consumer-old", "consumer-gone", "consumer-bad"}
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_tables_of_the_first_rows(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads sees a table; a program, and --json, the same lines as ever."""
     commands = (("scan", table.uri), ("changes", table.uri, "0..2"), ("tail", table.uri, "--from", "1"))

@@ -73,6 +73,7 @@ def imported_by(arguments: str, looked_for: Sequence[str] = HEAVY, **environment
     return done.stdout, set(done.stderr.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["--help", "-h", "--version", "table --help", "index -h"])
 def test_help_imports_nothing_heavy(arguments: str) -> None:
     printed, heavy = imported_by(arguments)
@@ -80,6 +81,7 @@ def test_help_imports_nothing_heavy(arguments: str) -> None:
     assert heavy == set()
 
 
+@pytest.mark.slow
 def test_completion_imports_nothing_heavy() -> None:
     words = {"_LAKEIDX_COMPLETE": "complete_bash", "COMP_WORDS": "lakeidx table ", "COMP_CWORD": "2"}
     printed, heavy = imported_by("", **words)
@@ -87,6 +89,7 @@ def test_completion_imports_nothing_heavy() -> None:
     assert heavy == set()
 
 
+@pytest.mark.slow
 def test_help_of_commands_imports_nothing_heavy() -> None:
     """Of all commands, in one process."""
     program = (

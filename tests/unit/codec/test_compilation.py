@@ -47,6 +47,7 @@ def said(process: subprocess.Popen[str]) -> str:
     return out.strip()
 
 
+@pytest.mark.slow
 def test_importing_compiles_nothing(tmp_path: Path) -> None:
     said(start("assert len(show()) > 20; assert not any(show().values()), show()", tmp_path))
     assert not any(p.is_file() for p in tmp_path.rglob("*"))

@@ -99,6 +99,7 @@ def follows_compose_spec(file: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS)
 
 
+@pytest.mark.slow
 def test_compose_file_follows_the_compose_specification(tmp_path: Path) -> None:
     done = follows_compose_spec(DEPLOY / "compose.yaml")
     assert done.returncode == 0, done.stdout

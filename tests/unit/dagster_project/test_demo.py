@@ -16,6 +16,7 @@ def rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(source))
 
 
+@pytest.mark.slow
 def test_a_year_as_a_visitor_lands_it(tmp_path: Path) -> None:
     first = land_next_month(tmp_path)
     assert (first.name, len(rows(first))) == ("weather-2013-01.csv", 2226)

@@ -45,6 +45,7 @@ def table(tmp_path: Path) -> RingTable:
     return made
 
 
+@pytest.mark.slow
 def test_splits_and_merges_keep_every_row(table: RingTable) -> None:
     table.check()
     assert set(table.buckets(1)) == {0, 1, 2}
@@ -203,6 +204,7 @@ def _without_marks(table: RingTable) -> int:
     return len(marks)
 
 
+@pytest.mark.slow
 def test_a_ring_without_its_marker_is_used_after_its_snapshot_expired(table: RingTable) -> None:
     table.resize(SPLIT)
     table.upsert([(2, "later", "x")])

@@ -39,6 +39,7 @@ def test_it_says_what_would_go_and_then_lets_it_go(tmp_path: Path, capsys: pytes
     assert content(reopened(table)) == before
 
 
+@pytest.mark.slow
 def test_a_table_that_is_none_is_one_line(tmp_path: Path) -> None:
     """As spark-submit runs it: in a process of its own."""
     command = [sys.executable, "jobs/snapshot_expiry.py", str(tmp_path / "nothing")]

@@ -223,6 +223,7 @@ def test_landing_files_are_known_when_the_reports_are_short(tmp_path: Path, file
     assert load(*landing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", range(6))
 def test_a_cleaner_that_dies_while_it_shortens_loses_nothing(tmp_path: Path, calls: int) -> None:
     table = make_table(tmp_path)

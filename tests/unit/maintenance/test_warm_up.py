@@ -53,6 +53,7 @@ def test_a_second_call_compiles_nothing() -> None:
     assert not recorder.buffer
 
 
+@pytest.mark.slow
 def test_every_kernel_is_listed_with_as_many_types_as_it_has_parameters() -> None:
     assert {f"{k.module}.{k.function}" for k in listed()} == set(_kernels())
     for kernel in listed():

@@ -33,6 +33,7 @@ def test_a_snapshot_that_is_committed_meanwhile_is_not_behind_the_hint(
     assert [r.name for r in verify(evidence) if not r.passed] == []
 
 
+@pytest.mark.slow
 def test_keys_of_so_many_rows_are_read_of_buckets_that_are_drawn(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, k, "a") for k in range(40)])

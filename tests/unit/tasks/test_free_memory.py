@@ -8,6 +8,7 @@ from multiprocessing import get_context
 
 import numpy as np
 import psutil
+import pytest
 
 from lakeidx.tasks.free_memory import release_free_memory
 from lakeidx.testing.limits import HANGS_SECONDS
@@ -30,6 +31,7 @@ def resident_before_and_after(release: Callable[[], None] = release_free_memory)
     return before // MIB, after // MIB
 
 
+@pytest.mark.slow
 def test_what_is_free_goes_back() -> None:
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         before, after = pool.submit(resident_before_and_after).result(HANGS_SECONDS)

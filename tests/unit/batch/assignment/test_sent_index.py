@@ -102,6 +102,7 @@ def test_every_index_file_is_read_once_and_the_write_reads_none_that_gets_no_new
     assert sorted(store.reads.values()) == [1] * count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [1, 2, 5])
 def test_buckets_are_those_of_assigners_that_load_the_files(table: TableHandle, tasks: int) -> None:
     files, schema = files_of(table), table.schema

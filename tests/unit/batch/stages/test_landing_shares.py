@@ -47,6 +47,7 @@ def csv(n: int) -> bytes:
     return ("p,k,v\n" + "\r\n".join(lines)).encode()
 
 
+@pytest.mark.slow
 def test_csv_rows_rejects_and_the_later_row_of_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (whole, one), (shared, many) = both(tmp_path, monkeypatch, csv(200), "f.csv")
     assert content(shared) == content(whole)
@@ -62,6 +63,7 @@ def test_csv_rows_rejects_and_the_later_row_of_a_key(tmp_path: Path, monkeypatch
     ]
 
 
+@pytest.mark.slow
 def test_changes_as_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def message(k: int) -> str:
         row = {"p": 1, "k": k % 30, "v": str(k)}

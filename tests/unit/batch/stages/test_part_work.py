@@ -81,6 +81,7 @@ def buckets(table: TableHandle) -> dict[int, list[tuple[int, pa.Table]]]:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [0, 2])
 @pytest.mark.parametrize("again", [False, True])
 def test_rows_that_are_read_from_the_parts_equal_rows_that_are_sent(

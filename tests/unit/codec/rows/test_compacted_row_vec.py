@@ -22,6 +22,7 @@ def names_of(types: list[DataType]) -> list[str]:
     return [f"c{i}" for i in range(len(types))]
 
 
+@pytest.mark.slow
 @given(tables(max_columns=6), st.lists(st.sampled_from(LAYOUTS), min_size=6, max_size=6))
 @settings(deadline=None, max_examples=300)
 def test_equals_the_scalar_codec(table: tuple[list[DataType], list[list[Any]]], layouts: list[str]) -> None:
@@ -36,6 +37,7 @@ def test_equals_the_scalar_codec(table: tuple[list[DataType], list[list[Any]]], 
                                       strict=True)], rows)  # fmt: skip
 
 
+@pytest.mark.slow
 @given(tables(max_columns=3, max_rows=3), st.integers(1, 255))
 @settings(deadline=None, max_examples=60)
 def test_a_damaged_row_among_sound_ones_is_judged_as_alone(

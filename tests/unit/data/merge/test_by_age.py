@@ -59,6 +59,7 @@ def test_by_age_as_by_sequence(kind: str, numbers: list[list[int]], size: int) -
     assert found.equals(pa.concat_tables(merge_sorted_runs(runs, schema, columns=names)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None, max_examples=60)
 @given(parts=st.lists(PART.map(sorted).filter(bool), min_size=2, max_size=4), data=st.data())

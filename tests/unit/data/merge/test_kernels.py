@@ -53,6 +53,7 @@ def test_merged_streams_and_starts(kind: str, data: st.DataObject) -> None:
     assert is_rising(*words) == all(order[i] == i for i in range(len(order))) * (len(set(values)) == len(values))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.integers(1, 3), st.lists(st.integers(0, 40), max_size=12), st.booleans())
 def test_rising_keys_of_whole_words(width: int, numbers: list[int], in_order: bool) -> None:

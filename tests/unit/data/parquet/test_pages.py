@@ -245,6 +245,7 @@ def by_position(
     return counters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [TABLE, NESTED_TABLE], ids=["flat", "nested"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["small", "plain"])
 def test_rows_at_positions_are_those_written(layout: dict[str, str], whole: pa.Table, tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def check(path: Path, table: pa.Table) -> None:
             assert values.equals(expected.column(name).combine_chunks()), (name, len(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("dictionary", [False, True])
@@ -99,6 +100,7 @@ def test_values_are_those_that_arrow_reads(tmp_path: Path, dictionary: bool, ver
     check(tmp_path / "f.parquet", table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("size", [170, 1, 128, 129, 2000])
 def test_delta_encoded_numbers(tmp_path: Path, size: int, nulls: bool) -> None:
@@ -139,6 +141,7 @@ def test_other_encodings_are_left_to_arrow(tmp_path: Path) -> None:
     assert picks(tmp_path / "f.parquet", np.array([5]), encodings_known=False) == {"text": None, "d": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [1, 1 << 23])
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize("options", [
@@ -180,6 +183,7 @@ def test_other_types_are_left_to_arrow(tmp_path: Path, name: str) -> None:
     assert ParquetSource(LocalStore(), str(tmp_path / "f.parquet")).chunk(0, "c") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rising", "text", "few", "d", "narrow"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_a_flipped_byte_is_refused_where_there_are_checksums(tmp_path: Path, version: str, name: str) -> None:
@@ -203,6 +207,7 @@ def test_a_flipped_byte_is_refused_where_there_are_checksums(tmp_path: Path, ver
         assert answer is None or answer.equals(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_BINARY_PACKED", "dictionary"])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_damage_without_checksums_is_an_error_or_another_value(tmp_path: Path, version: str, encoding: str) -> None:

@@ -126,6 +126,7 @@ MAKERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEY_INDEXES)
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(

@@ -82,6 +82,7 @@ def _find(
     return list(zip(partition.tolist(), bucket.tolist(), strict=True))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=120)
 @given(
     changes=st.lists(
@@ -265,6 +266,7 @@ def test_shards_can_be_written_elsewhere() -> None:
     assert store._files == before
 
 
+@pytest.mark.slow
 def test_damage_and_loss_are_named() -> None:
     """A flipped bit or a cut anywhere in a file is an error, or in a part that the answer does not need; never a wrong answer."""
     store = MemoryStore()

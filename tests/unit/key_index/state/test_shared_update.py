@@ -62,6 +62,7 @@ def _tell_in_tasks(table: FakeTable, key_index: StateKeyIndex, commit: CommitInf
     key_index.finish_update(stored, context)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
 def test_tasks_leave_what_one_process_leaves(

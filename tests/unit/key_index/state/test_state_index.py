@@ -276,6 +276,7 @@ def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex, options: d
     assert counts == {(partition_bytes("a"), 0): 6, (partition_bytes("b"), 1): 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
 def test_tasks_build_what_one_process_builds(

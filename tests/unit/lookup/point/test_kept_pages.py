@@ -56,6 +56,7 @@ def texts(rows: int) -> pa.Table:
     })  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 @pytest.mark.parametrize("codec", ["zstd", "none", "snappy"])
 @pytest.mark.parametrize("bound", [1 << 30, 300_000, 0])
@@ -115,6 +116,7 @@ def asked(lookup: TableLookup, seed: int) -> None:
     assert lookup.lookup(pa.table({"k": keys})).rows.equals(texts(ROWS).take(pa.array(keys)))
 
 
+@pytest.mark.slow
 def test_a_lookup_finds_the_pages_of_the_one_before(table: Table) -> None:
     cache = BlockCache()
     lookup = TableLookup(table.metadata, blocks=cache)

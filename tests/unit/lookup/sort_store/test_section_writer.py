@@ -132,6 +132,7 @@ def test_blocks_that_zstd_does_not_make_smaller_are_one_section(tmp_path: Path) 
         assert ask(reader, [noises[7][0], texts[3][0]]) == [noises[7][1], texts[3][1]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_every_flipped_byte_is_found(tmp_path: Path, known: bool) -> None:
     entries = entries_of(2, 30)
@@ -153,6 +154,7 @@ def test_every_flipped_byte_is_found(tmp_path: Path, known: bool) -> None:
             assert caught.value.offset is not None
 
 
+@pytest.mark.slow
 def test_every_cut_and_every_missing_or_doubled_byte_is_found(tmp_path: Path) -> None:
     entries = entries_of(3, 20)
     made_by = made()

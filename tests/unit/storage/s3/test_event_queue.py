@@ -20,6 +20,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SqsServer]:
         yield server
 
 
+@pytest.mark.slow
 def test_messages_are_received_in_bulk_up_to_a_number_and_stay_until_they_are_deleted(server: SqsServer) -> None:
     sent = [f"message {i}" for i in range(23)]
     server.send(*sent)

@@ -39,6 +39,7 @@ def test_snapshots_chain_and_count(tmp_path: Path) -> None:
     assert content(table, timestamp_ms=second.time_millis) == content(table)
 
 
+@pytest.mark.slow
 def test_what_a_commit_keeps_in_memory_is_what_its_files_hold(tmp_path: Path) -> None:
     """Its snapshot, its manifests and its index manifest are not read again; another process reads them."""
     table = make_table(tmp_path)
@@ -292,6 +293,7 @@ def test_the_budget_of_tries_is_kept(tmp_path: Path) -> None:
     assert slept[0] < slept[1]
 
 
+@pytest.mark.slow
 def test_many_commits_keep_the_manifest_list_short(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"manifest.merge-min-count": "5", "bucket": "2"})
     expected: dict[Any, Any] = {}

@@ -59,6 +59,7 @@ def merges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [None, ["v"], ["t"], ["n", "t"], []])
 @pytest.mark.parametrize("where", [None, "v < 500", "k > 700 AND t = 'text 12'"])
 def test_by_age_as_by_sequence(
