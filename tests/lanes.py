@@ -104,8 +104,9 @@ def lanes() -> list[Lane]:
     """All lanes, in the order they run; every test belongs to at least one."""
     light = " and ".join(f"not {m}" for m in _HEAVY)
     side_by_side = ("-n", "2", "--dist", "worksteal")
-    # Two plugins that these lanes have no use for cost each of ten thousand tests some 0.3 ms.
-    plain = (*side_by_side, "-p", "no:rerunfailures", "-p", "no:anyio")
+    # Two plugins that these lanes have no use for cost each of ten thousand tests some 0.3 ms; so does a second watchdog beside
+    # that of pytest-timeout, a thread per test.
+    plain = (*side_by_side, "-p", "no:rerunfailures", "-p", "no:anyio", "-o", "faulthandler_timeout=0")
     # The fast lane takes a tenth of the examples of each property beside a module.
     fewer = (("LAKEIDX_EXAMPLES_SCALE", "0.1"),)
     apart = os.pathsep.join(("tests/golden_tests", "tests/property", *_heavy_places()))

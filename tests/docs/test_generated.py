@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@pytest.mark.slow
 def test_nothing_generated_is_stale() -> None:
     assert not stale(), "run: .venv/bin/python -m docs.generate"
 

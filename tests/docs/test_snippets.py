@@ -35,6 +35,7 @@ def test_a_block_that_is_not_run_says_why() -> None:
     assert [b.place for b in all_blocks("python", "sh") if b.reason is not None and len(b.reason) < 20] == []
 
 
+@pytest.mark.slow
 def test_every_command_line_is_known() -> None:
     found = [(place, words) for page in PAGES for place, words in command_lines(page)]
     assert len(found) > 40
@@ -91,6 +92,7 @@ def test_files_that_pages_name_exist() -> None:
     assert missing == []
 
 
+@pytest.mark.slow
 def test_modules_and_names_that_pages_name_exist() -> None:
     missing = []
     for page in [*PAGES, "SECURITY.md"]:

@@ -195,6 +195,7 @@ def test_a_bad_schema_file_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "wh").exists()
 
 
+@pytest.mark.slow
 def test_compact_expire_tag_rollback_orphans(table: str, tmp_path: Path) -> None:
     for i in range(3):
         call("upsert", table, write_lines(tmp_path / f"u{i}.jsonl", [{**ROWS[0], "note": f"n{i}"}]))

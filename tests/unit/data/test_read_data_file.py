@@ -114,6 +114,7 @@ _FILTERS = ("k = 4321", "k < 1500 AND v = 'v003'", "v IS NULL", "v LIKE 'v01%' O
             "v IN ('v001', 'zzz')", "new IS NULL", "new = 3", "new IS NULL AND v = 'v002'", "d = '7.0'", "t <> 'v001'")  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(
     where=st.sampled_from(_FILTERS),

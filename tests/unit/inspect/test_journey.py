@@ -117,6 +117,7 @@ def test_every_file_is_inspected_checked_and_explained(tmp_path: Path, name: str
     assert explained.rows == opened.scan(where="k = 5").to_arrow().num_rows > 0
 
 
+@pytest.mark.slow
 def test_cut_files_are_refused_by_name_and_byte(tmp_path: Path) -> None:
     table = make(tmp_path, "fixed")
     live_through(table)

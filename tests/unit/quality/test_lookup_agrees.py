@@ -16,6 +16,7 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import make_table, upsert
 
 
+@pytest.mark.slow
 def test_all_of_a_table_some_buckets_or_some_rows(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     upsert(table, [(p, k, f"{p}-{k}") for p in (1, 2) for k in range(40)])

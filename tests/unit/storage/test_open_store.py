@@ -34,6 +34,7 @@ def test_paths_are_joined_and_cut() -> None:
     assert (parent_of("/a/b/"), parent_of("/a"), parent_of("s3://b/c")) == ("/a", "/", "s3://b")
 
 
+@pytest.mark.slow
 def test_a_local_table_needs_no_s3fs() -> None:
     code = (
         "import sys; from lakeidx.storage import open_store; open_store('/x');"
