@@ -168,10 +168,8 @@ def _light_arrow() -> None:
 
 @contextmanager
 def _light_numba() -> Iterator[None]:
-    """Let Numba decide that coverage, scipy's linear algebra and cffi are not there: no kernel needs them."""
-    with _nothing_collected(), _absent("coverage", "scipy.linalg", "cffi"):
-        import_module("numba.np.arraymath")
-        import_module("numba.core.typing.cffi_utils")
+    """Let Numba decide that coverage is not there: no kernel needs it."""
+    with _nothing_collected(), _absent("coverage"):
         yield
 
 

@@ -58,13 +58,13 @@ def intrinsic(emitted: Callable[[], Any], python: Callable[..., Any]) -> Any:
 
 
 def _on_disk(function: Callable[..., Any], **options: Any) -> Any:
-    from lakeidx.codec.shipped import with_shipped
+    from lakeidx.codec.compiler import with_cache
 
     try:
-        return with_shipped(_compiled(function, cache=True, **options))
+        return with_cache(_compiled(function, cache=True, **options))
     except RuntimeError:
         # No folder to keep the compiled code in (read-only install without a home): compile in every process.
-        return with_shipped(_compiled(function, **options))
+        return with_cache(_compiled(function, **options))
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

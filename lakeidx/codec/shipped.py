@@ -30,9 +30,7 @@ from zipfile import BadZipFile, ZipFile
 import llvmlite
 import numba
 from llvmlite import binding
-from numba.core import caching, config
-from numba.core.compiler import CompileResult
-from numba.core.dispatcher import Dispatcher
+from numba.core import config
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +58,15 @@ BASELINES = {
 }
 
 
+class _State:
+    """Whether this process takes code from the sets."""
+
+    asked = True
+
+
+_STATE = _State()
+
+
 def set_name() -> str:
     """Return the file name of the set for this interpreter: all that its code depends on but the processor and the sources."""
     made_with = f"numba-{numba.__version__}-llvmlite-{llvmlite.__version__}"
@@ -72,22 +79,20 @@ def entry_name(function: Callable[..., Any], signature: Any) -> str:
     return f"{function.__module__}.{function.__qualname__}-{hashlib.sha256(key).hexdigest()}"
 
 
-def with_shipped(kernel: Any) -> Any:
-    """Let a declared kernel search for its code in the matching set, after the disk; without a set it is unchanged."""
-    if isinstance(kernel, Dispatcher) and _fitting() is not None:
-        kept = vars(kernel)
-        kept["_cache"] = _DiskAndShipped(kernel.py_func, kept["_cache"])
-    return kernel
+def find(function: Callable[..., Any], signature: Any) -> tuple[Any, ...] | None:
+    """Return a kernel's code for the Numba types of its arguments, in Numba's parts; None when no set that fits has it."""
+    packed = _packed(entry_name(function, signature)) if _STATE.asked and _fitting() is not None else None
+    return None if packed is None else pickle.loads(packed)  # noqa: S301 (code of the package itself)
 
 
 @contextmanager
 def ignored() -> Iterator[None]:
     """Leave shipped kernels aside, to compile for the processor at hand."""
-    _DiskAndShipped.asked = False
+    _STATE.asked = False
     try:
         yield
     finally:
-        _DiskAndShipped.asked = True
+        _STATE.asked = True
 
 
 def why_none() -> str:
@@ -97,50 +102,6 @@ def why_none() -> str:
     if not (FOLDER / set_name()).exists():
         return f"lakeidx came with none for {set_name().removesuffix('.zip')}"
     return f"those that came with lakeidx are for other processors than this one ({binding.get_host_cpu_name()})"
-
-
-class _DiskAndShipped(caching._Cache):
-    """A kernel's code cache as Numba uses it: first the disk, which keeps what is compiled here, then the shipped set.
-
-    function   the kernel as Python has it
-    disk       Numba's own cache, or one that keeps nothing
-    """
-
-    asked = True
-
-    def __init__(self, function: Callable[..., Any], disk: Any) -> None:
-        self._function, self._disk = function, disk
-
-    @property
-    def cache_path(self) -> Any:
-        """Return the folder of the disk's part."""
-        return self._disk.cache_path
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for the types, None when it is to be compiled."""
-        found = self._disk.load_overload(sig, target_context)
-        packed = _packed(entry_name(self._function, sig)) if found is None and self.asked else None
-        if packed is None:
-            return found
-        target_context.refresh()
-        parts = pickle.loads(packed)  # noqa: S301 (code of the package itself)
-        return CompileResult._rebuild(target_context, *parts)  # type: ignore[no-untyped-call]
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep code that was compiled here."""
-        self._disk.save_overload(sig, data)
-
-    def enable(self) -> None:
-        """Use the disk."""
-        self._disk.enable()
-
-    def disable(self) -> None:
-        """Do not use the disk."""
-        self._disk.disable()
-
-    def flush(self) -> None:
-        """Forget what is on disk."""
-        self._disk.flush()
 
 
 @cache

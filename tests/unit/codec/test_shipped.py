@@ -18,9 +18,9 @@ from numba.core.caching import NullCache
 from numba.core.serialize import dumps
 
 from lakeidx.codec import shipped
-from lakeidx.codec.compiler import njit
+from lakeidx.codec.compiler import njit, with_cache
 from lakeidx.codec.hashes import fast_hash
-from lakeidx.codec.shipped import BASELINES, Baseline, entry_name, ignored, set_name, why_none, with_shipped
+from lakeidx.codec.shipped import BASELINES, Baseline, entry_name, ignored, set_name, why_none
 
 FUNCTION = fast_hash._rotate.py_func
 TYPES = (numba.uint64, numba.int64)
@@ -57,7 +57,7 @@ def forget() -> None:
 
 def called() -> tuple[Any, int]:
     """What a kernel that is on no disk gives, and how many compilations that took."""
-    kernel = with_shipped(njit(nogil=True)(FUNCTION))
+    kernel = with_cache(njit(nogil=True)(FUNCTION))
     with event.install_recorder("numba:compile") as recorder:
         result = kernel(X, BITS)
     # Each compilation has a beginning and an end.
@@ -70,7 +70,7 @@ def test_a_kernel_of_the_set_is_not_compiled() -> None:
 
 
 def test_types_that_the_set_does_not_have_are_compiled() -> None:
-    kernel = with_shipped(njit(nogil=True)(FUNCTION))
+    kernel = with_cache(njit(nogil=True)(FUNCTION))
     with event.install_recorder("numba:compile") as recorder:
         assert kernel(np.uint64(1), np.uint8(4)) == 16
     assert recorder.buffer
@@ -135,7 +135,7 @@ def test_the_disk_comes_first_and_keeps_what_is_compiled() -> None:
 
     kernel = njit(nogil=True)(FUNCTION)
     vars(kernel)["_cache"] = Disk()
-    with_shipped(kernel)
+    with_cache(kernel)
     assert kernel(X, BITS) == ROTATED
     assert (asked, kernel.stats.cache_path) == (["load"], "there")
     kernel(np.uint64(1), np.uint8(4))
@@ -157,11 +157,8 @@ def test_a_damaged_set_is_said_and_not_used(damage: str, folder: Path, caplog: p
     assert "install lakeidx again" in caplog.text
 
 
-def test_without_sets_a_kernel_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sets_a_kernel_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipped, "FOLDER", tmp_path / "none")
     forget()
-    kernel = njit(nogil=True)(FUNCTION)
-    cache = vars(kernel)["_cache"]
-    assert vars(with_shipped(kernel))["_cache"] is cache
+    assert called() == (ROTATED, 1)
     assert why_none() == ""
-    assert with_shipped(FUNCTION) is FUNCTION
