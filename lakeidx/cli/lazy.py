@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -137,9 +136,14 @@ def build(name: str, entry: Command | Group) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     with _nothing_collected():
         # Imports NumPy, which no help needs.
-        import_module("lakeidx.codec.deferred").defer(_light_numba)
+        deferred = import_module("lakeidx.codec.deferred")
+        deferred.defer(_nothing_collected)
         function = getattr(import_module(f"lakeidx.cli.{entry.module}"), entry.function)
-        _light_arrow()
+        # No command needs pandas. Arrow imports it for the first array of a process, which takes as long as a small batch, and
+        # decides here that it is not there. It can be imported afterwards; Arrow then converts to pandas as ever.
+        with deferred.absent("pandas"):
+            if "pyarrow" in sys.modules:
+                sys.modules["pyarrow"].array([0])
         alone.command(name)(function)
         return typer.main.get_command(alone)
 
@@ -153,43 +157,3 @@ def _nothing_collected() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
-
-
-def _light_arrow() -> None:
-    """Let Arrow decide now that pandas is not there: no command needs it.
-
-    Arrow imports pandas for the first array of a process, which takes as long as a small batch. It can be imported afterwards;
-    Arrow then converts to pandas as ever.
-    """
-    with _absent("pandas"):
-        if "pyarrow" in sys.modules:
-            sys.modules["pyarrow"].array([0])
-
-
-@contextmanager
-def _light_numba() -> Iterator[None]:
-    """Let Numba decide that coverage is not there: no kernel needs it."""
-    with _nothing_collected(), _absent("coverage"):
-        yield
-
-
-class _Absent(MetaPathFinder):
-    """Pretends that modules are missing."""
-
-    def __init__(self, *names: str) -> None:
-        self._names = names
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Raise ModuleNotFoundError for the names; leave all others to the finders that follow."""
-        if fullname in self._names:
-            raise ModuleNotFoundError(f"{fullname} is left out", name=fullname)
-
-
-@contextmanager
-def _absent(*names: str) -> Iterator[None]:
-    finder = _Absent(*names)
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)

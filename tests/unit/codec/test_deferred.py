@@ -6,7 +6,9 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 
 from lakeidx.codec import deferred
-from lakeidx.codec.deferred import StandIn, declared, defer
+from lakeidx.codec.deferred import StandIn, absent, declared, defer
 from lakeidx.testing.limits import HANGS_SECONDS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -49,6 +51,20 @@ def test_small_calls_run_in_python_until_there_is_more_to_do(state: deferred._St
     ]
     assert kernel(b"abc") == "compiled 3"
     assert not state.deferring
+
+
+def test_a_module_is_absent_for_one_thread_until_it_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "not_needed.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with absent("not_needed"):
+        with pytest.raises(ModuleNotFoundError, match="not_needed is left out"):
+            import_module("not_needed")
+        with ThreadPoolExecutor(1) as other:
+            module = other.submit(import_module, "not_needed").result()
+        assert import_module("not_needed") is module
+    monkeypatch.delitem(sys.modules, "not_needed")
+    assert import_module("not_needed") is not module
+    monkeypatch.delitem(sys.modules, "not_needed")
 
 
 def test_a_kernel_that_is_not_small_is_compiled(state: deferred._State) -> None:
