@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from bench import pairs
+from lakeidx.testing.limits import HANGS_SECONDS
 
 
 def test_processor_time_counts_before_time_by_the_clock_and_rates_become_times() -> None:
@@ -40,10 +42,25 @@ def test_the_least_of_rounds_is_compared_and_what_is_worse_gets_more_rounds(monk
         return {("x",): left[tree].pop(0), (f"only {tree}",): 1.0}
 
     monkeypatch.setattr(pairs, "run_once", run_once)
-    found, single = pairs.compare("n", before, after, [], rounds=1, most=5, limit=1.05)
+    found, single = pairs.compare("n", before, after, [], rounds=1, most=5, limit=1.05, at_once=False)
     assert taken == [before, after, after, before, before, after]
     assert [(p.before, p.after, p.ratio) for p in found] == [(2.0, 2.0, 1.0)]
     assert single == {("only before",), ("only after",)}
+
+
+def test_trees_that_run_at_once_exchange_their_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after = Path("before"), Path("after")
+    both, taken = Barrier(2, timeout=HANGS_SECONDS), set[tuple[Path, int]]()
+
+    def run_once(tree: Path, name: str, arguments: object, *, processor: int) -> dict[pairs.Key, float]:
+        both.wait()
+        taken.add((tree, processor))
+        return {("x",): 1.0 if tree == before else 2.0}
+
+    monkeypatch.setattr(pairs, "run_once", run_once)
+    found, _ = pairs.compare("n", before, after, [], rounds=1, most=2, limit=1.05, at_once=True)
+    assert taken == {(before, 0), (after, 1), (after, 0), (before, 1)}
+    assert [p.ratio for p in found] == [2.0]
 
 
 def test_a_benchmark_without_figures_is_an_error(tmp_path: Path) -> None:
