@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from numba.core import types
+from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 
 import lakeidx
+from lakeidx.codec.compiler import KernelCache
 from lakeidx.maintenance.warm_up import LIST, listed
 
 
@@ -31,11 +33,12 @@ def kept_kernels() -> Iterator[tuple[Dispatcher, tuple[types.Type, ...], Path]]:
         for kernel in vars(module).values():
             if not isinstance(kernel, Dispatcher) or kernel.py_func.__module__ != module.__name__:
                 continue
-            kept = getattr(vars(kernel)["_cache"], "_cache_file", None)
-            if kept is None:
+            cache = vars(kernel)["_cache"]
+            if not isinstance(cache, KernelCache) or not isinstance(cache.disk, FunctionCache):
                 continue
-            for (signature, *_), file in kept._load_index().items():
-                yield kernel, signature, Path(kept._data_path(file))
+            kept = cache.disk._cache_file
+            for (signature, *_), file in kept._load_index().items():  # type: ignore[no-untyped-call]
+                yield kernel, signature, Path(kept._data_path(file))  # type: ignore[no-untyped-call]
 
 
 def _on_disk() -> Iterator[str]:

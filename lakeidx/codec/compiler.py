@@ -66,12 +66,12 @@ class KernelCache(caching._Cache):
     """
 
     def __init__(self, function: Callable[..., Any], disk: Any) -> None:
-        self._function, self._disk = function, disk
+        self._function, self.disk = function, disk
 
     @property
     def cache_path(self) -> Any:
         """Return the folder of the disk's part."""
-        return self._disk.cache_path
+        return self.disk.cache_path
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code for the types, None when it is to be compiled."""
@@ -84,24 +84,24 @@ class KernelCache(caching._Cache):
         return CompileResult._rebuild(target_context, *parts)  # type: ignore[no-untyped-call]
 
     def _load_from_disk(self, sig: Any, target_context: Any) -> Any:
-        if not isinstance(self._disk, caching.Cache):
-            return self._disk.load_overload(sig, target_context)
-        with self._disk._guard_against_spurious_io_errors():
-            return self._disk._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        if not isinstance(self.disk, caching.Cache):
+            return self.disk.load_overload(sig, target_context)
+        with self.disk._guard_against_spurious_io_errors():
+            return self.disk._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep code that was compiled here."""
-        self._disk.save_overload(sig, data)
+        self.disk.save_overload(sig, data)
 
     def enable(self) -> None:
         """Use the disk."""
-        self._disk.enable()
+        self.disk.enable()
 
     def disable(self) -> None:
         """Do not use the disk."""
-        self._disk.disable()
+        self.disk.disable()
 
     def flush(self) -> None:
         """Forget what is on disk."""
-        self._disk.flush()
+        self.disk.flush()
