@@ -134,7 +134,9 @@ def compare(
         trees = (before, after) if round_ % 2 == 0 else (after, before)
         if at_once:
             with ThreadPoolExecutor() as threads:
-                runs = [threads.submit(run_once, tree, name, arguments, processor=n) for n, tree in enumerate(trees)]
+                # As many as there are trees: `main` has looked.
+                own = zip(trees, sorted(os.sched_getaffinity(0)), strict=False)
+                runs = [threads.submit(run_once, tree, name, arguments, processor=n) for tree, n in own]
                 told = [run.result() for run in runs]
         else:
             told = [run_once(tree, name, arguments) for tree in trees]
@@ -179,6 +181,8 @@ def main(argv: Sequence[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object per figure")
     args = parser.parse_args(argv[:at])
+    if args.at_once and len(os.sched_getaffinity(0)) < 2:
+        parser.error("--at-once needs two processors")
     console = Console(width=None if sys.stdout.isatty() else 160)
     worse = False
     for name in args.names:

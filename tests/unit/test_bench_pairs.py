@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from threading import Barrier
 
@@ -57,10 +58,20 @@ def test_trees_that_run_at_once_exchange_their_processors(monkeypatch: pytest.Mo
         taken.add((tree, processor))
         return {("x",): 1.0 if tree == before else 2.0}
 
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(pairs, "run_once", run_once)
     found, _ = pairs.compare("n", before, after, [], rounds=1, most=2, limit=1.05, at_once=True)
     assert taken == {(before, 0), (after, 1), (after, 0), (before, 1)}
     assert [p.ratio for p in found] == [2.0]
+
+
+def test_running_at_once_on_one_processor_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
+    with pytest.raises(SystemExit):
+        pairs.main(["data", "--before", str(tmp_path), "--at-once"])
+    assert "--at-once needs two processors" in capsys.readouterr().err
 
 
 def test_a_benchmark_without_figures_is_an_error(tmp_path: Path) -> None:
