@@ -1,6 +1,6 @@
 """Kernels before Numba is there: a few rows run as plain Python, and Numba comes when there is more to do.
 
-Importing Numba and preparing it for its first kernel takes a third of a second, as long as a small batch. A process that says
+Importing Numba takes about as long as a small batch. A process that says
 `defer` before it imports kernels, as the command line does, gets stand-ins for them. A kernel that is ``small`` runs as the Python
 function that it is while what it is given is small. The first call that is not, or of a kernel that is not, puts compiled kernels
 in the place of all stand-ins, and from then on the process is like any other.
@@ -104,7 +104,7 @@ _STATE = _State()
 def defer(surroundings: _Surroundings = nullcontext) -> None:
     """Put Numba off, for modules that are imported from now on; does nothing when it is imported.
 
-    surroundings   entered while Numba is imported and prepared
+    surroundings   entered while Numba is imported and kernels are declared
     """
     if "numba" not in sys.modules:
         _STATE.deferring, _STATE.surroundings = True, surroundings
@@ -137,7 +137,7 @@ def declared(
 
 
 def _import_numba() -> None:
-    """Import Numba without coverage.py, which it looks for and which takes a quarter of that time; one that is loaded is used."""
+    """Import Numba without coverage.py, which it looks for and which no kernel needs; one that is loaded is used."""
     if "numba" not in sys.modules:
         with absent("coverage"):
             import_module("numba")
