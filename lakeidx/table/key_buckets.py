@@ -29,7 +29,7 @@ from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_bytes, read_hash_index
+from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_bytes
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX
 from lakeidx.tasks.in_parallel import in_parallel
@@ -104,6 +104,11 @@ def worth_filtering(asked: int, held: int) -> bool:
     return asked * _MANY < held
 
 
+def are_few(asked: int, held: int) -> bool:
+    """Return True when so few hashes are requested that looking them up in the index's files costs less than indexing those."""
+    return asked * _FEW <= held
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexHits:
     """What one HASH index file has of the hashes requested.
@@ -124,7 +129,7 @@ def find_hits(
     metadata: TableMetadata,
     schema: TableSchema,
     entries: Sequence[IndexEntry],
-    columns: Sequence[NDArray[np.int32]],
+    columns: Sequence[NDArray[np.int32]] | None,
     *,
     skip_damaged: bool = False,
     threads: int = _INDEX_REQUESTS,
@@ -132,7 +137,8 @@ def find_hits(
     """Stream HASH index files and keep what they have of some hashes, in the order of the entries.
 
     columns        int32[n] each: the hashes; when they are many against the index, it is kept whole; when they are few, the
-                   process holds on to the index, if all of these files fit its bound
+                   process holds on to the index, if all of these files fit its bound. None: all hashes, of files that the process
+                   holds from there
     skip_damaged   a damaged file is logged, and its hits are None; else it is an error
     threads        files read at a time
     memory         the filter, and 64 MiB of files or two of them
@@ -140,12 +146,15 @@ def find_hits(
     """
     if not entries:
         return []
-    asked, held = sum(len(c) for c in columns), sum(e.row_count for e in entries)
-    keeps = asked * _FEW <= held and 4 * held <= metadata.hash_files.max_bytes
-    wanted = sorted_distinct(np.concatenate(columns)) if keeps else None
-    passes = HashFilter(columns) if not keeps and worth_filtering(asked, held) else None
+    held = sum(e.row_count for e in entries)
+    asked = held if columns is None else sum(len(c) for c in columns)
+    keeps = are_few(asked, held) and 4 * held <= metadata.hash_files.max_bytes
+    wanted = sorted_distinct(np.concatenate(columns)) if keeps and columns is not None else None
+    passes = HashFilter(columns) if columns is not None and not keeps and worth_filtering(asked, held) else None
 
     def hashes_of(entry: IndexEntry) -> NDArray[np.int32]:
+        if columns is None:
+            return known_hashes(metadata, schema, entry)
         if wanted is not None:
             return shared_with(wanted, known_hashes(metadata, schema, entry, keep=True))
         data = read_hash_bytes(metadata, schema, entry)
@@ -211,15 +220,8 @@ def load_buckets(metadata: TableMetadata, schema: TableSchema, entries: Sequence
 
     memory   8 to 10 bytes per hash
     """
-
-    def read(entry: IndexEntry) -> tuple[int, Hashes | None, int]:
-        try:
-            return entry.bucket, read_hash_index(metadata, schema, entry), entry.row_count
-        except CorruptFileError as error:
-            _log.warning("looking up every key in bucket %d: %s", entry.bucket, error)
-            return entry.bucket, None, entry.row_count
-
-    return buckets_in(in_parallel(read, entries, threads=_INDEX_REQUESTS))
+    found = find_hits(metadata, schema, entries, None, skip_damaged=True)
+    return buckets_in((hits.entry.bucket, hits.hashes, hits.entry.row_count) for hits in found)
 
 
 def buckets_in(found: Iterable[tuple[int, Hashes | None, int]]) -> KeyBuckets:

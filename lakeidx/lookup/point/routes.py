@@ -1,6 +1,7 @@
 """From keys to the buckets that may hold them: partition by value, then the hash index or the bucket function.
 
-A key whose hash is in no index file of its partition is in no bucket: it costs one probe of a hash map and nothing else.
+A key whose hash is in no index file of its partition is in no bucket: it costs one probe of a hash map and nothing else. The map
+of a large index takes longer to make than all else of a lookup, so the first few keys are looked up in its files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.table.index_files import StoredVector, deletion_vectors
-from lakeidx.table.key_buckets import KeyBuckets, buckets_by_function, key_hashes, load_buckets
+from lakeidx.table.key_buckets import KeyBuckets, are_few, buckets_by_function, find_buckets, key_hashes, load_buckets
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.view import SnapshotView, decode_partition_dict
@@ -33,18 +34,18 @@ Int64s = npt.NDArray[np.int64]
 class PartitionFiles:
     """What a lookup needs to know of one partition.
 
-    buckets     bucket -> live data files readers see
-    index       bucket -> HASH index entry
-    vectors     data file name -> where its deletion vector lies
-    hashes      the whole hash index, loaded when it is first needed
-    unindexed   buckets without a readable hash index: any key may be in them
+    buckets       bucket -> live data files readers see
+    index         bucket -> HASH index entry
+    vectors       data file name -> where its deletion vector lies
+    hashes        the whole hash index, loaded when it is needed again
+    was_streamed  True once a few keys were looked up in the files of the hash index
     """
 
     buckets: dict[int, list[ManifestEntry]] = field(default_factory=dict)
     index: dict[int, IndexEntry] = field(default_factory=dict)
     vectors: dict[str, StoredVector] = field(default_factory=dict)
     hashes: KeyBuckets | None = None
-    unindexed: tuple[int, ...] = ()
+    was_streamed: bool = False
 
     def index_names(self) -> tuple[tuple[int, str], ...]:
         """Return the names of its hash index files."""
@@ -81,7 +82,6 @@ def partition_files(
         old = before.get(partition)
         if old is not None and old.hashes is not None and old.index_names() == files.index_names():
             files.hashes = old.hashes
-            files.unindexed = tuple(b for b in files.buckets if b not in files.index or b in old.unindexed)
     return out
 
 
@@ -152,20 +152,28 @@ def _by_index(
     rows: Int64s,
     hashes: npt.NDArray[np.int32],
 ) -> Iterator[Route]:
-    if files.hashes is None:
-        _load_index(metadata, schema, files)
-    assert files.hashes is not None
-    for bucket, mine in _groups(files.hashes.of(hashes), rows):
-        if bucket in files.buckets and bucket not in files.unindexed:
+    index = _hash_index(metadata, schema, files, hashes)
+    for bucket, mine in _groups(index.of(hashes), rows):
+        if bucket in files.buckets and bucket not in index.unreadable:
             yield Route(partition, bucket, files.buckets[bucket], mine)
-    for bucket in files.unindexed:
-        yield Route(partition, bucket, files.buckets[bucket], rows)
+    # Any key may be in a bucket without a readable index.
+    for bucket, entries in files.buckets.items():
+        if bucket not in files.index or bucket in index.unreadable:
+            yield Route(partition, bucket, entries, rows)
 
 
-def _load_index(metadata: TableMetadata, schema: TableSchema, files: PartitionFiles) -> None:
-    files.hashes = load_buckets(metadata, schema, list(files.index.values()))
-    without = [b for b in files.buckets if b not in files.index]
-    files.unindexed = (*without, *(b for b in files.hashes.unreadable if b in files.buckets))
+def _hash_index(
+    metadata: TableMetadata, schema: TableSchema, files: PartitionFiles, hashes: npt.NDArray[np.int32]
+) -> KeyBuckets:
+    """Return a partition's hash index: what it has of the first few hashes, the whole one for all others."""
+    if files.hashes is not None:
+        return files.hashes
+    entries = list(files.index.values())
+    if not files.was_streamed and are_few(len(hashes), sum(e.row_count for e in entries)):
+        files.was_streamed = True
+        return find_buckets(metadata, schema, entries, hashes, skip_damaged=True)
+    files.hashes = load_buckets(metadata, schema, entries)
+    return files.hashes
 
 
 def _by_function(

@@ -32,6 +32,7 @@ from lakeidx.maintenance.lookup_store import clean_lookup_files, run_lookup_stor
 from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.storage.local import LocalStore
+from lakeidx.table.index_files import index_file_path
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
 
@@ -83,6 +84,52 @@ def test_rows_in_the_order_of_the_keys(tmp_path: Path) -> None:
 def test_wrong_keys_are_named(tmp_path: Path, keys: dict[str, list[object]], words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
         make_table(tmp_path).lookup(pa.table(keys))
+
+
+def test_the_first_few_keys_are_looked_up_in_the_files_of_the_hash_index(tmp_path: Path) -> None:
+    table = make_table(tmp_path, **{"dynamic-bucket.target-row-num": "1000"})
+    table.upsert(rows(range(300, 6000)))
+
+    def indexed(lookup: TableLookup) -> list[bool]:
+        assert lookup._state is not None
+        return [p.hashes is not None for p in lookup._state.partitions.values()]
+
+    first, second, many = range(0, 12, 3), range(1500, 1512, 3), range(0, 6000, 3)
+    lookup = TableLookup(Table.open(table.uri).metadata)
+    for ids, whole in ((first, False), (second, True), (first, True)):
+        found = lookup.lookup(rows(range(ids.start, ids.stop)).select(["d", "id"]))
+        assert found.rows.column("v").to_pylist() == [f"v{i}" for i in range(ids.start, ids.stop)]
+        assert indexed(lookup) == [whole, whole]
+    assert lookup.metrics.not_indexed == 0
+    # Many keys of the index, and a snapshot with other index files.
+    lookup = TableLookup(Table.open(table.uri).metadata)
+    keys = rows(range(6000)).take(pa.array(many)).select(["d", "id"])
+    assert lookup.lookup(keys).rows.column("v").to_pylist() == [f"v{i}" for i in many]
+    assert indexed(lookup) == [True]
+    table.upsert(rows(range(6000, 6003)))
+    for ids, whole in ((range(6000, 6003), False), (range(5998, 6001), True)):
+        found = lookup.lookup(rows(ids).select(["d", "id"]))
+        assert found.rows.column("v").to_pylist() == [f"v{i}" for i in ids]
+        assert indexed(lookup)[0] is whole
+
+
+def test_a_bucket_whose_hash_index_is_damaged_may_hold_any_key(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make_table(tmp_path, **{"dynamic-bucket.target-row-num": "1000"})
+    table.upsert(rows(range(300, 6000)))
+    snapshot = table.metadata.latest_snapshot()
+    assert snapshot is not None
+    entries = [e for e in table.metadata.index_manifest(snapshot.index_manifest) if e.bucket == 1]
+    paths = [Path(index_file_path(table.metadata, table.schema, e)) for e in entries]
+    for path in paths:
+        path.write_bytes(path.read_bytes()[:-4])
+    lookup = TableLookup(Table.open(table.uri).metadata)
+    for ids in (range(2500, 2550), range(100, 150), range(3000, 3050)):
+        found = lookup.lookup(rows(ids).select(["d", "id"]))
+        assert found.rows.column("v").to_pylist() == [f"v{i}" for i in ids]
+    # Named by the call that streamed it, and by the one that loaded all; known since.
+    assert [caplog.text.count(str(path)) for path in paths] == [2, 2]
 
 
 def test_missing_keys_end_at_the_hash_index(tmp_path: Path) -> None:
