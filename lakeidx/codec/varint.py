@@ -45,6 +45,8 @@ def decode_varint(
     returns  (value, position after it)
     errors   CorruptFileError when the bytes end first or the value is above the limit
     """
+    if pos < len(data) and data[pos] < 0x80 and data[pos] <= limit:
+        return data[pos], pos + 1
     value = 0
     for i in range(10):
         at = pos + i

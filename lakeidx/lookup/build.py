@@ -27,7 +27,7 @@ from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
 from lakeidx.lookup.scratch_file import os_errors
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType, parse_store_type
-from lakeidx.lookup.value_rows import Processor, ValueRows, encode_positions, encode_value_rows
+from lakeidx.lookup.value_rows import Processor, encode_positions, encode_value_rows
 from lakeidx.storage.base import join
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
@@ -133,10 +133,13 @@ def _values(rows: pa.Table, schema: TableSchema, processor: Processor, first: in
     positions = np.arange(first, first + n)
     if processor is Processor.POSITION:
         return encode_positions(positions)
-    compacted = encode_compacted_rows([rows.column(f.name) for f in schema.fields], [f.type for f in schema.fields], n)
+    compacted = encode_compacted_rows(
+        [rows.column(f.name) for f in schema.fields], [f.type for f in schema.fields], n, room=processor.tail
+    )
     sequences, kinds = rows.column(SEQUENCE_NUMBER).to_numpy(), rows.column(VALUE_KIND).to_numpy()
-    with_positions = processor is Processor.POSITION_AND_VALUE
-    return encode_value_rows(ValueRows(compacted, sequences, kinds, positions if with_positions else None))
+    return encode_value_rows(
+        compacted, sequences, kinds, positions if processor is Processor.POSITION_AND_VALUE else None
+    )
 
 
 def _upload(work: LookupBuild, made: LookupFile, path: str, processor: Processor) -> StoredLookup:

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.jit import frozen
-from lakeidx.codec.kernels import gather, store_words
+from lakeidx.codec.kernels import store_words
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.packed import take_spans
@@ -69,19 +69,19 @@ class ValueRows:
     positions: Int64s | None
 
 
-def encode_value_rows(values: ValueRows) -> RowBytes:
-    """Encode the values of n entries; with positions when there are any."""
-    rows = values.rows
-    width = (Processor.VALUE if values.positions is None else Processor.POSITION_AND_VALUE).tail
-    offsets = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(rows.lengths + width, out=offsets[1:])
-    out, ends = np.empty(int(offsets[-1]), np.uint8), frozen(offsets[1:])
-    gather(out, frozen(offsets[:-1]), frozen(rows.data), frozen(rows.offsets[:-1]), frozen(rows.lengths))
-    if values.positions is not None:
-        store_words(out, ends, -17, frozen(values.positions.view(np.uint64)))
-    store_words(out, ends, -9, frozen(values.sequences.view(np.uint64)))
-    out[ends - 1] = values.kinds.view(np.uint8)
-    return RowBytes(out, offsets)
+def encode_value_rows(
+    rows: RowBytes, sequences: Int64s, kinds: npt.NDArray[np.int8], positions: Int64s | None
+) -> RowBytes:
+    """Complete the values of n entries, in place: the tail of each row; with positions when there are any.
+
+    rows   compacted rows, each with room for its tail (`Processor.tail`)
+    """
+    ends = frozen(rows.offsets[1:])
+    if positions is not None:
+        store_words(rows.data, ends, -17, frozen(positions.view(np.uint64)))
+    store_words(rows.data, ends, -9, frozen(sequences.view(np.uint64)))
+    rows.data[ends - 1] = kinds.view(np.uint8)
+    return rows
 
 
 def decode_value_rows(values: RowBytes, processor: Processor, path: str | None = None) -> ValueRows:

@@ -33,19 +33,20 @@ from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, 
 
 
 def encode_compacted_rows(
-    columns: Sequence[Column], types: Sequence[DataType], num_rows: int | None = None
+    columns: Sequence[Column], types: Sequence[DataType], num_rows: int | None = None, *, room: int = 0
 ) -> RowBytes:
     """Encode each row of the columns as compacted bytes, kind 0.
 
     columns   any chunking and slicing; of ``to_arrow(type)`` or what casts to it
     num_rows  only needed when there are no columns
+    room      bytes behind each row, 0, for what the caller has to say of it
     errors    InvalidInputError when a column is not of its type
     cost      one pass per column; VARIANT and nested values one by one
     """
     parts, n = split_columns(columns, types, num_rows, encode_compacted_piece)
     all_valid = frozen(np.ones(n, np.bool_))
     header = compacted_header_size(len(types))
-    sizes = np.full(n, header, np.int64)
+    sizes = np.full(n, header + room, np.int64)
     spans = {}
     for i, part in enumerate(parts):
         valid = all_valid if part.valid is None else frozen(part.valid)

@@ -88,5 +88,6 @@ def first_entries_of_sections(starts: npt.NDArray[np.int64], size: int) -> list[
     returns  number of the first entry of each section; one section where there is not enough for two
     """
     n = max(1, round(size / SECTION_BYTES))
-    bounds = np.searchsorted(starts, np.arange(n) * size // n)
-    return [int(first) for first in np.unique(bounds) if first < len(starts)]
+    bounds = starts.searchsorted([i * size // n for i in range(n)]).tolist()
+    # Ascending, and alike where one entry is larger than a section.
+    return [first for first in dict.fromkeys(bounds) if first < len(starts)]

@@ -39,11 +39,11 @@ class SectionWriter:
             return stored_block(body, self._compressor)
         firsts = first_entries_of_sections(starts, end)
         if len(firsts) > 1:
-            bounds = [*starts[firsts].tolist(), end, len(body)]
+            bounds = [*map(starts.item, firsts), end, len(body)]
             frames = self._compressor.compress_parts(body, bounds)
             prefix = encode_varint(len(body))
             if saves_enough(len(prefix) + sum(map(len, frames)), len(body)):
-                keys = [_key_at(body, at) for at in starts[np.array(firsts[1:]) - 1].tolist()]
+                keys = [_key_at(body, starts.item(first - 1)) for first in firsts[1:]]
                 return (self._cut(prefix, frames, bounds, [*firsts, len(starts)], [*keys, last_key]),)
         stored, trailer = stored_block(body, self._compressor)
         plain = stored is body

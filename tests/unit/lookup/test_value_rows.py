@@ -30,23 +30,24 @@ entries = st.tuples(st.binary(max_size=20), st.integers(-(2**63), MOST), st.inte
 
 @given(st.lists(entries, max_size=20), st.booleans(), st.integers(0, 3))
 def test_rows_with_their_tails(values: list[tuple[bytes, int, int, int]], with_positions: bool, skipped: int) -> None:
-    rows = RowBytes.from_list([b"x" * skipped, *(row for row, _, _, _ in values)]).slice(1, len(values) + 1)
+    processor = Processor.POSITION_AND_VALUE if with_positions else Processor.VALUE
+    rows = [row for row, _, _, _ in values]
+    room = RowBytes.from_list([b"x" * skipped, *(row + bytes(processor.tail) for row in rows)])
     given_ = ValueRows(
-        rows,
+        RowBytes(room.data.copy(), room.offsets).slice(1, len(values) + 1),
         np.array([sequence for _, sequence, _, _ in values], np.int64),
         np.array([kind for _, _, kind, _ in values], np.int8),
         np.array([position for _, _, _, position in values], np.int64) if with_positions else None,
     )
-    encoded = encode_value_rows(given_)
+    encoded = encode_value_rows(given_.rows, given_.sequences, given_.kinds, given_.positions)
     assert encoded.to_list() == [
         row + (struct.pack("<q", position) if with_positions else b"") + struct.pack("<qb", sequence, kind)
         for row, sequence, kind, position in values
     ]
-    processor = Processor.POSITION_AND_VALUE if with_positions else Processor.VALUE
     # The values that a reader answers with may be some in the middle of others.
     padded = RowBytes.from_list([b"y", *encoded.to_list(), b"z"]).slice(1, len(values) + 1)
     for decoded in (decode_value_rows(encoded, processor), decode_value_rows(padded, processor)):
-        assert decoded.rows.to_list() == rows.to_list()
+        assert decoded.rows.to_list() == rows
         assert decoded.sequences.tolist() == given_.sequences.tolist()
         assert decoded.kinds.tolist() == given_.kinds.tolist()
         assert (decoded.positions is None) == (not with_positions)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,20 @@ def test_offsets_may_begin_anywhere() -> None:
     packed = RowBytes.from_list([encode_compacted([i, "x" * i], types) for i in range(5)])
     part = decode_compacted_rows(packed.slice(2, 4), types, ["a", "b"])
     assert part.to_pylist() == [{"a": 2, "b": "xx"}, {"a": 3, "b": "xxx"}]
+
+
+@pytest.mark.parametrize("room", [0, 1, 9, 17])
+def test_room_is_left_behind_each_row(room: int) -> None:
+    types = [parse_type(t) for t in ("INT", "STRING", "DECIMAL(38, 0)", "TIMESTAMP(9)")]
+    rows: list[list[Any]] = [
+        [-1, "x", Decimal(-(10**37)), (1, 2)],
+        [None] * 4,
+        [2**31 - 1, "y" * 300, Decimal(0), (-1, 999_999)],
+    ]
+    columns = columns_of(types, rows)
+    assert encode_compacted_rows(columns, types, room=room).to_list() == [
+        encode_compacted(row, types) + bytes(room) for row in rows
+    ]
 
 
 def test_no_rows_and_no_columns() -> None:
