@@ -212,23 +212,23 @@ class SortFile(BlockFile):
             addresses[i], sizes[i] = body.ctypes.data, len(body)
         at = np.flatnonzero(packed & (stored.entries > 0))
         if len(at):
-            sizes[at] = self._places.body_bytes(numbers[at])
-            bodies, addresses[at] = self._section_bodies(stored, at, sizes[at])
+            bodies, addresses[at] = self._section_bodies(stored, at)
+            sizes[at] = [len(body) for body in bodies]
             copies.update(zip(numbers[at].tolist(), bodies, strict=True))
         return copies
 
-    def _section_bodies(
-        self, stored: Stored, at: npt.NDArray[np.int64], body_bytes: npt.NDArray[np.int64]
-    ) -> tuple[list[Block], npt.NDArray[np.int64]]:
-        """Make the bodies of sections: their entries, decompressed, and the positions of these."""
-        sizes = stored.sizes[at]
+    def _section_bodies(self, stored: Stored, at: npt.NDArray[np.int64]) -> tuple[list[Block], npt.NDArray[np.int64]]:
+        """Make the bodies of sections: their entries, decompressed, and the tail."""
+        sizes, counts = stored.sizes[at], stored.entries[at]
         contents = decompress_zstd_together(
             self.view, stored.contents[at], stored.content_ends[at], sizes, path=self.path
         )
+        entries, tails = addresses_of_bytes(contents), np.empty(len(at), np.int64)
+        checks.tail_sizes(entries, sizes, counts, tails)
         # Each of its own: the cache drops them one by one.
-        bodies = [np.empty(size, np.uint8) for size in body_bytes.tolist()]
+        bodies = [np.empty(size, np.uint8) for size in (sizes + tails).tolist()]
         addresses = addresses_of_bytes(bodies)
-        damaged, fault = checks.add_positions(addresses_of_bytes(contents), sizes, stored.entries[at], addresses)
+        damaged, fault = checks.add_tails(entries, sizes, counts, addresses, tails)
         if damaged >= 0:
             raise CorruptFileError(
                 f"entry at {fault} of the section's {sizes[damaged]} bytes is damaged",
