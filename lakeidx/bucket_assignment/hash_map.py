@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.jit import inlined, kernel, small_kernel
+from lakeidx.codec.jit import frozen, inlined, kernel, small_kernel
 from lakeidx.codec.kernels import finish
 from lakeidx.codec.memory import prefetch
 
@@ -246,7 +246,7 @@ class HashMap:
         # Distinct hashes are not known beforehand; files hold none twice, so reserving for all of them is exact for
         # them.
         self.reserve(self._count + len(hashes))
-        added = int(_store(self._keys, self._buckets, hashes, bucket))
+        added = int(_store(self._keys, self._buckets, frozen(hashes), bucket))
         self._count += added
         return added
 
