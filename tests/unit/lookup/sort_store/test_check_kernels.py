@@ -3,9 +3,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lakeidx.codec.varint import decode_varint
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.sst import BODY_TAIL_SIZE, POSITION_SIZE, decode_body, encode_body
 from lakeidx.lookup.sort_store.check_kernels import add_tails, check_body, tail_sizes
@@ -85,19 +86,27 @@ def test_tails_are_those_of_the_scalar_encoder(blocks: list[list[tuple[bytes, by
 
 @settings(deadline=None)
 @given(st.binary(min_size=1, max_size=12), st.integers(1, 5))
+@example(b"\x80\x00\x00", 1)
+@example(b"\x00\x00\x80\x00\x00", 2)
+@example(b"\x80", 1)
 def test_bytes_that_are_not_so_many_entries_are_damaged(content: bytes, count: int) -> None:
-    bodies, damaged, at = with_tails([encode_body([(b"k", b"v")])[:4], content], [1, count])
-    entries, start = [], 0
-    for _ in range(count):
-        # Sizes below 128 take a byte; a greater one leaves these few bytes.
-        key_end = start + 1 + content[start] if start < len(content) else len(content)
-        end = key_end + 1 + content[key_end] if key_end < len(content) else len(content) + 1
-        if end > len(content):
-            break
-        entries.append((content[start + 1 : key_end], content[key_end + 1 : end]))
-        start = end
-    if len(entries) == count and start == len(content):
-        assert (bodies[1], damaged) == (encode_body(entries), -1)
+    bodies, damaged, at_fault = with_tails([encode_body([(b"k", b"v")])[:4], content], [1, count])
+    entries, start = 0, 0
+    try:
+        while entries < count:
+            at = start
+            for _part in range(2):
+                size, at = decode_varint(content, at)
+                at += size
+                if at > len(content):
+                    raise CorruptFileError("leaves the bytes")
+            entries, start = entries + 1, at
+    except CorruptFileError:
+        pass
+    if entries == count and start == len(content):
+        assert damaged == -1
+        assert bodies[1].startswith(content)
+        assert len(decode_body(bodies[1])) == count
     else:
-        assert (damaged, at) == (1, start)
+        assert (damaged, at_fault) == (1, start)
         assert len(bodies[1]) == len(content) + POSITION_SIZE * count + BODY_TAIL_SIZE
