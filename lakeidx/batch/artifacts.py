@@ -52,17 +52,22 @@ class Report(BaseModel):
 class SourceFile(Report):
     """A landing file as it was when it was ingested.
 
-    version    the store's mark of its content (time of the last change)
+    version    time of the last change
+    etag       an object store's mark of its content; None on disks, and in reports of older releases
     checksum   SHA-256 of its bytes, where it was cheap to have
     """
 
     path: str
     size: int
     version: str
+    etag: str | None = None
     checksum: str | None = None
 
     def is_version_of(self, other: SourceFile) -> bool:
         """Return True when both are one file that was not written in between."""
+        if None not in (self.etag, other.etag) and self.etag != other.etag:
+            # Written twice within the second that the store's times have.
+            return False
         return (self.path, self.size, self.version) == (other.path, other.size, other.version)
 
 

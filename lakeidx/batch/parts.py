@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.data.engines import kinds_by_column
 from lakeidx.data.parquet.chunks import OpenFooter, open_footer, open_rows
 from lakeidx.data.parquet.damage import damage_of
-from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, OutputFile, WriteOnly
+from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.types import STRING_ROOTS
 
 #: Rows of one part at most: what a map task of a later stage holds in memory.
@@ -34,8 +36,8 @@ GROUP_BYTES = 2 * PART_BYTES
 #: Rows from which the columns of a part are decoded side by side: waking threads costs more than a small part does.
 _THREADED_ROWS = 20_000
 _KEPT_FOOTERS = 2
-#: By path, size and version of the landing file.
-_footers: dict[tuple[str, int, str], OpenFooter] = {}
+#: By path, size, version and etag of the landing file.
+_footers: dict[tuple[str, int, str, str | None], OpenFooter] = {}
 #: Bytes per value of a Parquet column, uncompressed, up to which it is read as a dictionary: indexes of two bytes at most.
 _DICTIONARY_BYTES = 2
 
@@ -60,15 +62,30 @@ def describe_source(store: ObjectStore, path: str) -> SourceFile:
         if where.exists(path):
             raise InvalidInputError("a folder, not a landing file; name the files in it", path=path)
         raise NotFoundError("the landing file does not exist", path=path)
-    return SourceFile(path=path, size=info.size, version=str(info.mtime_ms))
+    return SourceFile(path=path, size=info.size, version=str(info.mtime_ms), etag=info.etag)
 
 
-def _check_source(store: ObjectStore, source: SourceFile) -> None:
-    """Raise InvalidInputError when a file that was staged by reference is not the file that was ingested any more."""
-    if not describe_source(store, source.path).is_version_of(source):
-        raise InvalidInputError(
-            "the landing file changed since it was ingested; ingest it as a new batch", path=source.path
-        )
+@contextmanager
+def unchanged(store: ObjectStore, sources: Sequence[SourceFile], *, since: str, then: str) -> Iterator[None]:
+    """Make sure, when a block that reads landing files ends, that they are still the files that were described before it.
+
+    Looking at them afterwards tells of a change at any time before, one in the middle of the block too.
+
+    since    when the file changed, as the error says it
+    then     what to do
+    errors   InvalidInputError, also in the place of an error of the block: what it met may come from the change
+    """
+
+    def look(source: SourceFile) -> None:
+        if not describe_source(store, source.path).is_version_of(source):
+            raise InvalidInputError(f"the landing file changed {since}; {then}", path=source.path)
+
+    try:
+        yield
+    except LakeIdxError:
+        in_parallel(look, sources)
+        raise
+    in_parallel(look, sources)
 
 
 def write_part(
@@ -239,13 +256,25 @@ def _read_columns(
     dictionaries: Collection[str],
     span: range | None,
 ) -> pa.Table:
-    if source is not None:
-        _check_source(store, source)
-        store = landing_store(store, part.path)
     names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
     if part.held is not None:
         held = part.held.select(names)
         return _typed(held if span is None else held.slice(span.start, len(span)), schema, ())
+    if source is None:
+        return _read_file(store, None, part, schema, names, dictionaries, span)
+    with unchanged(store, [source], since="since it was ingested", then="ingest it as a new batch"):
+        return _read_file(landing_store(store, part.path), source, part, schema, names, dictionaries, span)
+
+
+def _read_file(
+    store: ObjectStore,
+    source: SourceFile | None,
+    part: StagedPart,
+    schema: TableSchema,
+    names: Sequence[str],
+    dictionaries: Collection[str],
+    span: range | None,
+) -> pa.Table:
     footer = _footer_of(store, part, source)
     groups = list(part.row_groups) if part.row_groups is not None else list(range(footer.metadata.num_row_groups))
     before = 0
@@ -266,7 +295,7 @@ def _footer_of(store: ObjectStore, part: StagedPart, source: SourceFile | None) 
 
     errors   CorruptFileError
     """
-    key = None if source is None else (source.path, source.size, source.version)
+    key = None if source is None else (source.path, source.size, source.version, source.etag)
     found = None if key is None else _footers.get(key)
     if found is None:
         with damage_of(part.path):

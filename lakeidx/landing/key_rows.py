@@ -39,16 +39,20 @@ def key_pieces(path: str, fields: Sequence[Field]) -> Iterator[pa.Table]:
     """Read the given columns of a file in pieces, as `read_key_rows`; a file with an unknown ending is read as JSON lines."""
     schema = to_arrow_schema(fields)
     options = _ANY if is_landing_file(path) else LandingOptions("jsonl", ignore_extra=True)
-    for piece in read_landing(open_store(path), path, fields, options):
+    store = open_store(path)
+    before = store.info(path)
+    for piece in read_landing(store, path, fields, options):
         kept, rejected = cast_piece(piece, fields, path, as_stored=True)
         if rejected.num_rows:
-            have = column_names(open_store(path), path, options)
+            have = column_names(store, path, options)
             for field in fields:
                 if field.name not in have and not field.type.nullable:
                     raise InvalidInputError(_no_column(field.name, have), path=path)
             first = rejected.slice(0, 1).to_pylist()[0]
             raise InvalidInputError(f"line {first['line']}: {first['reason']}", path=path)
         yield kept.select(schema.names).cast(schema)
+    if store.info(path) != before:
+        raise InvalidInputError("the file changed while it was read; run this again", path=path)
 
 
 def read_record_keys(path: str, key_fields: Sequence[str], column: str | None) -> pa.StringArray:

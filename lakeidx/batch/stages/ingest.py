@@ -14,9 +14,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
-from lakeidx.batch.parts import cut, hold_part, part_checksum, write_part
+from lakeidx.batch.parts import cut, hold_part, part_checksum, unchanged, write_part
 from lakeidx.batch.stages.ingest_task import IngestedFile, IngestTask, by_reference, ingest_files, key_names
-from lakeidx.batch.stages.landing_shares import check_unchanged, share_files
+from lakeidx.batch.stages.landing_shares import share_files
 from lakeidx.batch.stages.rejected_rows import RejectedRows, join_rejected
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.errors import InvalidInputError, RejectedRowsError
@@ -72,11 +72,11 @@ def run_ingest(
         return done
     started = time.monotonic()
     options = _checked(schema, landing, options)
-    sources = describe_sources(files.store, landing)
-    out_dir = files.new_dir("ingest")
+    sources, out_dir = describe_sources(files.store, landing), files.new_dir("ingest")
     looked_up = table if options.check_before else None
     tasks = [IngestTask(files.store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
-    tasks, results = _ingest_all(tasks, runner, label=_label(files, table, sources))
+    with unchanged(files.store, sources, since="while it was read", then="run the batch again"):
+        tasks, results = _ingest_all(tasks, runner, label=_label(files, table, sources))
     _refuse_columns(tasks, results)
     rejected = join_rejected([r.rejected for r in results])
     rows_in = sum(r.rows_in for r in results)
@@ -161,7 +161,6 @@ def _ingest_all(
     todo = [t for t in cut_up if t.source in rest]
     work = [todo] if one_task else [[t] for t in todo]
     mapped = runner.map(ingest_files, work, label=label) if todo else []
-    check_unchanged(tasks[0].store, (rest[n] for n in shares))
     read = iter([file for files in mapped for file in files])
     return cut_up, [referred[t.source] or next(read) for t in cut_up]
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakeidx.batch.artifacts import SourceFile
-from lakeidx.batch.parts import describe_source, landing_store
-from lakeidx.errors import InvalidInputError
+from lakeidx.batch.parts import landing_store
 from lakeidx.landing.cdc.envelopes import ENVELOPES
 from lakeidx.landing.read import landing_format
 from lakeidx.landing.text.compressed import open_plain, without_codec
@@ -56,13 +55,6 @@ def share_files(
         n: plan_shares(sources[n].size, crossings, headers[n][0], header_bytes=headers[n][1])
         for n, crossings in found.items()
     }
-
-
-def check_unchanged(store: ObjectStore, sources: Iterable[SourceFile]) -> None:
-    """Raise InvalidInputError when a file is not the one whose shares were found."""
-    for source in sources:
-        if not describe_source(store, source.path).is_version_of(source):
-            raise InvalidInputError("the landing file changed while it was read; run the batch again", path=source.path)
 
 
 def _text_format(path: str, options: LandingOptions) -> str | None:
