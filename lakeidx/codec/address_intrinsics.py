@@ -73,22 +73,6 @@ def _bytes_address(typing_context: Any, value: Any) -> Any:
 bytes_address: Any = intrinsic(_bytes_address)
 
 
-def _bytes_at(typing_context: Any, address: Any, size: Any) -> Any:
-    array = types.Array(types.uint8, 1, "C", readonly=True)
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        out = context.make_array(array)(context, builder)
-        one = context.get_constant(types.intp, 1)
-        data = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-        _populate_array(out, data=data, shape=[args[1]], strides=[one], itemsize=one, meminfo=None)
-        return out._getvalue()
-
-    return array(types.int64, types.int64), emit
-
-
-bytes_at: Any = intrinsic(_bytes_at)
-
-
 def _prefetch(typing_context: Any, address: Any) -> Any:
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()

@@ -52,8 +52,6 @@ store_u32 = _intrinsic("store_u32")
 store_i64 = _intrinsic("store_i64")
 # Address of the first byte of a Python ``bytes`` argument.
 bytes_address = _intrinsic("bytes_address")
-# (address, size) -> read-only uint8 array over these bytes, which it does not keep alive.
-bytes_at = _intrinsic("bytes_at")
 # Ask for the cache line of an address; any address is allowed.
 prefetch = _intrinsic("prefetch", _nothing)
 

@@ -46,7 +46,7 @@ class RowFilter:
 
     @property
     def selects(self) -> bool:
-        """Positions to keep are given, perhaps few of them."""
+        """Positions to keep are given."""
         return self._selected is not None
 
     def keeps_any(self, first: int, rows: int) -> bool:
@@ -54,13 +54,6 @@ class RowFilter:
         if self._selected is not None and len(_between(self._selected, first, rows)) == 0:
             return False
         return self._deleted is None or len(_between(self._deleted, first, rows)) < rows
-
-    def few(self) -> npt.NDArray[np.int64]:
-        """Return the wanted positions of those that were selected, rising."""
-        assert self._selected is not None
-        return (
-            self._selected if self._deleted is None else np.setdiff1d(self._selected, self._deleted, assume_unique=True)
-        )
 
     def mask(self, first: int, rows: int) -> npt.NDArray[np.bool_] | None:
         """Return bool[rows] of the stretch that begins at position `first`; None when all rows are wanted."""

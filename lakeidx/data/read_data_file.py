@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from lakeidx.data.evolution.evolve import ColumnPlan, evolve_column, plan_columns
 from lakeidx.data.parquet.damage import damage_of
-from lakeidx.data.parquet.page_reader import PageKeeper
 from lakeidx.data.parquet.row_groups import ParquetSource, RowTest
 from lakeidx.data.positions import Positions, RowFilter
 from lakeidx.data.read_avro import AvroSource
@@ -48,7 +47,6 @@ def read_data_file(
     batch_rows: int = BATCH_ROWS,
     dictionary_columns: Sequence[str] = (),
     filter_rows: bool = False,
-    keeper: PageKeeper | None = None,
     system_columns: bool = True,
     counters: ReadCounters | None = None,
 ) -> Iterator[pa.Table]:
@@ -65,7 +63,6 @@ def read_data_file(
     dictionary_columns  string columns of `read_schema` to give as ``dictionary<int32, string>`` instead of plain strings
     filter_rows         leave out rows that `predicate` does not select as well; of Parquet files its columns are read
                         first, and the others only of row groups with selected rows
-    keeper              of pages of a Parquet file that stay between reads of few rows
     system_columns      False: without ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``, for files without deletes that no one merges
     returns             primary-key table: KV tables (``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, columns); append table: columns. At
                         most `batch_rows` rows each, none empty
@@ -84,7 +81,7 @@ def read_data_file(
         pruning = None
     tested = columns_of(predicate) if filter_rows and predicate is not None else ()
     encoded = [p.source.name for p in plans if p.source is not None and p.field.name in dictionary_columns]
-    source = open_data_file(store, path, file.file_size if file is not None else None, file_schema, encoded, keeper)
+    source = open_data_file(store, path, file.file_size if file is not None else None, file_schema, encoded)
     _check_rows(source, file, path)
     yield from _FileScan(
         source=source, path=path, file=file, fields=file_schema.fields, plans=plans,
@@ -123,21 +120,13 @@ class _FileScan:
     def tables(self) -> Iterator[pa.Table]:
         """Read the file, what rows are filtered by first where the format allows it."""
         names = self._present(self.tests)
-        # Rows that are chosen by position need no column to be found, but the same care for the pages of the others.
+        # Rows that are chosen by position need no column to be found.
         if isinstance(self.source, ParquetSource) and (names or (self.row_filter.selects and not self.tests)):
             return self._tested_first(self.source, names)
         return self._tested_after()
 
     def _tested_first(self, source: ParquetSource, names: Sequence[str]) -> Iterator[pa.Table]:
         present = self._present(self.plans, system=self.keyed)
-        if not names and self.pruning is None:
-            rows = source.rows_at(present, self.row_filter.few(), self.counters)
-            if rows is not None:
-                self.counters.rows_given += rows.num_rows
-                for start in range(0, rows.num_rows, self.batch_rows):
-                    part = rows.slice(start, self.batch_rows)
-                    yield _evolved(part, self.plans, keyed=self.keyed, path=self.path, encoded=self.encoded)
-                return
         for _, raw in source.batches(
             present, row_filter=self.row_filter, predicate=self.pruning,
             fields=self.fields, batch_rows=self.batch_rows, counters=self.counters,
@@ -223,19 +212,17 @@ def open_data_file(
     size: int | None,
     schema: TableSchema,
     encoded: Sequence[str] = (),
-    keeper: PageKeeper | None = None,
 ) -> DataFileSource:
     """Open a data file by its ending.
 
     size      bytes, when known
     schema    the one the file was written with
     encoded   text columns to give as dictionaries
-    keeper    of pages that stay between reads
     errors    NotFoundError, CorruptFileError; UnsupportedError for another format
     """
     extension = name_of(path).rpartition(".")[2].lower()
     if extension == "parquet":
-        return ParquetSource(store, path, size=size, dictionary_columns=encoded, keeper=keeper)
+        return ParquetSource(store, path, size=size, dictionary_columns=encoded)
     if extension == "orc":
         return OrcSource(store, path, size=size)
     if extension == "avro":

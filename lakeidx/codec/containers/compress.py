@@ -142,7 +142,11 @@ def decompress_block(
 
 
 def _decompress_zstd(payload: memoryview, size: int, path: str | None, base: int) -> npt.NDArray[np.uint8]:
-    found = decompress_zstd(payload, size, path=path, base=base)
+    try:
+        # One byte more than expected, so that a longer frame shows; 0 would mean "no limit".
+        found = _zstd_context().decompress(_bounded(payload, size, path, base), max_output_size=size + 1)
+    except zstandard.ZstdError as e:
+        raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
     if len(found) < size:
         found = _decompress_zstd_frames(payload, size, path, base)
     return np.frombuffer(found, np.uint8)
@@ -153,19 +157,6 @@ def _decompress_zstd_frames(payload: memoryview, size: int, path: str | None, ba
     try:
         with _zstd_context().stream_reader(payload, read_across_frames=True) as reader:
             return reader.read(size + 1)
-    except zstandard.ZstdError as e:
-        raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
-
-
-def decompress_zstd(payload: memoryview, size: int, *, path: str | None = None, base: int = 0) -> bytes:
-    """Decompress one zstd frame, up to `size` bytes and perhaps one more: the caller compares the length.
-
-    base     position of the frame in `path`, for errors
-    errors   CorruptFileError for a damaged frame
-    """
-    try:
-        # One byte more than expected, so that a longer frame shows; 0 would mean "no limit".
-        return _zstd_context().decompress(_bounded(payload, size, path, base), max_output_size=size + 1)
     except zstandard.ZstdError as e:
         raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
 

@@ -119,14 +119,12 @@ class FooterChunks:
         # Some writers put 0 where there is no dictionary.
         return (dictionary if 0 < dictionary < data else data), size
 
-    def place(self, group: int, column: int, element: bytes, name: str) -> ChunkPlace | None:
+    def place(self, group: int, column: int) -> ChunkPlace | None:
         """Return the byte ranges of a chunk and its offset index; None when the footer does not have them."""
         row, extent = self._table[group, column].tolist(), self.extent(group, column)
-        if extent is None or min(row[i] for i in (_TYPE, _CODEC, _INDEX_AT, _INDEX_SIZE)) < 0:
+        if extent is None or min(row[_INDEX_AT], row[_INDEX_SIZE]) < 0:
             return None
-        return ChunkPlace(
-            element, name, row[_TYPE], row[_CODEC], *extent, row[_PLAIN_BYTES], row[_INDEX_AT], row[_INDEX_SIZE]
-        )
+        return ChunkPlace(*extent, row[_INDEX_AT], row[_INDEX_SIZE])
 
     def stats(self, group: int, column: int, physical_type: str) -> ChunkStats:
         """Return the statistics of a chunk; bounds whose length is not that of the type are left out."""

@@ -55,7 +55,6 @@ _MAGIC = b"PAR1"
 _CONVERTED = {"ms": 9, "us": 10}
 _UNIT_FIELD = {"ms": 1, "us": 2}
 _PHYSICAL_INT64 = 2
-_REPEATED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +93,6 @@ def _annotate_footer(footer: bytes, marks: Mapping[int, TimestampMark]) -> bytes
         out += [footer[done : element.start], _timestamp_element(element, mark)]
         done = element.end
     return b"".join((*out, footer[done:]))
-
-
-def flat_elements(footer: bytes) -> dict[str, bytes]:
-    """Map each top-level column that is not nested to its SchemaElement as a footer has it.
-
-    footer   FileMetaData, without length and magic
-    errors   InternalError when the schema is none that Parquet writers make
-    """
-    out: dict[str, bytes] = {}
-    # Elements that are still to come below each open group; the root is the outermost one.
-    open_groups = [1]
-    for element in _schema_elements(footer):
-        while open_groups and not open_groups[-1]:
-            open_groups.pop()
-        depth = len(open_groups)
-        if not open_groups:
-            raise InternalError("the footer's schema has elements outside its root")
-        open_groups[-1] -= 1
-        if element.children > 0:
-            open_groups.append(element.children)
-        elif depth == 2 and element.repetition != _REPEATED:
-            out[element.name.decode("utf-8", "replace")] = footer[element.start : element.end]
-    return out
 
 
 class _Element(NamedTuple):

@@ -1,56 +1,27 @@
-"""Some pages of a row group: put into a small Parquet file in memory, for Arrow itself reads whole column chunks only.
-
-Pages are found by the offset index. They begin at the same rows in all columns when a number of rows ends them (20,000 by
-default, in Arrow and parquet-mr); then a file of the same pages of every column is a row group of its own.
-
-==================  ==================================================================================================
-bytes               content of the file in memory
-==================  ==================================================================================================
-4                   ``PAR1``
-any                 per column its dictionary page, if it has one, and the wanted data pages, as they are
-n                   FileMetaData in Thrift compact form: the schema elements of the columns as they are, one row group
-4                   n as u32 **little**-endian
-4                   ``PAR1``
-==================  ==================================================================================================
+"""Places of the pages of a column chunk, by its offset index, and whether the pages are there.
 
 OffsetIndex: 1 list of PageLocation (1 i64 offset, 2 i32 size with header, 3 i64 first row).
+PageHeader: 1 type, 3 size in the file, 5 DataPageHeader (1 values), 8 DataPageHeaderV2 (1 values); the page's bytes follow it.
 
 source   parquet-format 2.10 ``parquet.thrift``
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from lakeidx.codec.jit import frozen, kernel
-from lakeidx.data.parquet.page_headers import BYTES, HEADER, SIZE, page_headers
-from lakeidx.data.parquet.thrift import (
-    BINARY,
-    I32,
-    I64,
-    LIST,
-    STRUCT,
-    field,
-    list_of,
-    number,
-    read_field,
-    read_list,
-    read_varint,
-    text,
-    zigzag,
-)
-from lakeidx.errors import CorruptFileError
+from lakeidx.codec.jit import frozen, helper, kernel
+from lakeidx.data.parquet.thrift import I32, I64, LIST, STRUCT, read_field, read_list, read_varint, skip, zigzag
 
-_MAGIC = b"PAR1"
-_LENGTH = struct.Struct("<I")
+# Fields of a page header as they are numbered there, and the number of values.
+_KIND, _BYTES, _VALUES, _HEADER = 1, 3, 4, 5
+# Types of pages.
+_DATA, _DATA_2 = 0, 3
 # A PageLocation: three field headers, three numbers, the end.
 _LEAST_PLACE = 7
 
@@ -59,22 +30,12 @@ _LEAST_PLACE = 7
 class ChunkPlace:
     """Place of a column chunk.
 
-    element       the column's SchemaElement, as it is in the footer
-    name          the column
-    physical      number of the physical type
-    codec         number of the compression codec
     start, size   of the chunk, dictionary page included
-    plain_size    bytes before compression; -1 when the footer does not say
     index_at, index_size   of its offset index
     """
 
-    element: bytes
-    name: str
-    physical: int
-    codec: int
     start: int
     size: int
-    plain_size: int
     index_at: int
     index_size: int
 
@@ -149,101 +110,48 @@ def _walk_offset_index(data: Any, out: Any) -> Any:
     return count
 
 
-def _page_file(
-    stream: pa.NativeFile, chunks: Sequence[ChunkPlace], tables: Sequence[PageTable], pages: npt.NDArray[np.int64]
-) -> tuple[bytes, int]:
-    """Build a Parquet file of some pages of some columns: (its bytes, bytes that were read for it).
-
-    chunks, tables   of the columns; the tables have the same rows
-    pages            int64[k] rising numbers of pages
-    """
-    parts, columns, at = [_MAGIC], [], len(_MAGIC)
-    rows = int((tables[0].rows[pages + 1] - tables[0].rows[pages]).sum())
-    # Neighbours are read together.
-    breaks = np.flatnonzero(np.diff(pages) > 1) + 1
-    runs = [(int(r[0]), int(r[-1]) + 1) for r in np.split(pages, breaks)]
-    for chunk, table in zip(chunks, tables, strict=True):
-        dictionary = int(table.offsets[0]) - chunk.start
-        pieces = [(chunk.start, dictionary)] if dictionary else []
-        pieces += [(int(table.offsets[a]), int(table.offsets[b] - table.offsets[a])) for a, b in runs]
-        data = b"".join(stream.read_at(size, offset) for offset, size in pieces)
-        parts.append(data)
-        columns.append(_column_chunk(chunk, rows, at, len(data), dictionary))
-        at += len(data)
-    footer = _footer(chunks, columns, rows, at)
-    return b"".join((*parts, footer, _LENGTH.pack(len(footer)), _MAGIC)), at - len(_MAGIC)
-
-
-def read_masked(
-    stream: pa.NativeFile,
-    alike: Sequence[Sequence[tuple[ChunkPlace, PageTable]]],
-    mask: npt.NDArray[np.bool_],
-    dictionaries: Collection[str] | None,
-    *,
-    where: tuple[str, int],
-) -> tuple[pa.Table, int] | None:
-    """Read the masked rows of columns by the pages they are in: (the rows, bytes that were read).
-
-    alike         the columns, those together whose pages begin at the same rows
-    mask          bool[n] of the row group's rows
-    dictionaries  columns that stay as dictionaries
-    where         path and row group, for errors
-    returns       None when more than half of a column's pages hold such a row
-    errors        CorruptFileError when a page holds another number of rows than its index says
-    """
-    chosen = []
-    for columns in alike:
-        rows = columns[0][1].rows
-        chosen.append(np.flatnonzero(np.add.reduceat(mask, rows[:-1], dtype=np.int64)))
-        if 2 * len(chosen[-1]) > len(rows):
-            return None
-    found: dict[str, pa.ChunkedArray] = {}
-    size = 0
-    for columns, pages in zip(alike, chosen, strict=True):
-        places, tables = zip(*columns, strict=True)
-        raw, cost = _page_file(stream, places, tables, pages)
-        encoded = [p.name for p in places if p.name in (dictionaries or ())] or None
-        file = pq.ParquetFile(pa.BufferReader(raw), read_dictionary=encoded, page_checksum_verification=True)
-        read, rows = file.read(use_threads=False), tables[0].rows
-        wanted = np.concatenate([mask[rows[p] : rows[p + 1]] for p in pages])
-        if read.num_rows != len(wanted):
-            raise CorruptFileError(
-                f"row group {where[1]} has pages whose sizes differ from its page index", path=where[0]
-            )
-        picked = read.filter(pa.array(wanted))
-        found |= zip(picked.column_names, picked.columns, strict=True)
-        size += cost
-    return pa.table(found), size
-
-
-def _footer(chunks: Sequence[ChunkPlace], columns: Sequence[bytes], rows: int, size: int) -> bytes:
-    root = field(4, BINARY) + text(b"schema") + field(1, I32) + number(len(chunks)) + b"\x00"
-    elements = [root, *(c.element for c in chunks)]
-    group = field(1, LIST) + list_of(columns, STRUCT) + field(1, I64) + number(size) + field(1, I64) + number(rows)
-    return b"".join((
-        field(1, I32), number(1), field(1, LIST), list_of(elements, STRUCT), field(1, I64), number(rows),
-        field(1, LIST), list_of([group + b"\x00"], STRUCT), b"\x00",
-    ))  # fmt: skip
-
-
-def _column_chunk(chunk: ChunkPlace, rows: int, at: int, size: int, dictionary: int) -> bytes:
-    meta = [
-        field(1, I32), number(chunk.physical), field(1, LIST), list_of([number(0)], I32),
-        field(1, LIST), list_of([text(chunk.name.encode())], BINARY), field(1, I32), number(chunk.codec),
-        field(1, I64), number(rows), field(1, I64), number(size), field(1, I64), number(size),
-        field(2, I64), number(at + dictionary),
-    ]  # fmt: skip
-    if dictionary:
-        meta += [field(2, I64), number(at)]
-    return b"".join((field(2, I64), number(0), field(1, STRUCT), *meta, b"\x00\x00"))
-
-
 def pages_hold_their_rows(stream: pa.NativeFile, chunk: ChunkPlace, table: PageTable) -> bool:
     """Read the headers of a chunk's pages; return False when one is not where its offset index says, or has other rows."""
     begin, end = int(table.offsets[0]), chunk.start + chunk.size
     data = frozen(np.frombuffer(stream.read_at(end - begin, begin), np.uint8))
-    starts = table.offsets - begin
-    headers = np.empty((len(starts) - 1, HEADER), np.int64)
-    if len(data) < end - begin or page_headers(data, starts, np.diff(table.rows), headers) >= 0:
-        return False
-    return bool((headers[:, SIZE] + headers[:, BYTES] == np.diff(starts)).all())
+    return len(data) == end - begin and bool(_pages_fit(data, table.offsets - begin, np.diff(table.rows)))
+
+
+@kernel
+def _pages_fit(data: Any, starts: Any, rows: Any) -> Any:
+    """Return True when consecutive data pages in uint8[n] begin at starts int64[p + 1] and have rows int64[p] values."""
+    header = np.empty(_HEADER, np.int64)
+    for page in range(len(rows)):
+        size = _page_header(data[: starts[page + 1]], starts[page], header)
+        if size < 0 or (header[_KIND] != _DATA and header[_KIND] != _DATA_2) or header[_VALUES] != rows[page]:
+            return False
+        if starts[page] + size + header[_BYTES] != starts[page + 1]:
+            return False
+    return True
+
+
+@helper
+def _page_header(data: Any, at: Any, out: Any) -> Any:
+    """Fill out int64[_HEADER] with what counts of the header at a position: its bytes, or -1 where it cannot be read."""
+    begin, last = at, np.int64(0)
+    out[:] = -1
+    while True:
+        last, kind, at = read_field(data, at, last)
+        if at < 0:
+            return -1
+        if kind == 0:
+            return at - begin
+        if kind == I32 and last in (_KIND, _BYTES):
+            value, at = read_varint(data, at)
+            out[last] = zigzag(value)
+        elif kind == STRUCT and (last == 5 or last == 8):
+            # The number of values comes first in both.
+            field_id, inner, inside = read_field(data, at, np.int64(0))
+            if field_id == 1 and inner == I32:
+                value, inside = read_varint(data, inside)
+                out[_VALUES] = zigzag(value)
+            at = skip(data, at, kind)
+        else:
+            at = skip(data, at, kind)
+        if at < 0:
+            return -1

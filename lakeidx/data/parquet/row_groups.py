@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,24 +12,16 @@ import pyarrow as pa
 
 from lakeidx.data.parquet.chunks import open_footer, open_rows
 from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage, find_undecodable
-from lakeidx.data.parquet.footer import flat_elements
 from lakeidx.data.parquet.int96 import check_int96
-from lakeidx.data.parquet.page_reader import Chunk, PageKeeper
-from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, pages_hold_their_rows, read_masked
-from lakeidx.data.parquet.picked import can_pick, pick
+from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, pages_hold_their_rows
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.data.positions import RowFilter
 from lakeidx.data.read_counters import ReadCounters
 from lakeidx.data.stats import merge_chunk_stats
-from lakeidx.errors import CorruptFileError, InternalError
+from lakeidx.errors import CorruptFileError
 from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import STRING_ROOTS, Field
-
-_PAGE_ROWS = 20_000  # of a page, as both Arrow and parquet-mr write them by default
-# One row in so many is few; with so few, values are taken out of their pages one by one.
-_FEW = 1000
-_FEW_TO_PICK = 100
 
 
 class RowTest(NamedTuple):
@@ -48,7 +39,6 @@ class ParquetSource:
     """An open Parquet data file.
 
     size     bytes, when known: saves a request on object stores
-    keeper   of pages that stay between reads of the file
     errors   NotFoundError; CorruptFileError for a file whose footer cannot be read
 
     String columns of which every page refers to a dictionary come as dictionary arrays: rows that are left out need not be
@@ -56,10 +46,9 @@ class ParquetSource:
     """
 
     def __init__(
-        self, store: ObjectStore, path: str, *, size: int | None = None, dictionary_columns: Sequence[str] = (),
-        keeper: PageKeeper | None = None,
-    ) -> None:  # fmt: skip
-        self.path, self._keeper = path, keeper
+        self, store: ObjectStore, path: str, *, size: int | None = None, dictionary_columns: Sequence[str] = ()
+    ) -> None:
+        self.path = path
         self._stream = store.open_input(path, size=size)
         with damage_of(path):
             footer = open_footer(self._stream, path)
@@ -69,7 +58,6 @@ class ParquetSource:
                 for leaf, only in zip(leaves, self._chunks.dictionary_only(), strict=True)
                 if only and leaf.name == leaf.path and leaf.logical_type.type == "STRING"
             ]
-            self._elements: dict[str, bytes] | None = None
             plain = {leaf.name for leaf, delta in zip(leaves, self._chunks.delta_texts(), strict=True) if delta}
             self._dictionaries = [*(n for n in dictionary_columns if n not in plain), *encoded] or None
             self._file = open_rows(self._stream, metadata, self._dictionaries)
@@ -77,12 +65,13 @@ class ParquetSource:
             # A column's name may hold dots, so the path does not tell which column a leaf is in: the order does.
             owners = [f.name for f in self.schema for _ in leaf_paths(f.name, f.type)]
             self._leaves = [
-                _Leaf(c.path, o, c.physical_type, c.max_definition_level, c.max_repetition_level > 0)
+                _Leaf(c.path, o, c.physical_type, c.max_repetition_level > 0)
                 for c, o in zip(leaves, owners, strict=True)
             ]
-            self._flat = {leaf.column: i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column}
+            self._flat = {
+                leaf.column: i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column and not leaf.repeated
+            }
             self._group_rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
-            self._first_rows = [0, *itertools.accumulate(self._group_rows)]
             self.rows = int(metadata.num_rows)
         if sum(self._group_rows) != self.rows or any(n < 0 for n in self._group_rows):
             raise CorruptFileError(f"row groups of {self._group_rows} rows in a file of {self.rows}", path=path)
@@ -131,30 +120,6 @@ class ParquetSource:
         """Read the rows of one row group, checksums of pages verified; errors as reading the file."""
         return (table for _, table in self._group(g, 0, names, batch_rows))
 
-    def rows_at(
-        self, names: Sequence[str], positions: npt.NDArray[np.int64], counters: ReadCounters
-    ) -> pa.Table | None:
-        """Read the rows at a few positions, rising; None where not all columns can be picked, or rows are not few."""
-        positions = positions[slice(*np.searchsorted(positions, (0, self.rows)))]
-        if not names or not 0 < len(positions) * _FEW_TO_PICK < self.rows:
-            return None
-        cuts = np.searchsorted(positions, self._first_rows)
-        groups = np.flatnonzero(cuts[1:] > cuts[:-1]).tolist()
-        with damage_of(self.path):
-            columns = [[self._kept_chunk(g, name) for g in groups] for name in names]
-            found = [[chunk for chunk in chunks if chunk is not None] for chunks in columns]
-            if sum(map(len, found)) < len(names) * len(groups):
-                return None
-            arrays, size = pick(self._stream, found, positions, self._keeper)
-        if any(array is None for array in arrays):
-            return None
-        counters.row_groups += len(self._group_rows)
-        counters.row_groups_read += len(groups)
-        counters.rows_read += sum(self._group_rows[g] for g in groups)
-        counters.bytes_read += size
-        counters.bytes_spared += sum(self._group_bytes(g, names) for g in range(len(self._group_rows))) - size
-        return pa.Table.from_arrays(arrays, names=list(names))
-
     def _tested(
         self, g: int, first: int, names: Sequence[str], test: RowTest, batch_rows: int, counters: ReadCounters
     ) -> Iterator[tuple[int, pa.Table]]:
@@ -175,21 +140,13 @@ class ParquetSource:
             return
         mask, taken = np.concatenate(masks), 0
         found = pa.concat_tables(kept) if tested else _bare(int(mask.sum()))
-        few = len(found) * _FEW < len(mask)
-        if len(found) * _FEW_TO_PICK < len(mask):
-            found, rest = self._with_picked_values(g, found, rest, mask, counters)
-        picked = self._picked(g, rest, mask, counters) if few and rest else None
-        if picked is not None or not rest:
-            columns = [(found if picked is None or n in found.column_names else picked).column(n) for n in names]
-            # A table without columns keeps its number of rows only when it is made by leaving columns out.
-            whole = pa.Table.from_arrays(columns, names=list(names)) if names else found
+        if not rest:
             for start in range(0, found.num_rows, batch_rows):
-                yield first, whole.slice(start, batch_rows).select(list(names))
+                yield first, found.slice(start, batch_rows).select(list(names))
             return
         counters.bytes_read += self._group_bytes(g, rest)
-        # Smaller batches stop sooner after the last selected row; with many selected rows there is nothing to stop.
         last = int(np.flatnonzero(mask)[-1])
-        for at, table in self._group(g, first, rest, min(batch_rows, _PAGE_ROWS) if few else batch_rows):
+        for at, table in self._group(g, first, rest, batch_rows):
             here = mask[at - first : at - first + table.num_rows]
             if here.any():
                 rows = table.filter(pa.array(here))
@@ -200,72 +157,14 @@ class ParquetSource:
             if at - first + table.num_rows > last:
                 return
 
-    def _with_picked_values(
-        self, g: int, found: pa.Table, names: Sequence[str], mask: npt.NDArray[np.bool_], counters: ReadCounters
-    ) -> tuple[pa.Table, list[str]]:
-        """Add to the masked rows those columns whose values can be taken out of their pages one by one; and name the others."""
-        columns = {n: found.column(n) for n in found.column_names}
-        with self._damage(g, names):
-            chunks = {n: [chunk] for n in names if (chunk := self._kept_chunk(g, n)) is not None}
-            rows = np.flatnonzero(mask) + self._first_rows[g]
-            picked, size = pick(self._stream, list(chunks.values()), rows, self._keeper) if chunks else ([], 0)
-        columns |= {n: values for n, values in zip(chunks, picked, strict=True) if values is not None}
-        rest = [n for n in names if n not in columns]
-        counters.bytes_read += size
-        counters.bytes_spared += self._group_bytes(g, [n for n in names if n in columns]) - size
-        return (pa.table(columns) if columns else found), rest
-
-    def _kept_chunk(self, g: int, name: str) -> Chunk | None:
-        if self._keeper is None:
-            return self.chunk(g, name)
-        if (g, name) not in self._keeper.chunks:
-            self._keeper.chunks[g, name] = self.chunk(g, name)
-        return self._keeper.chunks[g, name]
-
-    def chunk(self, g: int, name: str) -> Chunk | None:
-        """Find the pages of a column's chunk; None where its values cannot be picked."""
-        # Every run of pages is a request of its own, which pays on a disk only.
-        if not isinstance(self._stream, pa.OSFile):
-            return None
-        at = self._flat.get(name)
-        if at is None or self._leaves[at].repeated or self._leaves[at].levels > 1:
-            return None
-        value_type, found = self.schema.field(name).type, self._page_table(g, name)
-        if found is None or not can_pick(found[0], value_type):
-            return None
-        return Chunk(g, self._first_rows[g], *found, self._leaves[at].levels == 1, value_type)
-
     def _page_table(self, g: int, name: str) -> tuple[ChunkPlace, PageTable] | None:
         """Find the pages of a flat column's chunk; None without a page index."""
-        element, at = self._schema_elements().get(name), self._flat.get(name)
-        place = None if element is None or at is None else self._chunks.place(g, at, element, name)
+        at = self._flat.get(name)
+        place = None if at is None else self._chunks.place(g, at)
         if place is None:
             return None
         table = decode_page_table(self._stream.read_at(place.index_size, place.index_at), place, self._group_rows[g])
         return None if table is None else (place, table)
-
-    def _picked(
-        self, g: int, names: Sequence[str], mask: npt.NDArray[np.bool_], counters: ReadCounters
-    ) -> pa.Table | None:
-        """Read the masked rows of a row group, by the pages they are in; None when its pages cannot be picked."""
-        # Every run of pages is a request of its own, which pays on a disk only.
-        if not isinstance(self._stream, pa.OSFile) or self._int96.intersection(names):
-            return None
-        # Columns whose pages begin at the same rows make one file in memory.
-        alike: dict[bytes, list[tuple[ChunkPlace, PageTable]]] = {}
-        with self._damage(g, names):
-            for name in names:
-                place = self._page_table(g, name)
-                if place is None:
-                    return None
-                alike.setdefault(place[1].rows.tobytes(), []).append(place)
-            picked = read_masked(self._stream, list(alike.values()), mask, self._dictionaries, where=(self.path, g))
-        if picked is None:
-            return None
-        found, size = picked
-        counters.bytes_read += size
-        counters.bytes_spared += self._group_bytes(g, names) - size
-        return found.select(list(names))
 
     def check_pages(self, g: int, name: str) -> None:
         """Check that the pages of a flat column are where its offset index says, with as many rows; without an index nothing is
@@ -279,14 +178,6 @@ class ParquetSource:
             found = self._page_table(g, name)
             if found is not None and not pages_hold_their_rows(self._stream, *found):
                 raise CorruptFileError(f"column {name}: page sizes differ from the page index", path=self.path)
-
-    def _schema_elements(self) -> dict[str, bytes]:
-        if self._elements is None:
-            try:
-                self._elements = flat_elements(self._footer)
-            except (InternalError, CorruptFileError):
-                self._elements = {}
-        return self._elements
 
     def _group(self, g: int, first: int, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.Table]]:
         with damage_of(self.path):
@@ -368,10 +259,9 @@ def _bare(rows: int) -> pa.Table:
 
 
 class _Leaf(NamedTuple):
-    """A leaf column of the file: its dotted path, the top-level column it is in, and which levels its values have."""
+    """A leaf column of the file: its dotted path, the top-level column it is in, and whether it lies in a list or map."""
 
     path: str
     column: str
     physical_type: str
-    levels: int
     repeated: bool

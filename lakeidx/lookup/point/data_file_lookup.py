@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal
-from lakeidx.data.parquet.page_reader import PageKeeper
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.rows import take_rows
 from lakeidx.errors import CorruptFileError
@@ -34,7 +33,6 @@ class DataFileLookup:
     """One data file of a bucket.
 
     deleted    positions that its deletion vector deletes; None without one
-    pages      gives what keeps pages of a data file, by its path
     was_read   True once the file itself was needed: key statistics may already say no
     """
 
@@ -45,10 +43,8 @@ class DataFileLookup:
         partition: bytes,
         entry: ManifestEntry,
         deleted: Int64s | None,
-        pages: Callable[[str], PageKeeper],
     ) -> None:
         self.was_read = False
-        self._pages = pages
         self._metadata = metadata
         self._schema = schema
         self._entry = entry
@@ -122,5 +118,4 @@ class DataFileLookup:
         self.was_read = True
         file = self._entry.file
         then = self._metadata.schema(file.schema_id)
-        keeper = self._pages(self._path)
-        return read_data_file(self._metadata.store, self._path, file, then, self._schema, keeper=keeper, **choice)
+        return read_data_file(self._metadata.store, self._path, file, then, self._schema, **choice)

@@ -16,14 +16,11 @@ from lakeidx.lookup.factory import LookupStoreFactory
 from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
-from lakeidx.lookup.point.kept_pages import KeptPages
 from lakeidx.lookup.store import LookupStoreReader, StoreType
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import idle_cores, in_parallel
 
 OPEN_READERS = 512
-#: Column chunks of data files whose pages stay known: a kilobyte each.
-MOST_CHUNKS = 1 << 15
 #: Blocks that are worth a thread.
 LEAST_SHARE = 8
 
@@ -32,7 +29,7 @@ class LookupReaders:
     """Open readers of a table's lookup files; the least recently used is closed when there are too many.
 
     files    local copies; None: a directory of this user, bounded by ``lookup.cache-max-disk-size``
-    blocks   decompressed blocks, and pages of data files; None: bounded by ``lookup.cache-max-memory-size``
+    blocks   decompressed blocks; None: bounded by ``lookup.cache-max-memory-size``
     """
 
     def __init__(
@@ -46,7 +43,6 @@ class LookupReaders:
         self._block_size = options.cache_page_size
         self._readers: OrderedDict[str, LookupStoreReader] = OrderedDict()
         self._factories: dict[tuple[StoreType, int], LookupStoreFactory] = {}
-        self._pages: OrderedDict[str, KeptPages] = OrderedDict()
         # Threads that look keys up in several buckets share the readers.
         self._lock = threading.Lock()
 
@@ -68,15 +64,6 @@ class LookupReaders:
                 # Not closed: another thread may be at work with it, and its file is released with the last reference.
                 self._readers.popitem(last=False)
             return reader
-
-    def pages(self, path: str) -> KeptPages:
-        """Return what is kept of a data file."""
-        with self._lock:
-            found = self._pages.pop(path, None) or KeptPages(self._blocks)
-            self._pages[path] = found
-            while len(self._pages) > 1 and sum(len(kept.chunks) for kept in self._pages.values()) > MOST_CHUNKS:
-                self._pages.popitem(last=False)
-            return found
 
     def is_at_hand(self, stored: StoredLookup) -> bool:
         """Return True when opening a lookup file copies nothing."""

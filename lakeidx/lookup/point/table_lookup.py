@@ -325,7 +325,7 @@ class TableLookup:
         reader: LookupStoreReader | None,
     ) -> tuple[Versions | None, bool]:
         """Read rows from the data file: them, and whether it was needed. A lookup file without values narrows the keys."""
-        data_file = DataFileLookup(self._metadata, state.schema, route.partition, entry, deleted, self._readers.pages)
+        data_file = DataFileLookup(self._metadata, state.schema, route.partition, entry, deleted)
         if reader is None:
             return data_file.rows_of(keys, encoded, rows), data_file.was_read
         stored, asked = state.listed[entry.partition, entry.bucket][entry.file.file_name], take_row_bytes(encoded, rows)

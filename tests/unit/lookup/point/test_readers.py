@@ -48,21 +48,6 @@ def test_one_reader_a_file_and_the_oldest_is_closed(table: Table, monkeypatch: p
     opened.close()
 
 
-def test_page_tables_of_data_files_are_bounded(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "MOST_CHUNKS", 3)
-    opened = LookupReaders(table.metadata)
-    first, second = opened.pages("a"), opened.pages("b")
-    first.chunks |= {(0, "k"): None, (0, "v"): None}
-    assert opened.pages("a") is first
-    second.chunks |= {(0, "k"): None, (0, "v"): None}
-    assert opened.pages("b") is second
-    assert opened.pages("a") is not first
-    # A single file has as many as it has.
-    second.chunks |= {(1, "k"): None, (1, "v"): None}
-    assert opened.pages("b") is second
-    assert len(second.chunks) == 4
-
-
 def test_files_of_a_local_store_are_at_hand_and_others_once_they_are_copied(table: Table, tmp_path: Path) -> None:
     one, two, _ = listed(table)
     assert LookupReaders(table.metadata).is_at_hand(one)
