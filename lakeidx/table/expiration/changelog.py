@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.snapshot import Snapshot, decode_snapshot
+from lakeidx.format.snapshot import CommitKind, Snapshot, decode_snapshot
 from lakeidx.options.table_options import TableOptions
 from lakeidx.table.expiration.announce import announce
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
@@ -106,6 +106,22 @@ def read_changelogs(metadata: TableMetadata) -> dict[int, Snapshot]:
         except NotFoundError:
             continue
     return dict(sorted(out.items()))
+
+
+def names_of_changelogs(metadata: TableMetadata) -> set[str]:
+    """Return the names of files that tags may share with long-lived changelogs, which need them.
+
+    Where nothing makes a changelog, the rows that a commit added are its changelog.
+    """
+    expired = [s for s in read_changelogs(metadata).values() if s.changelog_manifest_list is None]
+    out: set[str] = set()
+    for state in read_all_metadata(metadata, expired):
+        delta = state.delta or ()
+        out |= {state.snapshot.delta_manifest_list, *(m.file_name for m in delta)}
+        if state.snapshot.commit_kind is CommitKind.APPEND:
+            added = (e.file for e in read_entries(metadata, delta) or () if e.kind is FileKind.ADD)
+            out |= {n for f in added for n in (f.file_name, *f.extra_files)}
+    return out
 
 
 def expire_changelogs(

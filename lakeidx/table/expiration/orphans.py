@@ -138,12 +138,12 @@ def _used_names(
     metadata: TableMetadata, branches: Iterable[TablePaths], *, whole: bool = True, but_by: str | None = None
 ) -> set[str]:
     left_out = f"{metadata.paths.snapshot_dir}/"
-    states = {
-        path: snapshot
-        for path, snapshot in _all_states(metadata, branches)
-        if snapshot.commit_user != but_by or not path.startswith(left_out)
-    }
-    wanted = {name for snapshot in states.values() for name in _lists_of(snapshot)}
+    states = [
+        s
+        for s in _all_states(metadata, branches)
+        if s.snapshot.commit_user != but_by or not s.path.startswith(left_out)
+    ]
+    wanted = {name for s in states for name in s.lists}
     lists = _read(lambda name: [m.file_name for m in metadata.manifest_list(name)], wanted)
     names: set[str] = set()
 
@@ -155,25 +155,57 @@ def _used_names(
     manifests = _read(add_files, {n for found in lists.values() for n in found or ()})
     indexes = _read(
         lambda name: {e.file_name for e in metadata.index_manifest(name)},
-        {s.index_manifest for s in states.values() if s.index_manifest is not None},
+        {s.snapshot.index_manifest for s in states if s.snapshot.index_manifest is not None},
     )
     lost = {name for name, content in (*lists.items(), *manifests.items(), *indexes.items()) if content is None}
-    for path, snapshot in states.items():
-        needed = {*_lists_of(snapshot), *(n for name in _lists_of(snapshot) for n in lists[name] or ())}
-        missing = sorted((needed | {snapshot.index_manifest or ""}) & lost)
+    for state in states:
+        needed = {*state.needed, *(n for name in state.needed for n in lists.get(name) or ())}
+        missing = sorted(needed & lost)
         # Expired while we looked: what only it kept is going anyway. A state that is still there must be whole.
-        if whole and missing and metadata.store.exists(path):
+        if whole and missing and metadata.store.exists(state.path):
             raise NotFoundError(
-                f"{path} refers to a file that does not exist", path=metadata.paths.manifest(missing[0])
+                f"{state.path} refers to a file that does not exist", path=metadata.paths.manifest(missing[0])
             )
-    names.update(s.statistics for s in states.values() if s.statistics is not None)
+    names.update(s.snapshot.statistics for s in states if s.snapshot.statistics is not None)
     names.update(lists, manifests, indexes, *(f for f in indexes.values() if f is not None))
     return names
 
 
-def _lists_of(snapshot: Snapshot) -> list[str]:
-    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list)
-    return [name for name in lists if name is not None]
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A snapshot, tag or long-lived changelog that refers to files.
+
+    lists    names of its manifest lists
+    needed   names of those, and of its index manifest, that must be there
+    """
+
+    path: str
+    snapshot: Snapshot
+    needed: frozenset[str]
+
+    @property
+    def lists(self) -> frozenset[str]:
+        s = self.snapshot
+        return _named(s.base_manifest_list, s.delta_manifest_list, s.changelog_manifest_list)
+
+
+def _named(*names: str | None) -> frozenset[str]:
+    return frozenset(n for n in names if n is not None)
+
+
+def _state_of(path: str, snapshot: Snapshot, kind: str, *, is_first: bool) -> _State:
+    """Return a state with what it needs.
+
+    A changelog goes with its snapshot, also where a tag keeps the rest; what makes a snapshot out of a tag (a branch, a rollback
+    of Java) puts it there, as the first one, with the name of what is gone. A long-lived changelog needs nothing else.
+    kind       beginning of the file's name
+    is_first   there is no file of that kind right before it
+    """
+    changelog = _named(snapshot.changelog_manifest_list)
+    if kind == "changelog-":
+        return _State(path, snapshot, changelog)
+    rows = _named(snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest)
+    return _State(path, snapshot, rows if kind == "tag-" or is_first else rows | changelog)
 
 
 def _files_in(metadata: TableMetadata, manifest: str) -> set[str]:
@@ -194,24 +226,27 @@ def _read(read: Callable[[str], T], names: Iterable[str]) -> dict[str, T | None]
     return dict(zip(ordered, in_parallel(or_none, ordered), strict=True))
 
 
-def _all_states(metadata: TableMetadata, branches: Iterable[TablePaths]) -> Iterator[tuple[str, Snapshot]]:
-    """Return the path and content of the snapshots, tags and changelogs of branches."""
+def _all_states(metadata: TableMetadata, branches: Iterable[TablePaths]) -> Iterator[_State]:
+    """Return the snapshots, tags and changelogs of branches."""
     for paths in branches:
         for directory, prefix in (
             (paths.snapshot_dir, "snapshot-"),
             (paths.changelog_dir, "changelog-"),
             (paths.tag_dir, "tag-"),
         ):
-            named = [
-                info.path
+            named = {
+                info.name: info.path
                 for info in metadata.store.list(directory)
                 if not info.is_dir
                 and info.name.startswith(prefix)
                 and (prefix == "tag-" or info.name[len(prefix) :].isdigit())
-            ]
+            }
             # One that is missing expired while we looked: what only it kept is going anyway.
-            found = _read(lambda path: decode_snapshot(metadata.store.get(path), path), named)
-            yield from ((path, snapshot) for path, snapshot in found.items() if snapshot is not None)
+            found = _read(lambda path: decode_snapshot(metadata.store.get(path), path), named.values())
+            for path, snapshot in found.items():
+                if snapshot is not None:
+                    is_first = f"{prefix}{snapshot.id - 1}" not in named
+                    yield _state_of(path, snapshot, prefix, is_first=is_first)
 
 
 def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:

@@ -13,6 +13,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, encode_tag, now_local_ns
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
+from lakeidx.table.expiration.changelog import names_of_changelogs
 from lakeidx.table.expiration.files_to_delete import SnapshotMetadata
 from lakeidx.table.expiration.orphans import names_in_branches
 from lakeidx.table.expiration.read import is_there, read_live, read_metadata, read_tags, used_files
@@ -113,7 +114,7 @@ def delete_tag(
     inputs = None if shared or exists else _inputs(metadata, tags[name].snapshot, [t.snapshot for t in tags.values()])
     plan = plan_delete_tag(name, others_on_snapshot=shared, snapshot_exists=exists, inputs=inputs)
     if inputs is not None:
-        plan = plan.sparing(names_in_branches(metadata))
+        plan = plan.sparing(names_in_branches(metadata) | names_of_changelogs(metadata))
     gone = measure(plan, metadata, schema)
     if not dry_run:
         clean = schema.table_options.snapshot_clean_empty_directories

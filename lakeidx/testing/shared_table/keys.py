@@ -1,4 +1,4 @@
-"""Engines beside those of other histories: keys that are floating point numbers, and index types that find keys by themselves.
+"""Engines beside those of other histories: floating point keys, index types that find keys by themselves, tables with changelogs.
 
 Floats sort, hash and compare apart although ``==`` says they are the same.
 """
@@ -21,7 +21,7 @@ FLOAT_KEYS = Engine(
 )
 
 #: Keys are looked for in data files.
-BLOOM_INDEX = Engine("bloom-index", {"index.type": "bloom"}, ENGINES["deduplicate"].merge, deletes=True)
+_BLOOM_INDEX = Engine("bloom-index", {"index.type": "bloom"}, ENGINES["deduplicate"].merge, deletes=True)
 #: Keys are looked for in what the process remembers of earlier batches.
 MEMORY_INDEX = Engine(
     "memory-index",
@@ -29,6 +29,9 @@ MEMORY_INDEX = Engine(
     ENGINES["deduplicate"].merge,
     deletes=True,
 )
+#: Each batch has a changelog, which goes with its snapshot also where a tag or a branch keeps the rest.
+_CHANGELOG = Engine("changelog", {"changelog-producer": "input"}, ENGINES["deduplicate"].merge, deletes=True)
+OTHER_ENGINES = (FLOAT_KEYS, _BLOOM_INDEX, MEMORY_INDEX, _CHANGELOG)
 
 
 def key_type(engine: Engine) -> str:

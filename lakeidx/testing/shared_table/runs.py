@@ -25,7 +25,7 @@ from typing import Any
 
 from lakeidx.tasks.limits import available_cores
 from lakeidx.testing.shared_table.interleaved import check_interleaved
-from lakeidx.testing.shared_table.keys import BLOOM_INDEX, FLOAT_KEYS, MEMORY_INDEX
+from lakeidx.testing.shared_table.keys import FLOAT_KEYS, MEMORY_INDEX, OTHER_ENGINES
 from lakeidx.testing.shared_table.machine import Machine
 from lakeidx.testing.shared_table.programs import HANDLES, OTHER_PROCESS, Step
 from lakeidx.testing.small_tables import memory_folder
@@ -49,6 +49,7 @@ _ENGINES = (
     "float-keys",
     "bloom-index",
     "memory-index",
+    "changelog",
 )
 #: Share of histories in which another process takes part.
 _OTHER_PROCESS = 0.05
@@ -62,8 +63,8 @@ def history_of(seed: int, length: int, without: Sequence[str] = ()) -> tuple[Eng
     without   kinds of steps that are left out
     """
     rng = random.Random(seed)
-    name = rng.choices(_ENGINES, (5, 3, 5, 2, 1, 1, 1, 1, 1, 1))[0]
-    engine = ENGINES.get(name) or next(e for e in (FLOAT_KEYS, BLOOM_INDEX, MEMORY_INDEX) if e.name == name)
+    name = rng.choices(_ENGINES, (5, 3, 5, 2, 1, 1, 1, 1, 1, 1, 2))[0]
+    engine = ENGINES.get(name) or next(e for e in OTHER_ENGINES if e.name == name)
     maker = _Maker(rng, engine, without)
     return engine, [maker.upsert(None), *(maker.any() for _ in range(length - 1))]
 
