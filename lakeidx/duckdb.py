@@ -1,7 +1,7 @@
 """Query tables with DuckDB: they are attached as views, and each query reads the newest state.
 
-DuckDB hands down which columns and rows it wants; comparisons with numbers and texts prune partitions, buckets, files, row groups
-and pages. ``pip install 'lakeidx[duckdb]'``.
+DuckDB hands down which columns and rows it wants; what `lakeidx.api.dataset` understands of it prunes partitions, buckets, files,
+row groups and pages. ``pip install 'lakeidx[duckdb]'``.
 """
 
 from __future__ import annotations

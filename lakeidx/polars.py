@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError
+from lakeidx.predicate import Op, Predicate, and_, bind_foreign
+from lakeidx.types import Field
 
 if TYPE_CHECKING:
     import polars as pl
 
-_OPERATORS = {"Eq": "=", "NotEq": "<>", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+_OPERATORS = {"Eq": Op.EQ, "NotEq": Op.NE, "Lt": Op.LT, "LtEq": Op.LE, "Gt": Op.GT, "GtEq": Op.GE}
 _NUMBERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Int", "Dyn")
 
 
@@ -39,7 +41,7 @@ def scan(table: Table, **state: Any) -> pl.LazyFrame:
             needed = list(
                 dict.fromkeys([*with_columns, *(predicate.meta.root_names() if predicate is not None else ())])
             )
-        where = None if predicate is None else where_of(predicate)
+        where = None if predicate is None else predicate_of(predicate, table.schema.fields)
         # A limit counts rows after the filter, and only part of a filter may have been handed down.
         limit = n_rows if predicate is None else None
         left = n_rows
@@ -60,42 +62,42 @@ def scan(table: Table, **state: Any) -> pl.LazyFrame:
     return register_io_source(read, schema=empty.schema)
 
 
-def where_of(predicate: pl.Expr) -> str | None:
-    """Translate to SQL text those ANDed parts of a Polars filter that compare a column with a value."""
+def predicate_of(predicate: pl.Expr, fields: Sequence[Field]) -> Predicate | None:
+    """Translate those ANDed parts of a Polars filter that compare a column with a value."""
     try:
         tree = json.loads(predicate.meta.serialize(format="json"))
     except Exception:  # an expression that does not serialise (a Python function) is Polars' alone to apply
         return None
-    return " AND ".join(_parts(tree)) or None
+    return and_(_parts(tree, {f.name: f for f in fields}))
 
 
-def _parts(tree: Any) -> Iterator[str]:
+def _parts(tree: Any, fields: Mapping[str, Field]) -> Iterator[Predicate]:
     node = tree.get("BinaryExpr") if isinstance(tree, dict) else None
     if not isinstance(node, dict):
         return
     if node.get("op") == "And":
-        yield from _parts(node.get("left"))
-        yield from _parts(node.get("right"))
+        yield from _parts(node.get("left"), fields)
+        yield from _parts(node.get("right"), fields)
         return
-    left, right, operator = node.get("left"), node.get("right"), _OPERATORS.get(str(node.get("op")))
-    if operator is None or not isinstance(left, dict) or not isinstance(left.get("Column"), str):
-        return
-    literal = _literal(right)
-    if literal is not None and "`" not in left["Column"]:
-        yield f"`{left['Column']}` {operator} {literal}"
+    left, op = node.get("left"), _OPERATORS.get(str(node.get("op")))
+    column = left.get("Column") if isinstance(left, dict) else None
+    field, value = fields.get(str(column)), _literal(node.get("right"))
+    found = None if field is None or op is None or value is None else bind_foreign(field, op, value)
+    if found is not None:
+        yield found
 
 
-def _literal(tree: Any) -> str | None:
-    """Return a whole number or a text as SQL; None for every other literal."""
+def _literal(tree: Any) -> int | str | None:
+    """Return a whole number or a text; None for every other literal."""
     value = tree.get("Literal") if isinstance(tree, dict) else None
     while isinstance(value, dict) and len(value) == 1:
         kind, value = next(iter(value.items()))
         if isinstance(value, bool):
             return None
         if kind in _NUMBERS and isinstance(value, int):
-            return str(value)
+            return value
         if kind in ("String", "Str", "StringOwned") and isinstance(value, str):
-            return "'" + value.replace("'", "''") + "'"
+            return value
     return None
 
 

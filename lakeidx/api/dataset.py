@@ -6,10 +6,11 @@ can be turned back into exactly the expression that came; PyArrow applies every 
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Sequence
-from functools import reduce
-from operator import and_, eq, ge, gt, le, lt, ne
+import datetime as dt
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
 
 import pyarrow as pa
@@ -17,15 +18,29 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakeidx.api.looking import LookingMixin
+from lakeidx.predicate import IsNull, Op, Predicate, bind_foreign
+from lakeidx.predicate import and_ as all_of
+from lakeidx.predicate import or_ as any_of
+from lakeidx.types import Field
 
-_OPERATORS: dict[type[ast.cmpop], tuple[Any, str]] = {
-    ast.Eq: (eq, "="),
-    ast.NotEq: (ne, "<>"),
-    ast.Lt: (lt, "<"),
-    ast.LtE: (le, "<="),
-    ast.Gt: (gt, ">"),
-    ast.GtE: (ge, ">="),
-}
+_TEXT = r'"(?:[^"\\]|\\.)*"'
+_SET = rf"\{{value_set=[^:]*:\[(?:{_TEXT}|[^\"\]])*\],\ null_matching_behavior=MATCH\}}"
+#: An expression as PyArrow shows it: a test of one column, or two expressions in parentheses with a word between them.
+_TOKEN = re.compile(
+    rf"""is_valid\([^()]*\) | is_null\([^()]*,\ {{nan_is_null=false}}\)
+    | if_else\(is_valid\([^()]*\),\ is_in\([^()]*?,\ {_SET}\),\ null\[bool\]\) | is_in\([^()]*?,\ {_SET}\)
+    | \((?:{_TEXT}|[^"()])*\) | \( | \) | \ and\  | \ or\ """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMPARISON = re.compile(r"\((.+?) (==|!=|<=|<|>=|>) (.*)\)", re.DOTALL)
+_IN = re.compile(r"(if_else\(is_valid\(.*?\), )?is_in\((.*?), \{value_set=[^:]*:\[(.*)\], null_matching.*", re.DOTALL)
+_OPERATORS: dict[str, tuple[Any, Op]] = {
+    "==": (eq, Op.EQ), "!=": (ne, Op.NE), "<": (lt, Op.LT), "<=": (le, Op.LE), ">": (gt, Op.GT), ">=": (ge, Op.GE)
+}  # fmt: skip
+_JOINS: dict[str, tuple[Any, Callable[[list[Predicate]], Predicate]]] = {
+    " and ": (and_, all_of), " or ": (or_, any_of)
+}  # fmt: skip
+_UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc]
@@ -47,58 +62,127 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
         columns  names, in order; None = all
         """
-        wanted = list(columns) if columns is not None else list(self.table.schema.field_names)
-        needed = self._needed(wanted, filter)
-        where = None if filter is None else where_of(filter, self.schema)
+        schema = self.table.schema
+        wanted = list(columns) if columns is not None else list(schema.field_names)
+        # A name that occurs anywhere in the filter may be one of its columns.
+        text = "" if filter is None else str(filter)
+        needed = [n for n in schema.field_names if n in wanted or n in text] or [schema.field_names[0]]
+        where = None if filter is None else predicate_of(filter, schema.fields, schema.arrow_schema)
         scan = self.table.scan(where=where, columns=needed)
         batches: Iterator[pa.RecordBatch] = (b for t in scan.batches() for b in t.to_batches())
         return ds.Scanner.from_batches(batches, schema=scan.arrow_schema, columns=wanted, filter=filter)
 
-    def _needed(self, wanted: Sequence[str], filter: pc.Expression | None) -> list[str]:
-        """Return the wanted columns and those that the filter names anywhere."""
-        text = "" if filter is None else str(filter)
-        return [n for n in self.table.schema.field_names if n in wanted or n in text] or [
-            self.table.schema.field_names[0]
-        ]
 
+def predicate_of(expression: pc.Expression, fields: Sequence[Field], schema: pa.Schema) -> Predicate | None:
+    """Translate a filter into a predicate that every row it keeps passes.
 
-def where_of(expression: pc.Expression, schema: pa.Schema) -> str | None:
-    """Translate a filter to SQL text; None when it has more than comparisons of columns with numbers and texts."""
+    fields   the table's columns, and their Arrow types
+    returns  None when it has more than comparisons of columns with values, lists of values and tests for null, joined by AND
+             and OR, or a comparison that lakeidx does not make as PyArrow does
+    """
     try:
-        tree = ast.parse(str(expression), mode="eval").body
-    except (SyntaxError, ValueError):
+        found = _Reader(fields, schema).read(str(expression))
+    except (IndexError, ValueError, pa.ArrowException):
         return None
-    parts = list(_comparisons(tree, schema))
-    if not parts or None in parts:
-        return None
-    found = [p for p in parts if p is not None]
     # What was read out of a text is valid only if it is the same expression again.
-    if not reduce(and_, (e for e, _ in found)).equals(expression):
-        return None
-    return " AND ".join(text for _, text in found)
+    return found.predicate() if found.expression.equals(expression) else None
 
 
-def _comparisons(node: ast.expr, schema: pa.Schema) -> Iterator[tuple[pc.Expression, str] | None]:
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        for value in node.values:
-            yield from _comparisons(value, schema)
-        return
-    yield _comparison(node, schema)
+@dataclass(slots=True)
+class _Part:
+    """An expression that was read, and what it means: the joined predicates."""
+
+    expression: pc.Expression
+    meant: list[Predicate]
+    word: str = " and "
+
+    def predicate(self) -> Predicate:
+        return _JOINS[self.word][1](self.meant)
 
 
-def _comparison(node: ast.expr, schema: pa.Schema) -> tuple[pc.Expression, str] | None:
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.left, ast.Name):
-        return None
-    right = node.comparators[0]
-    name, known = node.left.id, _OPERATORS.get(type(node.ops[0]))
-    if known is None or name not in schema.names or not isinstance(right, ast.Constant):
-        return None
-    value = right.value
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        return None
-    literal = str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
-    try:
-        scalar = pa.scalar(value, schema.field(name).type)
-    except (pa.ArrowException, TypeError, ValueError):
-        return None
-    return known[0](pc.field(name), scalar), f"`{name}` {known[1]} {literal}"
+class _Reader:
+    """Reads one expression from its text, in one pass."""
+
+    def __init__(self, fields: Sequence[Field], schema: pa.Schema) -> None:
+        self._fields = {f.name: f for f in fields}
+        self._types = {f.name: f.type for f in schema}
+
+    def read(self, text: str) -> _Part:
+        open_parts: list[_Part | str] = []
+        at = 0
+        for token in _TOKEN.finditer(text):
+            if token.start() != at:
+                raise ValueError
+            at, word = token.end(), token.group()
+            if word == ")":
+                right, join, left, opening = (open_parts.pop() for _ in range(4))
+                if not (isinstance(left, _Part) and isinstance(right, _Part) and join in _JOINS and opening == "("):
+                    raise ValueError
+                open_parts.append(_joined(left, str(join), right))
+            else:
+                open_parts.append(word if word == "(" or word in _JOINS else self._test(word))
+        if at != len(text) or len(open_parts) != 1 or not isinstance(open_parts[0], _Part):
+            raise ValueError
+        return open_parts[0]
+
+    def _test(self, text: str) -> _Part:
+        found = _IN.fullmatch(text)
+        if found is not None:
+            return self._in(found[2], found[3], found[1] is not None)
+        if text.startswith("is_"):
+            name = self._known(text.partition("(")[2].removesuffix(")").removesuffix(", {nan_is_null=false}"))
+            valid, column = text.startswith("is_valid"), pc.field(name)
+            return _Part(column.is_valid() if valid else column.is_null(), [IsNull(name, negated=valid)])
+        comparison = _COMPARISON.fullmatch(text)
+        if comparison is None:
+            raise ValueError
+        name, (compare, op) = self._known(comparison[1]), _OPERATORS[comparison[2]]
+        scalar, value = _value(comparison[3], self._types[name])
+        return _Part(compare(pc.field(name), scalar), [self._meant(name, op, value)])
+
+    def _in(self, column: str, listed: str, guarded: bool) -> _Part:
+        name = self._known(column)
+        t = self._types[name]
+        values = [_value(v, t) for v in re.findall(rf"{_TEXT}|[^,\s][^,]*", listed)]
+        if not values:
+            raise ValueError
+        kind = values[0][0].type
+        expression = pc.field(name).isin(pa.array([s.as_py() for s, _ in values], kind))
+        if guarded:
+            expression = pc.if_else(pc.field(name).is_valid(), expression, pa.scalar(None, pa.bool_()))
+        return _Part(expression, [any_of(self._meant(name, Op.EQ, v) for _, v in values)])
+
+    def _known(self, name: str) -> str:
+        if name not in self._types:
+            raise ValueError
+        return name
+
+    def _meant(self, name: str, op: Op, value: Any) -> Predicate:
+        found = bind_foreign(self._fields[name], op, value)
+        if found is None:
+            raise ValueError
+        return found
+
+
+def _joined(left: _Part, word: str, right: _Part) -> _Part:
+    """Join two expressions. A long chain comes as pairs in pairs: the longer side's list goes on."""
+    meant = left.meant if left.word == word or len(left.meant) == 1 else [left.predicate()]
+    meant.extend(right.meant if right.word == word or len(right.meant) == 1 else [right.predicate()])
+    return _Part(_JOINS[word][0](left.expression, right.expression), meant, word)
+
+
+def _value(text: str, t: pa.DataType) -> tuple[pa.Scalar, Any]:
+    """Read a literal as PyArrow shows it: as a scalar, and as a predicate takes it."""
+    if text.startswith('"'):
+        plain = re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
+        if not pa.types.is_binary(t):
+            return pa.scalar(plain, t), plain
+        return pa.scalar(bytes.fromhex(plain), t), bytes.fromhex(plain)
+    digits = re.search(r":\d\d\.(\d+)", text)
+    unit = _UNITS.get(0 if digits is None else len(digits[1]))
+    if pa.types.is_timestamp(t):
+        t = pa.timestamp(unit, t.tz)
+    elif pa.types.is_time(t):
+        t = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+        return pa.scalar(dt.time.fromisoformat(text.strip()), t), text.strip()
+    return pa.scalar(text.strip()).cast(t), text.strip()

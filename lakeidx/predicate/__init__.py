@@ -5,6 +5,7 @@ What is pruned with it belongs elsewhere: files in `lakeidx.table.scan`, rows of
 """
 
 from lakeidx.predicate.bind import bind as bind
+from lakeidx.predicate.bind import bind_foreign as bind_foreign
 from lakeidx.predicate.builder import Column as Column
 from lakeidx.predicate.builder import col as col
 from lakeidx.predicate.devolve import devolve as devolve

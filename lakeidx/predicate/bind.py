@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.predicate.like import like_prefix, like_text
 from lakeidx.predicate.literal import Literal, cast_literal
-from lakeidx.predicate.tree import And, Compare, Constant, In, Leaf, Match, Op, Or, Predicate, and_, or_
-from lakeidx.types import STRING_ROOTS, DataType, Field, Root
+from lakeidx.predicate.tree import And, Compare, Constant, In, Leaf, Match, MatchKind, Op, Or, Predicate, and_, or_
+from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root
+
+_FLOAT_ROOTS = (Root.FLOAT, Root.DOUBLE)
 
 
 def bind(pred: Predicate, fields: Sequence[Field], *, strict_float: bool = False) -> Predicate:
@@ -45,11 +49,21 @@ def _bind(pred: Predicate, by_name: Mapping[str, Field], strict: bool) -> Predic
         if t.root is Root.CHAR:
             kept = [form for v in kept for form in ((None,) if v is None else _char_forms(v, t))]
         return replace(pred, values=tuple(dict.fromkeys(kept)))
-    if isinstance(pred, Match) and t.root not in STRING_ROOTS:
-        raise InvalidInputError(
-            f"{where}: {pred.kind.value.upper()} needs a string column, not {t.with_nullable(True)}"
-        )
+    if isinstance(pred, Match):
+        if t.root not in STRING_ROOTS:
+            raise InvalidInputError(
+                f"{where}: {pred.kind.value.upper()} needs a string column, not {t.with_nullable(True)}"
+            )
+        return _bind_match(pred, t)
     return pred
+
+
+def _bind_match(pred: Match, t: DataType) -> Predicate:
+    """Make a pattern without wildcards an equality, which prunes more; not of a CHAR, whose equality passes over blanks."""
+    if pred.kind is not MatchKind.LIKE or t.root is Root.CHAR:
+        return pred
+    text, whole = like_prefix(pred.text)
+    return Compare(pred.column, Op.NE if pred.negated else Op.EQ, text, pred.map_key) if whole else pred
 
 
 def _bind_compare(pred: Compare, t: DataType, where: str, strict: bool) -> Predicate:
@@ -91,6 +105,34 @@ def _inexact(op: Op, literal: Literal) -> Op | bool:
     if literal.beyond:
         return below == (literal.beyond > 0)
     return Op.LE if below else Op.GT
+
+
+def bind_foreign(field: Field, op: Op, value: Any) -> Predicate | None:
+    """Return the comparison of another engine as a bound one that every row it selects passes.
+
+    field    the column
+    value    a Python value; texts also for what is written as text in SQL (numbers, dates, times)
+    returns  None when lakeidx does not compare as engines do that know the column by its Arrow type, or not with such a value.
+             To them, the blanks of a CHAR are characters like others: only equality says something about a CHAR's stored text
+    """
+    root = field.type.root
+    numbers = isinstance(value, (int, float, Decimal)) and (
+        root in INT_ROOTS or root in _FLOAT_ROOTS or root is Root.DECIMAL
+    )
+    if not (isinstance(value, bytes if root in BYTES_ROOTS else str) or numbers):
+        return None
+    # To IEEE 754, NaN is unequal to itself, to lakeidx equal.
+    if root in _FLOAT_ROOTS and "nan" in str(value).lower():
+        return None
+    made: Predicate = Compare(field.name, op, value)
+    if root is Root.CHAR:
+        if op not in (Op.EQ, Op.NE):
+            return None
+        made = Match(field.name, MatchKind.LIKE, like_text(value), negated=op is Op.NE)
+    try:
+        return bind(made, [field])
+    except InvalidInputError:
+        return None
 
 
 def _cast_probe(t: DataType, where: str) -> None:

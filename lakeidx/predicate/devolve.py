@@ -43,8 +43,9 @@ def devolve(pred: Predicate, table_fields: Sequence[Field], file_fields: Sequenc
         if not keeps_values(then.type, now.type):
             return TRUE
         same = rename(node, {now.name: then.name})
-        # Literals are values of the column's type already; only of another type they are cast.
-        as_now = then.type.with_nullable(True) == now.type.with_nullable(True)
+        # Literals are values of the column's type already; only of another type they are cast. Texts are the same in all types,
+        # and what a CHAR became compares its blanks.
+        as_now = then.type.with_nullable(True) == now.type.with_nullable(True) or then.type.root in STRING_ROOTS
         return same if as_now else bind(same, file_fields, strict_float=True)
 
     return walk(pred)

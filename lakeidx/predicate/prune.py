@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakeidx.predicate.like import like_prefix
 from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Op, Or, Predicate
 
 
@@ -130,13 +131,7 @@ def _known_prefix(leaf: Match) -> tuple[str, bool]:
         return leaf.text, True
     if leaf.kind is not MatchKind.LIKE:
         return "", leaf.text == ""
-    prefix = []
-    characters = iter(leaf.text)
-    for c in characters:
-        if c in "%_":
-            break
-        prefix.append(next(characters) if c == "\\" else c)
-    return "".join(prefix), False
+    return like_prefix(leaf.text)[0], False
 
 
 def is_impossible(leaf: Leaf) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate.bind import reference_type
+from lakeidx.predicate.like import like_text
 from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Or, Predicate
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, Field, Root
 
@@ -73,8 +74,7 @@ def _string(text: str) -> str:
 
 
 def _pattern(kind: MatchKind, text: str) -> str:
-    literal = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return ("" if kind is MatchKind.PREFIX else "%") + literal + ("" if kind is MatchKind.SUFFIX else "%")
+    return ("" if kind is MatchKind.PREFIX else "%") + like_text(text) + ("" if kind is MatchKind.SUFFIX else "%")
 
 
 def _value(value: Any, t: DataType | None) -> str:
