@@ -71,10 +71,9 @@ docs: install-dev ## build the documentation site into .work/site (links are che
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(WORK)/site
 	@echo "open $(WORK)/site/index.html"
 
-dist: install-dev ## build sdist and wheel into dist/, the wheel with compiled kernels for this Python and kind of machine
+dist: install-dev ## build sdist and wheel into dist/
 	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation --outdir dist
-	@$(BIN)/python -m tests.shipped_kernels dist/*.whl
 
 lint: install-dev ## ruff (style, docstrings, security, complexity), formatting and strict mypy, tests and benchmarks included
 	@$(BIN)/ruff check .

@@ -9,8 +9,6 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 
-# Kernels are compiled in all tests, whatever they import first: some packages put Numba off (lakeidx.codec.deferred).
-import numba  # noqa: F401
 import pytest
 from hypothesis import HealthCheck, settings
 

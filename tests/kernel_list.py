@@ -18,7 +18,6 @@ from numba.core.caching import FunctionCache
 from numba.core.dispatcher import Dispatcher
 
 import lakeidx
-from lakeidx.codec.compiler import KernelCache
 from lakeidx.maintenance.warm_up import LIST, listed
 
 
@@ -30,7 +29,7 @@ def unlisted() -> list[str]:
 def kept_kernels() -> Iterator[tuple[Dispatcher, tuple[types.Type, ...], Path]]:
     """Yield each kernel that Numba keeps on disk, with the types of its arguments and the file of its code.
 
-    errors   RuntimeError when it keeps none: nothing would be missed in a list, or in a wheel, of none
+    errors   RuntimeError when it keeps none: a list of none would miss nothing
     """
     found = False
     for module in _modules():
@@ -38,9 +37,9 @@ def kept_kernels() -> Iterator[tuple[Dispatcher, tuple[types.Type, ...], Path]]:
             if not isinstance(kernel, Dispatcher) or kernel.py_func.__module__ != module.__name__:
                 continue
             cache = vars(kernel)["_cache"]
-            if not isinstance(cache, KernelCache) or not isinstance(cache.disk, FunctionCache):
+            if not isinstance(cache, FunctionCache):
                 continue
-            kept = cache.disk._cache_file
+            kept = cache._cache_file
             for (signature, *_), file in kept._load_index().items():  # type: ignore[no-untyped-call]
                 found = True
                 yield kernel, signature, Path(kept._data_path(file))  # type: ignore[no-untyped-call]

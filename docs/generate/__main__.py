@@ -10,7 +10,6 @@ from docs.generate.benchmark_tables import benchmark_tables
 from docs.generate.changes_picture import changes_picture
 from docs.generate.format_pages import format_pages
 from docs.generate.growth_part import growth_part
-from docs.generate.help_file import help_file
 from docs.generate.layer_picture import layer_picture
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +19,7 @@ def generated() -> dict[Path, str]:
     """Return every committed file that is generated, wholly or between markers, and the text it must have."""
     pictures = ROOT / "docs/images"
     drawn = {pictures / "layers.svg": layer_picture(), pictures / "changes.svg": changes_picture()}
-    return {**drawn, **format_pages(), **benchmark_tables(), **growth_part(), **help_file()}
+    return {**drawn, **format_pages(), **benchmark_tables(), **growth_part()}
 
 
 def stale() -> list[Path]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.jit import small_kernel
+from lakeidx.codec.jit import kernel
 
 #: Below so many hashes the bitmap is small either way, and more bits let fewer strangers pass.
 _SMALL = 1 << 16
@@ -21,7 +21,7 @@ _ONE, _S5, _MASK_5 = np.uint32(1), np.uint32(5), np.uint32(31)
 _S8, _S24, _BYTE_1 = np.uint64(8), np.uint64(24), np.uint64(0xFF00)
 
 
-@small_kernel
+@kernel
 def _mark(words: NDArray[np.uint32], hashes: NDArray[np.int32], shift: int) -> None:
     s = np.uint32(shift)
     for i in range(len(hashes)):
@@ -29,7 +29,7 @@ def _mark(words: NDArray[np.uint32], hashes: NDArray[np.int32], shift: int) -> N
         words[at >> _S5] |= np.uint32(_ONE << (at & _MASK_5))
 
 
-@small_kernel
+@kernel
 def _pass(
     words: NDArray[np.uint32],
     raw: NDArray[np.uint32],

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.jit import frozen, inlined, kernel, small_kernel
+from lakeidx.codec.jit import frozen, inlined, kernel
 from lakeidx.codec.kernels import finish
 from lakeidx.codec.memory import prefetch
 
@@ -61,7 +61,7 @@ def _prefetch_slot(keys: Any, buckets: Any, slot: Any) -> None:
     prefetch(np.int64(buckets.ctypes.data) + 2 * slot)
 
 
-@small_kernel
+@kernel
 def _assign(
     keys: NDArray[np.int32],
     buckets: NDArray[np.int16],
@@ -134,7 +134,7 @@ def _settle(
         out[i] = buckets[s] & _BUCKET_BITS
 
 
-@small_kernel
+@kernel
 def _store(keys: NDArray[np.int32], buckets: NDArray[np.int16], hashes: NDArray[np.int32], bucket: int) -> int:
     # Every hash gets `bucket`, a known one too. Returns how many were new. The caller made room.
     n, capacity, last, added = len(hashes), np.uint64(len(keys)), len(keys) - 1, 0
@@ -153,7 +153,7 @@ def _store(keys: NDArray[np.int32], buckets: NDArray[np.int16], hashes: NDArray[
     return added
 
 
-@small_kernel
+@kernel
 def _rehash(
     old_keys: NDArray[np.int32], old_buckets: NDArray[np.int16], keys: NDArray[np.int32], buckets: NDArray[np.int16]
 ) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.jit import small_kernel
+from lakeidx.codec.jit import kernel
 from lakeidx.errors import InvalidInputError
 
 
@@ -58,7 +58,7 @@ class RowGroups:
         return self.order[self.starts[group] : self.starts[group + 1]]
 
 
-@small_kernel
+@kernel
 def _counting_sort(codes: NDArray[np.int32], starts: NDArray[np.int64], order: NDArray[np.int64]) -> None:
     for i in range(len(codes)):
         starts[codes[i] + 1] += 1

@@ -50,7 +50,7 @@ class _OnTerminal(logging.Handler):
 
 
 #: By name: the module itself comes with Numba, which not every command needs.
-_compiling = logging.getLogger("lakeidx.codec.compiler")
+_compiling = logging.getLogger("lakeidx.codec.jit")
 _on_terminal = _OnTerminal()
 
 

@@ -1,8 +1,8 @@
-"""How kernels are compiled, and unaligned access to byte arrays for them.
+"""Declaration of kernels, and unaligned access to byte arrays for them.
 
-Kernels compile at their first call (a second at most) and are kept on disk beside the source, so that a later process
-loads them in milliseconds; a wheel has them compiled (`lakeidx.codec.shipped`). Several processes may compile one kernel at once:
-the cache files are replaced whole. A process may put Numba off until a kernel needs it (`lakeidx.codec.deferred`).
+Kernels compile at their first call (a second at most) and are kept on disk by Numba beside the source, so that a later process
+loads them in milliseconds. Several processes may compile one kernel at once: the cache files are replaced whole. A process that
+compiles logs so once, to this module's logger at INFO; the command line shows it.
 
 Inputs of kernels are always *frozen* (read-only, aligned, contiguous): Arrow's buffers are read-only arrays, ours are
 not, and Numba would compile each kernel once for every mixture of the two.
@@ -10,69 +10,70 @@ not, and Numba would compile each kernel once for every mixture of the two.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba.core import event, types
+from numba.extending import intrinsic
 
-from lakeidx.codec.deferred import declared
+log = logging.getLogger(__name__)
+
+
+class _Notice(event.Listener):
+    """Logs before the first kernel of lakeidx is compiled that this takes time; nothing when kernels are found on disk."""
+
+    given = False
+
+    def on_start(self, event: Any) -> None:
+        """Note a compilation that starts, unless it is another package's."""
+        if not self.given and str(event.data["dispatcher"].py_func.__module__).startswith("lakeidx."):
+            type(self).given = True
+            log.info("compiling kernels that this command needs, seconds and once; `lakeidx warm-up` compiles all")
+
+    def on_end(self, event: Any) -> None:
+        """Do nothing."""
+
+
+event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile on first call, keep on disk, release the interpreter lock while running."""
-    return declared(function, partial(_on_disk, function, nogil=True), kernel=True)
-
-
-def small_kernel(function: Callable[..., Any]) -> Any:
-    """Declare a `kernel` that may run in Python while Numba is deferred and rows are few: with NumPy's types the result is the
-    same.
-    """
-    return declared(function, partial(_on_disk, function, nogil=True), kernel=True, small=True)
+    return _on_disk(function, nogil=True)
 
 
 def kernel_with_lock(function: Callable[..., Any]) -> Any:
     """Compile as `kernel` does, but keep the interpreter lock: for very short calls, and to read what other threads drop."""
-    return declared(function, partial(_on_disk, function), kernel=True)
+    return _on_disk(function)
 
 
 def helper(function: Callable[..., Any]) -> Any:
     """Compile a function that kernels call."""
-    return declared(function, partial(_compiled, function))
+    return _compiled(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a function into each kernel that calls it."""
-    return declared(function, partial(_compiled, function, inline="always"))
-
-
-def intrinsic(emitted: Callable[[], Any], python: Callable[..., Any]) -> Any:
-    """Return code that Numba emits.
-
-    emitted   gives it, and may import Numba
-    python    does the same with NumPy's numbers
-    """
-    # A new object for each: modules are searched for it.
-    return declared(partial(python), emitted)
+    return _compiled(function, inline="always")
 
 
 def _on_disk(function: Callable[..., Any], **options: Any) -> Any:
-    from lakeidx.codec.compiler import with_cache
-
     try:
-        return with_cache(_compiled(function, cache=True, **options))
+        return _compiled(function, cache=True, **options)
     except RuntimeError:
         # No folder to keep the compiled code in (read-only install without a home): compile in every process.
-        return with_cache(_compiled(function, **options))
+        return _compiled(function, **options)
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    from lakeidx.codec.compiler import njit
-
     # No C program calls a kernel. Numba's types do not know of the option.
     options["no_cfunc_wrapper"] = True
-    return njit(**options)(function)
+    return numba.njit(**options)(function)
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -87,22 +88,37 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
-def _load(kind: str, data: Any, index: Any) -> Any:
-    return np.frombuffer(data, kind, 1, int(index))[0]
+def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index], inbounds=True), ir.IntType(bits).as_pointer())
 
 
-def _store(data: Any, index: Any, value: Any) -> None:
-    data[index : index + 8].view("<u8")[0] = value
+def _loader(bits: int, result: Any) -> Any:
+    def load(typing_context: Any, array: Any, index: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value = builder.load(_address(context, builder, signature.args[0], args[0], args[1], bits))
+            value.align = 1
+            return value
+
+        return result(array, types.intp), codegen
+
+    return intrinsic(load)
 
 
-def _emitted(name: str) -> Any:
-    from lakeidx.codec import array_intrinsics
+def _storer(bits: int, kind: Any) -> Any:
+    def store(typing_context: Any, array: Any, index: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            done = builder.store(args[2], _address(context, builder, signature.args[0], args[0], args[1], bits))
+            done.align = 1
+            return context.get_dummy_value()
 
-    return getattr(array_intrinsics, name)
+        return types.void(array, types.intp, kind), codegen
+
+    return intrinsic(store)
 
 
 # (uint8 array, byte index) -> little-endian word; no bounds check: the kernel has made it.
-load_u32 = intrinsic(partial(_emitted, "load_u32"), partial(_load, "<u4"))
-load_u64 = intrinsic(partial(_emitted, "load_u64"), partial(_load, "<u8"))
+load_u32 = _loader(32, types.uint32)
+load_u64 = _loader(64, types.uint64)
 # (uint8 array, byte index, word): the same for writing.
-store_u64 = intrinsic(partial(_emitted, "store_u64"), _store)
+store_u64 = _storer(64, types.uint64)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import helper, inlined, kernel, load_u32, load_u64, small_kernel, store_u64
+from lakeidx.codec.jit import helper, inlined, kernel, load_u32, load_u64, store_u64
 
 _MAX_I32 = 2**31 - 1
 #: Multipliers of murmur3's 32-bit finaliser.
@@ -55,14 +55,14 @@ def mix_u32(state: Any, words: Any) -> None:
         state[i] = mix(state[i], words[i])
 
 
-@small_kernel
+@kernel
 def mix_slots32(state: Any, words: Any) -> None:
     """Mix one 8-byte slot per row, whose upper half is zero, into state uint32[n]."""
     for i in range(len(state)):
         state[i] = mix(mix(state[i], words[i]), np.uint32(0))
 
 
-@small_kernel
+@kernel
 def mix_u64(state: Any, words: Any) -> None:
     """Mix one 8-byte word per row, low half first, into state uint32[n]."""
     for i in range(len(state)):
@@ -70,7 +70,7 @@ def mix_u64(state: Any, words: Any) -> None:
         state[i] = mix(mix(state[i], np.uint32(word)), np.uint32(word >> np.uint64(32)))
 
 
-@small_kernel
+@kernel
 def mix_bytes_slots(state: Any, cursor: Any, data: Any, starts: Any, lengths: Any, inline_max: Any) -> None:
     """Mix the slots of a bytes column; cursor (offset in the row) moves past what does not fit a slot."""
     for i in range(len(state)):
@@ -86,7 +86,7 @@ def mix_bytes_slots(state: Any, cursor: Any, data: Any, starts: Any, lengths: An
         state[i] = mix(mix(state[i], low), high)
 
 
-@small_kernel
+@kernel
 def mix_bytes_tails(state: Any, data: Any, starts: Any, lengths: Any, inline_max: Any) -> None:
     """Mix the variable parts of a bytes column, zero-padded to 8 bytes."""
     for i in range(len(state)):
@@ -104,7 +104,7 @@ def mix_bytes_tails(state: Any, data: Any, starts: Any, lengths: Any, inline_max
             state[i] = h
 
 
-@small_kernel
+@kernel
 def finalize(state: Any) -> None:
     """Return Murmur's closing steps; the byte length is already xored into state uint32[n]."""
     for i in range(len(state)):
@@ -125,7 +125,7 @@ def mix_strings(state: Any, data: Any, offsets: Any) -> None:
         state[i] = h
 
 
-@small_kernel
+@kernel
 def store_words(out: Any, at: Any, plus: Any, words: Any) -> None:
     """Store words uint64[n] at ``out[at[i] + plus]``."""
     for i in range(len(words)):
@@ -146,7 +146,7 @@ def _copy(out: Any, to: Any, data: Any, at: Any, length: Any) -> None:
         to += 1
 
 
-@small_kernel
+@kernel
 def store_bytes(
     out: Any, rows: Any, plus: Any, cursor: Any, data: Any, starts: Any, lengths: Any, inline_max: Any
 ) -> None:
@@ -173,7 +173,7 @@ def _put_varint(out: Any, to: Any, value: Any) -> Any:
     return to + 1
 
 
-@small_kernel
+@kernel
 def put_fixed(out: Any, cursor: Any, words: Any, valid: Any, width: Any) -> None:
     """Store the low `width` bytes of words uint64[n] at the cursor of valid rows, which moves on."""
     for i in range(len(words)):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeidx.codec.deferred import defer
 from lakeidx.lazy_names import lazy_names
 
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from lakeidx.dagster.io.manager import LakeIdxIOManager as LakeIdxIOManager
     from lakeidx.dagster.io.resources import LakeIdxCatalog as LakeIdxCatalog
     from lakeidx.dagster.io.resources import LakeIdxTable as LakeIdxTable
-
-# Code servers and runs of a few rows need no Numba, which takes a fifth of what a code location takes to load.
-defer()
 
 # Importing the package stays cheap: Dagster comes in with the first name.
 _PLACES = {

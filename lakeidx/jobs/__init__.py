@@ -4,10 +4,3 @@ A module parses its arguments, runs one function of `lakeidx` on the engine that
 gives an exit code; `stage_arguments` and `engine_arguments` hold what several entries share. Nothing is imported from here
 except by tests: other code calls `lakeidx` itself. The command line, Dagster and any logic of tables do not belong here.
 """
-
-from __future__ import annotations
-
-from lakeidx.codec.deferred import defer
-
-# A stage of a few rows needs no Numba here, nor does one whose rows are with the tasks.
-defer()

@@ -1,8 +1,7 @@
 """Compile the kernels ahead of the first real batch: ``lakeidx warm-up``.
 
 Numba compiles a kernel when it is first called with some types and keeps the code beside the source. On a new machine the first
-batches would pay for that, a second here and there; the installation does it instead. Kernels that came with a wheel
-(`lakeidx.codec.shipped`) are compiled, too, for the processor at hand. Which kernels there are and the types
+batches would pay for that, a second here and there; the installation does it instead. Which kernels there are and the types
 they are called with is a list, ``kernels.txt``, made of what the tests compile.
 """
 
@@ -77,12 +76,9 @@ def warm_up(
 
 def _compile(kernels: list[Kernel]) -> str:
     """Compile kernels of one module; return its name."""
-    from lakeidx.codec.shipped import ignored
-
     module = importlib.import_module(kernels[0].module)
-    with ignored():
-        for kernel in kernels:
-            getattr(module, kernel.function).compile(tuple(_numba_type(text) for text in kernel.arguments))
+    for kernel in kernels:
+        getattr(module, kernel.function).compile(tuple(_numba_type(text) for text in kernel.arguments))
     return kernels[0].module
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, kernel, load_u64, small_kernel
+from lakeidx.codec.jit import frozen, kernel, load_u64
 from lakeidx.format.manifest import MANIFEST_VERSION, FileKind
 
 Int64s = npt.NDArray[np.int64]
@@ -87,7 +87,7 @@ def sound_entries(data: bytes | memoryview, slots: Int64s, must: Int64s, name: i
     return bool(_sound(frozen(np.frombuffer(data, np.uint8)), frozen(slots), frozen(must), name))
 
 
-@small_kernel
+@kernel
 def _sound(data, slots, must, name):  # type: ignore[no-untyped-def]
     for row in range(slots.shape[1]):
         for slot in must:
@@ -106,13 +106,13 @@ def _sound(data, slots, must, name):  # type: ignore[no-untyped-def]
     return True
 
 
-@small_kernel
+@kernel
 def _mixed(h, word, by):  # type: ignore[no-untyped-def]
     h = (h ^ word) * by
     return h ^ (h >> np.uint64(29))
 
 
-@small_kernel
+@kernel
 def _hash(data, slots, numbers, pieces, high, low):  # type: ignore[no-untyped-def]
     for row in range(slots.shape[1]):
         a, b = _HIGH, _LOW
@@ -136,7 +136,7 @@ def _hash(data, slots, numbers, pieces, high, low):  # type: ignore[no-untyped-d
         high[row], low[row] = a, b
 
 
-@small_kernel
+@kernel
 def _fold(kind, high, low, order, keep):  # type: ignore[no-untyped-def]
     i = 0
     while i < len(order):

@@ -9,11 +9,10 @@ import pytest
 
 from tests.arch.sources import MODULES, ROOT, nodes
 
-#: Runs what the bytes say, or may. Spark's tasks send each other pickled items through Spark, and compiled kernels come as
-#: Numba keeps them in the installed package, which is code itself; nothing else does.
+#: Runs what the bytes say, or may. Spark's tasks send each other pickled items through Spark; nothing else does.
 _MODULES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "jsonpickle"}
 _ALLOWED = {
-    "lakeidx/spark/runner.py", "lakeidx/spark/frame_upsert.py", "lakeidx/testing/store_contract.py", "lakeidx/codec/shipped.py",
+    "lakeidx/spark/runner.py", "lakeidx/spark/frame_upsert.py", "lakeidx/testing/store_contract.py",
 }  # fmt: skip
 _CALLS = {"eval", "exec", "read_pickle", "unsafe_load", "full_load", "load_all"}
 

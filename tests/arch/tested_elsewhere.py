@@ -32,8 +32,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "dagster_project.flights.demo": ("unit/dagster_project/test_demo.py",),
     "lakeidx.dagster.expectations.data_docs": ("dagster/test_expectations.py",),
     "lakeidx.dagster.assets.batch_figures": ("dagster/test_expectations.py",),
-    "lakeidx.codec.address_intrinsics": ("unit/codec/test_memory.py",),
-    "lakeidx.codec.array_intrinsics": ("unit/codec/test_jit.py",),
     "lakeidx.compaction.shares": ("property/test_compaction_in_shares.py",),
     "lakeidx.batch.stages.staged_batches": ("unit/maintenance/test_staging_cleanup.py",),
     "lakeidx.checks.of_batch": ("dagster/test_damage.py",),

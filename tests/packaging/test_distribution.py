@@ -15,28 +15,13 @@ from pathlib import Path
 import pytest
 
 import lakeidx
-from lakeidx.codec.shipped import set_name
 from tests.once import made_once
 from tests.packaging.linked_packages import link_requirements
-from tests.shipped_kernels import IN_PACKAGE, add_set
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 #: All that an installed wheel adds to the names that Python imports; Spark finds its data source by the second.
 TOP_LEVEL = ("lakeidx", "pyspark_lakeidx")
-#: More rows than kernels that are not compiled take. It prints which kernels were compiled.
-BATCHES = """
-import lakeidx
-from numba.core import event
-schema = {"fields": [{"name": "id", "type": "BIGINT"}, {"name": "name", "type": "STRING"}], "primaryKeys": ["id"],
-          "options": {"bucket": "-1"}}
-with event.install_recorder("numba:compile") as recorder:
-    table = lakeidx.Table.create("lake/db.db/users", schema)
-    table.upsert([{"id": i, "name": f"a{i}"} for i in range(1000)])
-    table.upsert([{"id": i, "name": f"b{i}"} for i in range(500, 1500)])
-    assert sum(row["name"].startswith("b") for row in table.scan().to_arrow().to_pylist()) == 1000
-print(sorted({str(e.data["dispatcher"]) for _, e in recorder.buffer}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +37,13 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
         command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        # As `make dist` does, but for the kernels of a few batches: all of them take a minute.
-        add_set(next(out.glob("*.whl")), ("-c", BATCHES))
 
     return made_once(tmp_path_factory, "dist", make)
 
 
 def sources() -> set[str]:
     """Files of the packages, as the wheel must have them."""
-    packages, named = TOP_LEVEL, ("py.typed", "kernels.txt", "help.json")
+    packages, named = TOP_LEVEL, ("py.typed", "kernels.txt")
     files = (f for p in packages for f in (ROOT / p).rglob("*") if f.suffix in (".py", ".jinja") or f.name in named)
     return {str(f.relative_to(ROOT)) for f in files}
 
@@ -72,7 +55,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(dist: Path) -> None:
         entry_points = wheel.read(info + "entry_points.txt").decode()
     assert "[dagster_dg_cli.registry_modules]\nlakeidx = lakeidx.dagster\n" in entry_points
     assert {n.partition("/")[0] for n in names if not n.startswith(info)} == set(TOP_LEVEL)
-    assert {n for n in names if not n.startswith(info)} == sources() | {f"{IN_PACKAGE}/{set_name()}"}
+    assert {n for n in names if not n.startswith(info)} == sources()
     assert {info + "licenses/LICENSE", info + "licenses/NOTICE"} <= names
 
 
@@ -178,22 +161,6 @@ def test_an_error_that_needs_an_extra_names_it(installed: Path, tmp_path: Path, 
     done = subprocess.run(command, cwd=tmp_path, env=bare_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"pip install 'lakeidx[{extra}]'" in done.stderr.splitlines()[-1], done.stderr
-
-
-def test_first_batches_compile_nothing(installed: Path, tmp_path: Path) -> None:
-    kernels = tmp_path / "kernels"
-    program = (str(installed.with_name("python")), "-c", BATCHES)
-
-    def compiled(**variables: str) -> str:
-        done = subprocess.run(
-            program, cwd=tmp_path, capture_output=True, text=True, check=True,
-            env={**bare_environment(), "NUMBA_CACHE_DIR": str(kernels), **variables},
-        )  # fmt: skip
-        shutil.rmtree(tmp_path / "lake")
-        return done.stdout.strip()
-
-    assert compiled() == "[]"
-    assert not list(kernels.rglob("*.nbc"))
 
 
 def test_an_empty_environment_can_use_the_wheel(installed: Path, tmp_path: Path) -> None:

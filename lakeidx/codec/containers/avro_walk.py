@@ -37,7 +37,7 @@ import pyarrow as pa
 
 from lakeidx.codec.containers.avro import plain_record
 from lakeidx.codec.containers.avro_unknown import Path
-from lakeidx.codec.jit import frozen, small_kernel
+from lakeidx.codec.jit import frozen, kernel
 
 _LONG, _BYTES, _FIXED, _UNION, _CASE, _JUMP, _ITEMS, _AGAIN, _MARK, _MAYBE, _MAYBES = range(11)
 _OPTIONAL_LONGS = (["null", "int"], ["null", "long"])
@@ -176,7 +176,7 @@ def _compile_type(
             _compile(field["type"], (*path, field["name"]), steps, wanted)
 
 
-@small_kernel
+@kernel
 def _gather(data, starts, offsets, out):  # type: ignore[no-untyped-def]
     for i in range(len(starts)):
         at = starts[i]
@@ -185,7 +185,7 @@ def _gather(data, starts, offsets, out):  # type: ignore[no-untyped-def]
             at += 1
 
 
-@small_kernel
+@kernel
 def _long(data, at):  # type: ignore[no-untyped-def]
     """Read a zigzag varint: (value, next position); position -1 when it is cut off or too long, or `at` was -1."""
     value = np.uint64(0)
@@ -200,7 +200,7 @@ def _long(data, at):  # type: ignore[no-untyped-def]
     return np.int64(0), -1
 
 
-@small_kernel
+@kernel
 def _skip_maybes(data, at, count):  # type: ignore[no-untyped-def]
     """Skip blocks of nulls and longs, the first of which has `count`; return the next position, -1 when they are damaged."""
     while count > 0:
@@ -223,7 +223,7 @@ def _skip_maybes(data, at, count):  # type: ignore[no-untyped-def]
     return at if count == 0 else -1
 
 
-@small_kernel
+@kernel
 def _maybe(data, at, branch):  # type: ignore[no-untyped-def]
     """Read null or a long: (whether there is one, the long, next position); position -1 when it is damaged."""
     if branch == 1:
@@ -232,7 +232,7 @@ def _maybe(data, at, branch):  # type: ignore[no-untyped-def]
     return False, np.int64(0), at if branch == 0 else -1
 
 
-@small_kernel
+@kernel
 def _walk(data, steps, starts, out):  # type: ignore[no-untyped-def]  # noqa: C901 - one state machine
     left = np.zeros(_MAX_DEPTH + 1, np.int64)
     at, end = 0, len(data)

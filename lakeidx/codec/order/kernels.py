@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import helper, kernel, load_u64, small_kernel, store_u64
+from lakeidx.codec.jit import helper, kernel, load_u64, store_u64
 
 # Escapes of byte strings inside a longer key: 00 -> 01 01, 01 -> 01 02, and 00 ends the string.
 _ESCAPE = 1
@@ -37,7 +37,7 @@ def _big_endian_at(data: Any, at: Any, end: Any) -> Any:
     return word
 
 
-@small_kernel
+@kernel
 def string_words(data: Any, starts: Any, lengths: Any, rows: Any, skip: Any, out: Any) -> None:
     """Fill out uint64[m] with bytes skip..skip+7 of string rows[j], big endian, zero-filled."""
     for j in range(len(rows)):
@@ -61,7 +61,7 @@ def compare_bytes(a: Any, a_at: Any, a_end: Any, b: Any, b_at: Any, b_end: Any) 
     return -1 if rest < 0 else 1 if rest > 0 else 0
 
 
-@small_kernel
+@kernel
 def compare_neighbours(data: Any, starts: Any, lengths: Any, out: Any) -> None:
     """Fill out int8[n - 1] with the order of string i and string i + 1."""
     for i in range(len(out)):
@@ -77,7 +77,7 @@ def _has_escapes(word: Any) -> Any:
     return borrow & ~word & np.uint64(0x8080808080808080) != 0
 
 
-@small_kernel
+@kernel
 def escaped_sizes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
     """Add the size of each escaped string, end mark included, to out int64[n]."""
     for i in range(len(out)):
@@ -92,7 +92,7 @@ def escaped_sizes(data: Any, starts: Any, lengths: Any, out: Any) -> None:
         out[i] += size
 
 
-@small_kernel
+@kernel
 def put_escaped(out: Any, cursor: Any, data: Any, starts: Any, lengths: Any) -> None:
     """Write escaped strings and their end marks at the cursor, and advance it."""
     for i in range(len(cursor)):
@@ -115,7 +115,7 @@ def put_escaped(out: Any, cursor: Any, data: Any, starts: Any, lengths: Any) -> 
         cursor[i] = to + 1
 
 
-@small_kernel
+@kernel
 def gather_bits(values: Any, runs: Any, out: Any) -> None:
     """Fill out uint64[n] with runs of bits of each value moved together; runs uint64[r, 3] = (from, mask, to)."""
     for i in range(len(values)):
@@ -126,7 +126,7 @@ def gather_bits(values: Any, runs: Any, out: Any) -> None:
             out[i] |= (values[i] >> source & mask) << target
 
 
-@small_kernel
+@kernel
 def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
     """Sort uint64[n] by `bits` bits from bit `shift` on, stably; returns whether the result is in `other`."""
     n = len(keys)
@@ -180,7 +180,7 @@ def _is_before(
     return 1 - compare_bytes(data, offsets[i], offsets[i + 1], probe_data, probe_offsets[j], probe_offsets[j + 1])
 
 
-@small_kernel
+@kernel
 def search_keys(
     words: Any,
     data: Any,

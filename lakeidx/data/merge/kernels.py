@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import inlined, kernel, small_kernel
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.order.kernels import compare_bytes
 
 # Keys that `merge_last` looks at one by one.
@@ -43,7 +43,7 @@ def _order_beside(
     return compare_bytes(a_data, a_offsets[i], a_offsets[i + 1], b_data, b_offsets[j], b_offsets[j + 1])
 
 
-@small_kernel
+@kernel
 def is_rising(words: Any, data: Any, offsets: Any, exact: Any) -> Any:
     """Return whether every key is greater than the one before it."""
     if exact and words.shape[1] <= 2:
@@ -59,7 +59,7 @@ def is_rising(words: Any, data: Any, offsets: Any, exact: Any) -> Any:
     return True
 
 
-@small_kernel
+@kernel
 def merge_two(words: Any, data: Any, offsets: Any, exact: Any, a: Any, b: Any, out: Any) -> None:
     """Merge row numbers a and b, each in key order, into out; of equal keys those of a come first."""
     i = j = k = 0
@@ -121,7 +121,7 @@ def _gallop(words: Any, begin: Any, word: Any) -> Any:
     return low
 
 
-@small_kernel
+@kernel
 def merge_last(
     words: Any, data: Any, offsets: Any, exact: Any, sequences: Any, kinds: Any, long: Any, short: Any, later: Any, out: Any
 ) -> Any:  # fmt: skip
@@ -164,7 +164,7 @@ def merge_last(
     return count + len(long) - at
 
 
-@small_kernel
+@kernel
 def merge_newer(
     words: Any, data: Any, offsets: Any, few: Any, few_data: Any, few_offsets: Any, exact: Any, rows: Any, split: Any, out: Any
 ) -> Any:  # fmt: skip
@@ -217,7 +217,7 @@ def merge_newer(
     return np.int64(count) + len(words) - np.int64(at)
 
 
-@small_kernel
+@kernel
 def mark_starts(words: Any, data: Any, offsets: Any, exact: Any, order: Any, out: Any) -> Any:
     """Fill out int64 with the places in `order` (rows in key order) where a new key begins; return how many."""
     count = 0
@@ -228,7 +228,7 @@ def mark_starts(words: Any, data: Any, offsets: Any, exact: Any, order: Any, out
     return count
 
 
-@small_kernel
+@kernel
 def pick_last(order: Any, starts: Any, sequences: Any, kinds: Any, out: Any) -> None:
     """Fill out int64[g] with the last of each key's rows: greatest sequence number, an add after a retract.
 
@@ -267,7 +267,7 @@ def sort_groups(order: Any, starts: Any, sequences: Any, kinds: Any) -> None:
             order[at] = row
 
 
-@small_kernel
+@kernel
 def stretches(rows: Any, out_begin: Any, out_length: Any) -> Any:
     """Find stretches of consecutive rows as (begin, length) pairs; returns their number, at most the outputs' length."""
     count = 0

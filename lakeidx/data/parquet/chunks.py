@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.codec.jit import frozen, helper, small_kernel
+from lakeidx.codec.jit import frozen, helper, kernel
 from lakeidx.data.parquet.pages import ChunkPlace
 from lakeidx.data.parquet.thrift import read_field, read_list, read_size, read_varint, skip, zigzag
 from lakeidx.errors import CorruptFileError
@@ -234,7 +234,7 @@ def _row_group(data: Any, at: Any, out: Any) -> Any:
             at = skip(data, at, kind)
 
 
-@small_kernel
+@kernel
 def _walk_footer(data: Any, out: Any) -> Any:
     """Fill out int64[groups, columns, 15] (see the names above).
 

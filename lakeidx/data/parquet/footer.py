@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lakeidx.codec.jit import frozen, helper, small_kernel
+from lakeidx.codec.jit import frozen, helper, kernel
 from lakeidx.data.parquet.bounds import without_bounds
 from lakeidx.data.parquet.thrift import (
     BINARY,
@@ -133,7 +133,7 @@ def _schema_element(data: Any, at: Any, out: Any) -> Any:
             at = skip(data, at, kind)
 
 
-@small_kernel
+@kernel
 def _walk_schema(data: Any, out: Any) -> Any:
     """Fill out int64[n, 8] with the SchemaElements of FileMetaData; their number, or -1 for damage.
 

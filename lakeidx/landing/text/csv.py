@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 from numpy.typing import NDArray
 
-from lakeidx.codec.jit import frozen, small_kernel
+from lakeidx.codec.jit import frozen, kernel
 from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
@@ -129,7 +129,7 @@ def _find_records(
     return ends[:count], lines[:count], used, next_line, quoted
 
 
-@small_kernel
+@kernel
 def _scan(
     data: NDArray[np.uint8],
     delimiter: int,

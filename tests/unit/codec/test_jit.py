@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import logging
 import struct
 from typing import Any
 
 import numpy as np
+import pytest
 
+from lakeidx.codec import jit
 from lakeidx.codec.jit import frozen, helper, kernel, load_u32, load_u64, store_u64
 
 
@@ -59,12 +62,11 @@ def test_no_form_for_c_programs_is_compiled() -> None:
         assert "cfunc" not in code
 
 
-def test_a_helper_may_be_called_from_python() -> None:
-    """Where a kernel that runs in Python calls it, when Numba is there."""
-    names: dict[str, Any] = {}
-    exec("def twice(x): return x + x", names)
-    names["twice"] = helper(names["twice"])
-    exec("def four_times(x): return twice(twice(x))", names)
-    made = kernel(names["four_times"])
-    assert made(3) == made.py_func(3) == 12
-    assert names["twice"](3) == 6
+def test_compilation_is_announced_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger=jit.log.name)
+    monkeypatch.setattr(jit._Notice, "given", False)
+    for place, told in (("somewhere.else", 0), ("lakeidx.codec.made", 1), ("lakeidx.codec.made", 1)):
+        names: dict[str, Any] = {"__name__": place}
+        exec("def add(a, b): return a + b", names)
+        assert kernel(names["add"])(1, 2) == 3
+        assert len(caplog.records) == told
