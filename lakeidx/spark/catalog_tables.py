@@ -1,9 +1,14 @@
 """Tables of Spark's catalog: ``CREATE TABLE flights USING lakeidx LOCATION '/lake/db.db/flights'``.
 
 Spark gives a Python source the options of such a table once, when it asks for the columns of a table that is created without any
-(``V2SessionCatalog.createTable``). Whoever reads or writes it later gets the columns the catalog keeps, and no options: Spark 4's
+(``V2SessionCatalog.createTable``). Whoever reads it later gets the columns the catalog keeps, and no options: Spark 4's
 ``PythonDataSourceV2.getTable(schema, partitioning, properties)`` makes its ``PythonTable`` of the schema only. So the options
-stay in the metadata of the first column, which the catalog keeps and hands back with every read and write.
+stay in the metadata of the first column, which the catalog keeps and hands back with every read.
+
+A write gets the columns of the *query* that is written, with whatever metadata they bring from the tables they were read from: they
+say where rows come from, not where they go. So the table that is written is the ``path`` among the options of the write itself, and
+a write without one is refused: ``INSERT INTO flights WITH (path = '/lake/db.db/flights') SELECT ...``. Writes into a temporary view
+have the options of the view.
 
 Frames of ``spark.read.format("lakeidx").load(...)`` have no such metadata: their options come with each call.
 """
@@ -17,8 +22,9 @@ from pyspark.sql.types import StructField, StructType
 
 from lakeidx.errors import InvalidInputError
 
-#: Name of the metadata.
-KEY = "lakeidx.options"
+#: Name of the metadata. Spark takes metadata of this name, meant for columns of its file sources, out of the columns of queries
+#: (`removeInternalMetadata`): files that are written from one do not have it, nor has a name that is created from one.
+KEY = "__file_source_generated_metadata_col"
 #: What only the catalog gives.
 _FROM_CATALOG = "provider"
 #: All that the catalog itself gives beside the options of the user.
@@ -47,7 +53,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def options_of(options: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
-    """Return the options of a read or write: the given ones over those the catalog's table was created with.
+    """Return the options of a read: the given ones over those the catalog's table was created with.
 
     errors   InvalidInputError when there is no path: the table was created with columns, or from a query
     """
@@ -57,6 +63,20 @@ def options_of(options: Mapping[str, str], schema: StructType) -> Mapping[str, s
     if not found:
         raise InvalidInputError(
             "Spark does not say where the table is: a table of its catalog is created without columns and without a query, "
-            f"{_HOW_TO_CREATE}; a frame names its table by .load(...), .save(...) or .option('path', ...)"
+            f"{_HOW_TO_CREATE}; a frame names its table by .load(...) or .option('path', ...)"
         )
     return {**json.loads(found[0]), **options}
+
+
+def options_of_write(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the options of a write, which name the table themselves.
+
+    errors   InvalidInputError when there is no path
+    """
+    if "path" not in options:
+        raise InvalidInputError(
+            "Spark does not say which table is written: INSERT INTO name WITH (path = '/lake/db.db/table') SELECT ..., "
+            ".writeTo(name).option('path', ...) or .write.format('lakeidx').save('/lake/db.db/table'); names are made by "
+            f"{_HOW_TO_CREATE}, without a query"
+        )
+    return options

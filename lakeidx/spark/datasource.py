@@ -29,7 +29,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from lakeidx.errors import UnsupportedError
-from lakeidx.spark.catalog_tables import options_of, with_options
+from lakeidx.spark.catalog_tables import options_of, options_of_write, with_options
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
 from lakeidx.spark.task_errors import one_line
@@ -86,7 +86,7 @@ class LakeIdxDataSource(DataSource):
     @one_line
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of one batch."""
-        options = self._options(schema)
+        options = ReadOptions.parse(options_of_write(self.options))
         made: DataSourceWriter = resolve_name(_WRITER)(options, to_arrow_schema(schema), overwrite=overwrite)
         return made
 

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.spark.catalog_tables import KEY, options_of, with_options
+from lakeidx.spark.catalog_tables import KEY, options_of, options_of_write, with_options
 
 COLUMNS = StructType([StructField("id", LongType(), False), StructField("v", StringType(), True, {"comment": "c"})])
 #: As Spark 4.3 gives them for CREATE TABLE ... OPTIONS (path ..., columns ...).
@@ -49,3 +49,10 @@ def test_a_secret_is_not_kept() -> None:
 def test_without_a_path_the_way_to_create_the_table_is_named() -> None:
     with pytest.raises(InvalidInputError, match=r"CREATE TABLE name USING lakeidx LOCATION"):
         options_of({}, COLUMNS)
+
+
+def test_a_write_names_its_table_itself() -> None:
+    """Columns of a query say where it reads."""
+    with pytest.raises(InvalidInputError, match=r"INSERT INTO name WITH \(path = '/lake/db\.db/table'\) SELECT"):
+        options_of_write({"missing": "null"})
+    assert options_of_write({"path": "/lake/t"}) == {"path": "/lake/t"}
