@@ -23,6 +23,8 @@ _FIRST_ROW_ID                     null/long
 _WRITE_COLS                       null/array of string
 ================================  ==========================================================================================
 
+Other writers leave more null than Java does, paimon-rust both records of statistics.
+
 source   org.apache.paimon.io.DataFileMeta, org.apache.paimon.stats.SimpleStats, release 1.4.2
 """
 
@@ -170,11 +172,13 @@ def stats_to_record(stats: SimpleStats) -> Record:
     return put_back(out, stats.unknown) if stats.unknown else out
 
 
-def stats_from_record(record: Record, unknown: Definitions = ()) -> SimpleStats:
-    """Make SimpleStats from an Avro record; KeyError or TypeError when it is not one.
+def stats_from_record(record: Record | None, unknown: Definitions = ()) -> SimpleStats:
+    """Make SimpleStats from an Avro record, those over no column from none; KeyError or TypeError when it is not one.
 
     unknown   fields of the record to keep beside those that are known
     """
+    if record is None:
+        return EMPTY_STATS
     counts = record.get("_NULL_COUNTS")
     out = _OpenStats()
     out.min_values = record["_MIN_VALUES"]

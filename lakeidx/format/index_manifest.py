@@ -41,7 +41,7 @@ from lakeidx.codec.containers.avro import (
     open_blocks,
     packed_blocks,
 )
-from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS, codec_name
+from lakeidx.codec.containers.avro_codecs import DECODE_ERRORS, INFLATE_ERRORS, codec_name
 from lakeidx.codec.containers.avro_copy import RecordCopier
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
@@ -211,9 +211,12 @@ def update_index_manifest(
     errors    CorruptFileError; what `combine` raises
     """
     writer, written, blocks = packed_blocks(data, path)
-    walk = compiled(writer, _PLACE)
-    if written != codec_name(codec) or not same_records(writer, _INDEX_MANIFEST_SCHEMA):
+    try:
+        if written != codec_name(codec) or not same_records(writer, _INDEX_MANIFEST_SCHEMA):
+            return None
+    except DECODE_ERRORS:
         return None
+    walk = compiled(writer, _PLACE)
     copier = RecordCopier(_INDEX_MANIFEST_SCHEMA.text, codec=codec, level=level)
     taken: list[bytes] = []
     for block in blocks:

@@ -19,6 +19,7 @@ from typing import Any
 from lakeidx.errors import CorruptFileError
 
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
+_DIGITS = re.compile(r"-?[0-9]{1,19}")
 
 
 def format_json(value: Any) -> bytes:
@@ -104,10 +105,12 @@ class JsonObject:
         return self.value.get(key) is not None
 
     def get_int(self, key: str) -> int | None:
-        """Read a 64-bit integer, or None when absent or null."""
+        """Read a 64-bit integer, or None when absent or null; ``7.0``, ``7E0`` and ``"7"`` are 7, as for Jackson."""
         value = self.value.get(key)
         if value is None:
             return None
+        if (isinstance(value, str) and _DIGITS.fullmatch(value)) or (isinstance(value, Decimal) and _is_whole(value)):
+            value = int(value)
         if type(value) is not int or not _LONG_MIN <= value <= _LONG_MAX:
             raise self.error(key, "a 64-bit integer")
         return value
@@ -145,7 +148,9 @@ class JsonObject:
         return tuple(value)
 
     def string_map(self, key: str) -> dict[str, str]:
-        """Read an object whose values are texts; empty when absent. Numbers and booleans are taken as their JSON text."""
+        """Read an object whose values are texts; empty when absent. Numbers and booleans are taken as their JSON text, null as
+        absent.
+        """
         value = self.value.get(key)
         if value is None:
             return {}
@@ -153,6 +158,8 @@ class JsonObject:
             raise self.error(key, "an object of texts")
         out: dict[str, str] = {}
         for name, item in value.items():
+            if item is None:
+                continue
             if isinstance(item, (bool, Decimal)) or type(item) is int:
                 item = json.dumps(item) if isinstance(item, bool) else format(item)
             if not isinstance(item, str) or not _encodable(item) or not _encodable(name):
@@ -174,6 +181,10 @@ class JsonObject:
         if not isinstance(value, list) or not all(isinstance(v, dict) for v in value):
             raise self.error(key, "an array of objects")
         return [JsonObject(v, self.path, f"{self.where}{key}[{i}].") for i, v in enumerate(value)]
+
+
+def _is_whole(value: Decimal) -> bool:
+    return abs(value) <= _LONG_MAX + 1 and value == value.to_integral_value()
 
 
 def _encodable_inside(value: Any) -> bool:

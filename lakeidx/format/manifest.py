@@ -31,7 +31,7 @@ from lakeidx.codec.containers.avro import (
     encode_blocks,
     encode_container,
     open_blocks,
-    plain_record,
+    plain_schema,
 )
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
@@ -41,6 +41,7 @@ from lakeidx.codec.containers.avro_unknown import (
     keep,
     put_back,
     unknown_definitions,
+    with_fields_of,
 )
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import (
@@ -168,7 +169,12 @@ def entries_of_records(writer: bytes, records: Sequence[bytes], path: str | None
 @functools.lru_cache(maxsize=64)
 def same_records(writer: bytes, schema: RecordSchema = MANIFEST_SCHEMA) -> bool:
     """Return True when records of a writer's schema are, byte for byte, those of a schema of ours."""
-    return bool(_unnamed(plain_record(writer)) == _unnamed(plain_record(schema.raw)))
+    return bool(_unnamed(plain_schema(writer)) == _unnamed(plain_schema(schema.raw)))
+
+
+def ours_and_more(writer: bytes) -> bool:
+    """Return True when records of a writer's schema are, byte for byte, those that we write with its further fields."""
+    return same_records(writer, with_fields_of(writer, MANIFEST_SCHEMA))
 
 
 def _unnamed(node: Any) -> Any:

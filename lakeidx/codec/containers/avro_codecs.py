@@ -5,24 +5,27 @@ source   Avro 1.11 specification
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import lzma
 import struct
 import threading
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import zstandard
 
 from lakeidx.codec.cursor import Cursor
-from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.errors import InvalidInputError
 
 # No honest block comes near; a damaged length must not make the reader allocate without bound.
 _MAX_BLOCK_BYTES = 1 << 29
 _USUAL_BLOCK_BYTES = 1 << 20
 # Errors that fastavro's decoder raises on damaged bytes; anything else is a bug and must be seen.
 DECODE_ERRORS = (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, StopIteration, MemoryError)
-INFLATE_ERRORS = (zstandard.ZstdError, zlib.error, pa.ArrowException, OSError, *DECODE_ERRORS)
+INFLATE_ERRORS = (zstandard.ZstdError, zlib.error, lzma.LZMAError, pa.ArrowException, OSError, *DECODE_ERRORS)
 """What decompressing damaged bytes raises."""
 Unpack = Callable[[bytes | memoryview], bytes]
 """Decompresses a block; raises INFLATE_ERRORS for damaged bytes."""
@@ -36,8 +39,6 @@ def codec_name(codec: str) -> str:
 
 def compressor(codec: str, level: int) -> Callable[[bytes | memoryview], bytes]:
     """Return what compresses a block; InvalidInputError for another codec."""
-    if codec == "null":
-        return bytes
     if codec in ("zstandard", "zstd"):
         # Making one takes longer than a small block does; threads must not share one.
         made = _OF_THREAD.__dict__.setdefault("compressors", {})
@@ -47,23 +48,25 @@ def compressor(codec: str, level: int) -> Callable[[bytes | memoryview], bytes]:
         return compress
     if codec == "deflate":
         return lambda raw: zlib.compress(raw, level, -15)
-    if codec == "snappy":
-        return lambda raw: pa.compress(bytes(raw), "snappy", asbytes=True) + struct.pack(">I", zlib.crc32(raw))
-    raise InvalidInputError(f"Avro codec {codec!r} is not one of zstd, null, deflate, snappy")
+    if codec not in _COMPRESS:
+        raise InvalidInputError(f"Avro codec {codec!r} is not one of zstd, null, deflate, snappy, bzip2, xz")
+    return _COMPRESS[codec]
 
 
 def inflate_of(codec: bytes, cursor: Cursor) -> Unpack:
     """Return what decompresses a block.
 
-    errors   CorruptFileError; UnsupportedError for a codec that Paimon never writes
+    errors   CorruptFileError
     """
     inflate = _INFLATE.get(codec)
     if inflate is None:
-        name = codec.decode("utf-8", "replace")
-        if codec in (b"bzip2", b"xz"):
-            raise UnsupportedError(f"Avro codec {name}", path=cursor.path)
-        raise cursor.error(f"unknown Avro codec {name!r}", at=4)
+        raise cursor.error(f"unknown Avro codec {codec.decode('utf-8', 'replace')!r}", at=4)
     return inflate
+
+
+def _snappy(raw: bytes | memoryview) -> bytes:
+    compressed: bytes = pa.compress(bytes(raw), "snappy", asbytes=True)
+    return compressed + struct.pack(">I", zlib.crc32(raw))
 
 
 def _unzstd(body: bytes | memoryview) -> bytes:
@@ -86,10 +89,21 @@ def _unzstd(body: bytes | memoryview) -> bytes:
 
 
 def _undeflate(body: bytes | memoryview) -> bytes:
-    inflater = zlib.decompressobj(-15)
-    raw = inflater.decompress(body, _MAX_BLOCK_BYTES)
-    if not inflater.eof:
-        raise ValueError("the deflate stream does not end")
+    return _whole(zlib.decompressobj(-15), body)
+
+
+def _unbzip2(body: bytes | memoryview) -> bytes:
+    return _whole(bz2.BZ2Decompressor(), body)
+
+
+def _unxz(body: bytes | memoryview) -> bytes:
+    return _whole(lzma.LZMADecompressor(), body)
+
+
+def _whole(stream: Any, body: bytes | memoryview) -> bytes:
+    raw: bytes = stream.decompress(body, _MAX_BLOCK_BYTES)
+    if not stream.eof:
+        raise ValueError("the compressed stream does not end")
     return raw
 
 
@@ -110,4 +124,7 @@ _INFLATE: dict[bytes, Unpack] = {
     b"zstandard": _unzstd,
     b"deflate": _undeflate,
     b"snappy": _unsnappy,
+    b"bzip2": _unbzip2,
+    b"xz": _unxz,
 }
+_COMPRESS: dict[str, Unpack] = {"null": bytes, "snappy": _snappy, "bzip2": bz2.compress, "xz": lzma.compress}

@@ -18,19 +18,19 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.codec.containers.avro import Record, RecordSchema
+from lakeidx.codec.containers.avro import Record, RecordSchema, resolved_schema, with_types_named
 from lakeidx.errors import UnsupportedError
 
 Path = tuple[str, ...]
 Definitions = tuple[tuple[str, str], ...]
-"""Name and definition (the field's JSON in the writer's schema) of fields, in the writer's order."""
+"""Name and definition (the field's JSON) of fields, in the writer's order."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownField:
     """A field this release does not know.
 
-    definition   its JSON in the writer's schema
+    definition   its JSON in a schema that has it
     value        never None: a field without a value is not kept
     """
 
@@ -49,7 +49,7 @@ def unknown_definitions(writer: bytes, known: RecordSchema) -> dict[Path, Defini
 
     writer   JSON text of the schema in a file's header
     """
-    return dict(_differences(json.loads(writer), json.loads(known.text), ()))
+    return dict(_differences(resolved_schema(writer), json.loads(known.text), ()))
 
 
 def _differences(writer: Any, known: Any, path: Path) -> Iterator[tuple[Path, Definitions]]:
@@ -57,7 +57,7 @@ def _differences(writer: Any, known: Any, path: Path) -> Iterator[tuple[Path, De
     if theirs is None or ours is None:
         return
     by_name = {f["name"]: f for f in ours["fields"]}
-    new = tuple((f["name"], json.dumps(f, separators=(",", ":"))) for f in theirs["fields"] if f["name"] not in by_name)
+    new = tuple((f["name"], _definition(f)) for f in theirs["fields"] if f["name"] not in by_name)
     if new:
         yield path, new
     for field in theirs["fields"]:
@@ -111,6 +111,13 @@ def extended(schema: RecordSchema, kept: Iterable[tuple[Path, Unknown]]) -> Reco
 
 
 @functools.lru_cache(maxsize=64)
+def with_fields_of(writer: bytes, schema: RecordSchema) -> RecordSchema:
+    """Extend the schema with the definitions of all fields that a writer's schema has beyond it."""
+    found = unknown_definitions(writer, schema)
+    return _extended(schema, tuple((path, definition) for path, fields in found.items() for _, definition in fields))
+
+
+@functools.lru_cache(maxsize=64)
 def _extended(schema: RecordSchema, added: tuple[tuple[Path, str], ...]) -> RecordSchema:
     tree = deepcopy(json.loads(schema.text))
     for path, definition in added:
@@ -119,17 +126,19 @@ def _extended(schema: RecordSchema, added: tuple[tuple[Path, str], ...]) -> Reco
             assert record is not None
             record = _record_in(next(f["type"] for f in record["fields"] if f["name"] == name))
         assert record is not None
-        record["fields"].append(_optional(json.loads(definition)))
-    return RecordSchema(tree)
+        record["fields"].append(json.loads(definition))
+    # Two writers may have given their types one name.
+    return RecordSchema(resolved_schema(json.dumps(tree).encode()))
 
 
-def _optional(field: dict[str, Any]) -> dict[str, Any]:
-    """Make the field nullable unless it has a default: records of other writers have no value for it."""
-    if "default" in field:
-        return field
-    kind = field["type"]
-    if isinstance(kind, list):
-        kind = ["null", *(b for b in kind if b != "null")]
-    else:
-        kind = ["null", kind]
-    return {**field, "type": kind, "default": None}
+def _definition(field: dict[str, Any]) -> str:
+    """Format a field's definition; it is the same again when it is read from a file that lakeidx wrote it to.
+
+    It is nullable unless it has a default: records of other writers have no value for it.
+    """
+    kind = with_types_named(field["type"], field["name"])
+    if "default" not in field:
+        branches = kind if isinstance(kind, list) else [kind]
+        field = {**field, "default": None}
+        kind = ["null", *(b for b in branches if b != "null")]
+    return json.dumps({**field, "type": kind}, separators=(",", ":"))

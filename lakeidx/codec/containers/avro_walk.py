@@ -6,9 +6,9 @@ A walk gives, for each record of a block, where it begins and ends and the value
 ======  =====================  ====================================================================================
 step    operands               what it does
 ======  =====================  ====================================================================================
-LONG    slot                   int or long: its value into the slot
+LONG    slot                   int, long or enum: its value into the slot
 BYTES   slot                   bytes or string: its position and its length into the slot and the next one
-FIXED   bytes                  float, double, boolean: skipped
+FIXED   bytes                  float, double, boolean, fixed: skipped
 MAYBE   slot                   null or a long: its value into the slot
 MAYBES  slot (-1)              array of null or long: skipped
 UNION   branches               reads the branch and goes where the CASE of its number says
@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.containers.avro import plain_record
+from lakeidx.codec.containers.avro import plain_schema
 from lakeidx.codec.containers.avro_unknown import Path
 from lakeidx.codec.jit import frozen, kernel
 
@@ -43,6 +43,12 @@ _LONG, _BYTES, _FIXED, _UNION, _CASE, _JUMP, _ITEMS, _AGAIN, _MARK, _MAYBE, _MAY
 _OPTIONAL_LONGS = (["null", "int"], ["null", "long"])
 _MAX_DEPTH = 32
 _FIXED_BYTES = {"boolean": 1, "float": 4, "double": 8}
+#: What of a field a walk can give, by its type.
+_GIVES = {
+    **dict.fromkeys(("int", "long"), "value"),
+    **dict.fromkeys(("bytes", "string"), "bytes"),
+    **dict.fromkeys((*_FIXED_BYTES, "enum", "fixed"), "span"),
+}
 
 ABSENT = -(1 << 63)
 """What a slot holds when the record has no value for it."""
@@ -111,11 +117,11 @@ def compiled(writer: bytes, wanted: Slots) -> Walk:
 
     writer   JSON text of the schema in a file's header
     wanted   fields that are not in the schema get ABSENT
-    errors   ValueError for a schema that no Paimon file has
+    errors   ValueError for what is no schema, and for a field that is not of the type asked for
     """
     first = slots_of(wanted)
     steps: list[list[int]] = []
-    _compile(plain_record(writer), (), steps, {path: (first[path], what) for path, what in wanted})
+    _compile(plain_schema(writer), (), steps, {path: (first[path], what) for path, what in wanted})
     slots = 2 + sum(_WIDTH[what] for _, what in wanted)
     return Walk(np.array(steps, np.int32).reshape(-1, 2), first, slots)
 
@@ -130,23 +136,32 @@ def _compile(node: Any, path: Path, steps: list[list[int]], wanted: Mapping[Path
     slot, what = wanted.get(path, (-1, ""))
     if what == "span":
         steps.append([_MARK, slot])
-        _compile_type(node, path, steps, {}, -1)
+        _compile_type(node, path, steps, {})
         steps.append([_MARK, slot + 1])
     else:
-        _compile_type(node, path, steps, wanted, slot)
+        _compile_type(node, path, steps, wanted, slot, what)
 
 
 def _compile_type(
-    node: Any, path: Path, steps: list[list[int]], wanted: Mapping[Path, tuple[int, str]], slot: int
+    node: Any,
+    path: Path,
+    steps: list[list[int]],
+    wanted: Mapping[Path, tuple[int, str]],
+    slot: int = -1,
+    what: str = "",
 ) -> None:
     kind = "union" if isinstance(node, list) else node["type"] if isinstance(node, dict) else node
-    if kind in ("int", "long"):
+    if kind in _GIVES and what not in ("", _GIVES[kind]):
+        raise ValueError(f"{'.'.join(path)} is of type {kind}")
+    if kind in ("int", "long", "enum"):
         steps.append([_LONG, slot])
     elif kind in ("bytes", "string"):
         steps.append([_BYTES, slot])
-    elif kind in _FIXED_BYTES:
-        steps.append([_FIXED, _FIXED_BYTES[kind]])
-    elif node in _OPTIONAL_LONGS:
+    elif kind in _FIXED_BYTES or kind == "fixed":
+        steps.append([_FIXED, _FIXED_BYTES.get(kind) or node["size"]])
+    elif kind == "null":
+        pass
+    elif node in _OPTIONAL_LONGS and what != "bytes":
         steps.append([_MAYBE, slot])
     elif kind == "array" and node["items"] in _OPTIONAL_LONGS:
         steps.append([_MAYBES, -1])
@@ -156,8 +171,7 @@ def _compile_type(
         jumps = []
         for i, branch in enumerate(node):
             steps[at + 1 + i][1] = len(steps)
-            if branch != "null":
-                _compile_type(branch, path, steps, wanted, slot)
+            _compile_type(branch, path, steps, wanted, slot, what)
             jumps.append(len(steps))
             steps.append([_JUMP, 0])
         for jump in jumps:
@@ -168,7 +182,7 @@ def _compile_type(
         if kind == "map":
             steps.append([_BYTES, -1])
         # Slots are for fields that a record has once.
-        _compile_type(node["items" if kind == "array" else "values"], path, steps, {}, -1)
+        _compile_type(node["items" if kind == "array" else "values"], path, steps, {})
         steps.append([_AGAIN, at])
         steps[at][1] = len(steps)
     else:

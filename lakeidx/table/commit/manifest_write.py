@@ -16,7 +16,7 @@ from lakeidx.codec.rows.binary_row import decode_row, encode_row, split_arity, w
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.data_file import EMPTY_STATS, SimpleStats
 from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest, update_index_manifest
-from lakeidx.format.manifest import MANIFEST_SCHEMA, FileKind, ManifestEntry, same_records
+from lakeidx.format.manifest import MANIFEST_SCHEMA, FileKind, ManifestEntry, ours_and_more, same_records
 from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
@@ -134,8 +134,8 @@ class ManifestWriter:
         """
         writers = entries.writers()
         plain = all(map(same_records, writers))
-        if not plain and len(writers) > 1:
-            # Fields of a later release in some: one schema for all, as the encoder of objects makes it.
+        if not plain and not (len(writers) == 1 and all(map(ours_and_more, writers))):
+            # Fields of a later release in some, or another layout: one schema for all, as the encoder of objects makes it.
             yield from self._rolled(entries_of(list(entries)))
             return
         schema = MANIFEST_SCHEMA.text if plain else next(iter(writers)).decode()

@@ -15,7 +15,7 @@ def test_a_consumer_file_has_the_next_snapshot() -> None:
     assert decode_consumer_position(encode_consumer(7)) is None
     with pytest.raises(CorruptFileError):
         decode_consumer_position(b'{"nextSnapshot":7,"lakeidx.position":[]}', "consumer-c")
-    for bad in (b"{}", b"", b'{"nextSnapshot":"7"}'):
+    for bad in (b"{}", b"", b'{"nextSnapshot":"x"}'):
         with pytest.raises(CorruptFileError) as caught:
             decode_consumer(bad, "consumer-c")
         assert caught.value.path == "consumer-c"

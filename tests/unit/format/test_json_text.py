@@ -71,8 +71,16 @@ def test_what_is_not_json(data: bytes, message: str, offset: int | None) -> None
 
 
 def test_values_of_the_right_type_are_read() -> None:
-    o = JsonObject.parse(b'{"i":5,"n":null,"s":"x","l":["a"],"m":{"a":"1","b":2,"c":true},"o":[{"i":1},{}]}', "f")
+    o = JsonObject.parse(
+        b'{"i":5,"n":null,"s":"x","l":["a"],"m":{"a":"1","b":2,"c":true,"d":null},"o":[{"i":1},{}]}', "f"
+    )
     assert (o.need_int("i"), o.get_int("n"), o.get_int("zz"), o.need_int("zz", 7)) == (5, None, None, 7)
+    assert [JsonObject.parse(b'{"i":%b}' % n, "f").get_int("i") for n in (b"5.0", b"50e-1", b'"5"', b'"-5"')] == [
+        5,
+        5,
+        5,
+        -5,
+    ]
     assert (o.need_text("s"), o.get_text("n")) == ("x", None)
     assert (o.strings("l"), o.strings("zz")) == (("a",), ())
     assert (o.string_map("m"), o.string_map("zz")) == ({"a": "1", "b": "2", "c": "true"}, {})
@@ -85,7 +93,8 @@ def test_values_of_the_right_type_are_read() -> None:
 @pytest.mark.parametrize(
     ("getter", "value"),
     [
-        ("get_int", '"5"'), ("get_int", "true"), ("get_int", "5.0"), ("get_int", "9223372036854775808"), ("get_text", "5"),
+        ("get_int", '"x"'), ("get_int", '""'), ("get_int", "true"), ("get_int", "5.5"), ("get_int", "1e99"), ("get_int", "1E-9"),
+        ("get_int", "9223372036854775808"), ("get_int", '"9223372036854775808"'), ("get_text", "5"),
         ("get_text", '"\\ud800"'), ("strings", '"a"'), ("strings", "[1]"), ("strings", '["\\udfff"]'), ("string_map", "[]"),
         ("string_map", '{"a":[]}'), ("string_map", '{"\\ud800":"a"}'), ("objects", "{}"), ("objects", "[1]"), ("objects", "null"),
         ("need_int", "null"), ("need_text", "null"),

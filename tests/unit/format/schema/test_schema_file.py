@@ -254,7 +254,7 @@ def test_missing_or_wrong_keys_are_named(key: str) -> None:
         (lambda v: v.update(options={"a": {}}), CorruptFileError),
         (lambda v: v.update(id=1 << 64), CorruptFileError),
         (lambda v: v.update(id=True), CorruptFileError),
-        (lambda v: v.update(id="0"), CorruptFileError),
+        (lambda v: v.update(id="x"), CorruptFileError),
         (lambda v: v.update(id=1.5), CorruptFileError),
         (lambda v: v["fields"][0].update(type="INTEGRAL"), CorruptFileError),
         (lambda v: v["fields"][0].update(type={"type": "ROW", "fields": [{}]}), CorruptFileError),
