@@ -1,6 +1,6 @@
-"""Storage of tables: a small port over local disks and S3-compatible object stores.
+"""Storage of tables: a small port over local disks and the object stores of clouds.
 
-Import `open_store`, the port `ObjectStore` and the path functions; this is the only package that imports fsspec or s3fs.
+Import `open_store`, the port `ObjectStore` and the path functions; this is the only package that imports obstore or fsspec.
 Stores that fail or count on purpose live in `lakeidx.testing`; paths of a table's files in `lakeidx.format.paths`.
 """
 
@@ -25,14 +25,13 @@ __all__ = [
     "parent_of",
 ]
 
-_S3_SCHEMES = ("s3", "s3a", "s3n")
-
 
 def open_store(uri: str, storage_options: Mapping[str, Any] | None = None) -> ObjectStore:
     """Return the store a path or URI is in.
 
-    uri              a local path, ``file:`` URI, or ``s3://bucket/...`` (also s3a, s3n); any path of the store will do
-    storage_options  for S3 see `lakeidx.storage.s3.store.S3Store`; none for local paths
+    uri              a local path, ``file:`` URI, ``s3://bucket/...`` (also s3a, s3n), ``gs://bucket/...``, ``az://container/...``
+                     or ``abfss://container@account.dfs.core.windows.net/...``; any path of the store will do
+    storage_options  see `lakeidx.storage.remote.options`; none for local paths
     errors           InvalidInputError for an option that is not known, or options that are no mapping; UnsupportedError for
                      another scheme
     """
@@ -40,11 +39,13 @@ def open_store(uri: str, storage_options: Mapping[str, Any] | None = None) -> Ob
         raise InvalidInputError(f"expected a path or URI, not {uri!r}")
     options = arguments.storage_options(storage_options, path=uri)
     scheme, colon, rest = uri.partition(":")
-    if colon and rest.startswith("//") and scheme.lower() in _S3_SCHEMES:
-        # Only tables on S3 pay for its client's errors and retries.
-        from lakeidx.storage.s3.store import S3Store
+    if not colon or not rest.startswith("//") or scheme.lower() == "file":
+        return LocalStore(uri)
+    # Only tables of an object store pay for its client, errors and retries.
+    from lakeidx.storage.remote.options import CLOUD_OF
+    from lakeidx.storage.remote.store import RemoteStore
 
-        return S3Store(uri, options)
-    if colon and rest.startswith("//") and scheme.lower() != "file":
-        raise UnsupportedError(f"no store for {scheme}:// URIs; use a local path, file:// or s3://", path=uri)
-    return LocalStore(uri)
+    if scheme.lower() not in CLOUD_OF:
+        known = ", ".join(f"{name}://" for name in CLOUD_OF)
+        raise UnsupportedError(f"no store for {scheme}:// URIs; use a local path, file:// or {known}", path=uri)
+    return RemoteStore(uri, options)

@@ -156,11 +156,8 @@ class ObjectStore(Protocol):
         """List the files and directories directly below, sorted by name; empty when the directory is missing. Never stale."""
         ...
 
-    def walk(self, dir: str, *, prefix: str = "") -> Iterator[FileInfo]:
-        """List all files below, at any depth, without directories; order not defined.
-
-        prefix   only those whose path below begins so: the beginning of a name right below, with its slash at most
-        """
+    def walk(self, dir: str) -> Iterator[FileInfo]:
+        """List all files below, at any depth, without directories; order not defined."""
         ...
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:

@@ -137,11 +137,9 @@ class LocalStore:
         """List the files and directories directly below, sorted by name; empty when the directory is missing."""
         return sorted(self._scan(dir), key=attrgetter("name"))
 
-    def walk(self, dir: str, *, prefix: str = "") -> Iterator[FileInfo]:
+    def walk(self, dir: str) -> Iterator[FileInfo]:
         """List all files below, at any depth; directories that are links are not entered, since they lead elsewhere."""
         for info in self._scan(dir):
-            if not (f"{info.name}/" if info.is_dir else info.name).startswith(prefix):
-                continue
             if not info.is_dir:
                 yield info
             elif not os.path.islink(local_path(info.path)):

@@ -149,9 +149,9 @@ class FaultStore:
         """Forward to the wrapped store."""
         return self._run("list", dir, lambda: self.inner.list(dir))
 
-    def walk(self, dir: str, *, prefix: str = "") -> Iterator[FileInfo]:
+    def walk(self, dir: str) -> Iterator[FileInfo]:
         """Forward to the wrapped store."""
-        return self._run("walk", dir, lambda: self.inner.walk(dir, prefix=prefix))
+        return self._run("walk", dir, lambda: self.inner.walk(dir))
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Forward to the wrapped store."""

@@ -114,10 +114,10 @@ class MeteredStore:
         self._add("list")
         return self.inner.list(dir)
 
-    def walk(self, dir: str, *, prefix: str = "") -> Iterator[FileInfo]:
+    def walk(self, dir: str) -> Iterator[FileInfo]:
         """Count one request."""
         self._add("walk")
-        return self.inner.walk(dir, prefix=prefix)
+        return self.inner.walk(dir)
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Count one request and its bytes."""

@@ -32,7 +32,7 @@ LAYERS = {
 KEPT_TO = {
     "pyspark": ("lakeidx.spark", "lakeidx.jobs"),
     "fsspec": ("lakeidx.storage",),
-    "s3fs": ("lakeidx.storage",),
+    "obstore": ("lakeidx.storage",),
     "dagster": ("lakeidx.dagster", "dagster_project"),
     "dagster_pipes": ("lakeidx.jobs",),
     "great_expectations": ("lakeidx.dagster",),

@@ -1,13 +1,16 @@
-"""The contract of object stores over a local disk and over a real S3 server (mark `s3`)."""
+"""The contract of object stores over a local disk, memory, and a real S3 server (mark `s3`)."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lakeidx.errors import UnsupportedError
 from lakeidx.storage import ObjectStore, join, open_store
+from lakeidx.storage.memory import MemoryStore
 from lakeidx.storage.probe import forget_probes
 from lakeidx.testing.store_contract import StoreContract
 from tests.s3_server import S3Server, s3_server
@@ -39,10 +42,31 @@ class TestFileUri(StoreContract):
         return open_store(base)
 
 
+class TestMemory(StoreContract):
+    """The memory of this process; a forked child has a copy of it."""
+
+    @pytest.fixture
+    def base(self) -> str:
+        return "/t"
+
+    @pytest.fixture
+    def store(self) -> ObjectStore:
+        return MemoryStore()
+
+    def test_pickled_and_forked(self, store: ObjectStore, base: str) -> None:
+        store.put(join(base, "f"), b"data")
+        copy = pickle.loads(pickle.dumps(store))
+        assert copy.get(join(base, "f")) == b"data"
+        packed = pickle.dumps(MemoryStore())
+        with pytest.raises(UnsupportedError, match="in the process that made it"):
+            pickle.loads(packed)
+
+
 @pytest.mark.s3
 class TestS3Store(StoreContract):
     """A real S3 server."""
 
+    forks = False
     rounds = 5  # this server lets the losers of a race wait for seconds
 
     @pytest.fixture

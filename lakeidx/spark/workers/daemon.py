@@ -39,7 +39,7 @@ from lakeidx.key_index.bucket import bucket_index as _bucket_index  # noqa: F401
 from lakeidx.key_index.state import state_index as _state_index  # noqa: F401 - for the workers
 from lakeidx.spark import runner as _runner  # noqa: F401 - for the workers
 from lakeidx.storage import LocalStore
-from lakeidx.storage.s3 import store as _s3_store  # noqa: F401 - for the workers
+from lakeidx.storage.remote import store as _remote_store  # noqa: F401 - for the workers
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,4 @@
-"""S3-compatible stores behind the port `lakeidx.storage.base.ObjectStore`: client, options, errors, output.
+"""Events of S3: what a message says of created objects, and the queue that messages are received from.
 
-Import `S3Store`, or open a store with `lakeidx.storage.open_store`.
-Retries and conditional puts are decided here and nowhere else.
+Import `EventQueue` and `created_objects` from their modules. Objects are read by `lakeidx.storage.remote`.
 """

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from lakeidx.errors import LakeIdxError, NotFoundError, UnavailableError
-from lakeidx.storage.s3.errors import client_errors, status_of, translate
-from lakeidx.storage.s3.options import S3Options, check_endpoint
+from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
+from lakeidx.storage.remote.options import RemoteOptions, check_endpoint
 
 #: Messages of one request.
 _AT_ONCE = 10
@@ -24,7 +23,8 @@ _WAIT_SECONDS = 1
 #: A look at a queue has a limit: what did not answer is tried again by the next.
 _MAX_ATTEMPTS, _TIMEOUT_SECONDS = 3, 10.0
 _REGION = re.compile(r"(?:^|\.)sqs\.([a-z]{2,}(?:-[a-z]+)+-\d+)\.")
-_LATER = ("Throttl", "OverLimit")
+_LATER = ("Throttl", "OverLimit", "SlowDown", "RequestTimeout")
+_NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +40,13 @@ class EventQueue:
     """A queue by its URL.
 
     url      its host is asked, unless AWS_ENDPOINT_URL_SQS names another
-    options  credentials, region and limits of time as `lakeidx.storage.s3.options` has them; a region in the host counts more
+    options  credentials, region and limits of time as `lakeidx.storage.remote.options` has them; a region in the host counts more
     errors   of its methods: InvalidInputError where access is denied, NotFoundError, UnavailableError
     """
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
         self._url = url
-        self._options = S3Options.parse(options)
+        self._options = RemoteOptions.parse("s3", options)
         self._client: Any = None
 
     def receive(self, most: int) -> list[QueueMessage]:
@@ -76,40 +76,56 @@ class EventQueue:
             if self._client is None:
                 self._client = self._connect()
             answer: Mapping[str, Any] = getattr(self._client, method)(QueueUrl=self._url, **request)
-        except client_errors() as error:
+        except _failures() as error:
             raise self._translated(error) from error
         return answer
 
     def _translated(self, error: Exception) -> LakeIdxError:
-        code = status_of(error)[1]
+        answer = getattr(error, "response", {})
+        code = str(answer.get("Error", {}).get("Code", ""))
+        status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0
         if "NonExistentQueue" in code or "QueueDoesNotExist" in code:
             return NotFoundError("there is no such queue: landing.events.url names it", path=self._url)
-        found = translate(error, self._url)
-        if isinstance(found, LakeIdxError) and not any(word in code for word in _LATER):
-            return found
+        if type(error).__name__ in _NO_CREDENTIALS or status in (401, 403):
+            return InvalidInputError(f"access denied: {error}", path=self._url)
+        if 400 <= status < 500 and not any(word in code for word in _LATER):
+            return InvalidInputError(f"the queue refused the request: {error}", path=self._url)
         return UnavailableError(f"the queue did not answer: {error}", path=self._url)
 
     def _connect(self) -> Any:
-        import botocore.session
-        from botocore.config import Config
+        try:
+            import botocore.session
+            from botocore.config import Config
+        except ModuleNotFoundError as e:
+            raise InvalidInputError("event queues need boto3: pip install 'lakeidx[aws]'", path=self._url) from e
 
         options, place = self._options, urlsplit(self._url)
         region = _REGION.search(place.hostname or "")
         endpoint = os.environ.get("AWS_ENDPOINT_URL_SQS") or f"{place.scheme}://{place.netloc}"
         check_endpoint(endpoint, "AWS_ENDPOINT_URL_SQS or landing.events.url")
-        shared = options.s3fs_kwargs()["client_kwargs"]
+        # With an endpoint of its own signing needs some region.
+        other = options.config.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         create: Callable[..., Any] = botocore.session.Session(profile=options.profile).create_client
         return create(
             "sqs",
             endpoint_url=endpoint,
-            region_name=region[1] if region else shared.get("region_name"),
+            region_name=region[1] if region else other or ("us-east-1" if options.endpoint() else None),
             verify=options.verify,
-            aws_access_key_id=options.key,
-            aws_secret_access_key=options.secret,
-            aws_session_token=options.token,
+            aws_access_key_id=options.config.get("access_key_id"),
+            aws_secret_access_key=options.config.get("secret_access_key"),
+            aws_session_token=options.config.get("session_token"),
             config=Config(
                 connect_timeout=min(options.connect_timeout, _TIMEOUT_SECONDS),
                 read_timeout=min(options.read_timeout, _TIMEOUT_SECONDS) + _WAIT_SECONDS,
                 retries={"total_max_attempts": min(options.max_attempts, _MAX_ATTEMPTS), "mode": "standard"},
             ),
         )
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """List what a request may raise; everything else is a bug."""
+    try:
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ModuleNotFoundError:
+        return ()
+    return (OSError, BotoCoreError, ClientError)
