@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
+from lakeidx.data.json_values import json_rows
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.data.rows import take_rows
 from lakeidx.errors import InvalidInputError
@@ -217,7 +218,7 @@ class BeforeImageCheck:
         return out
 
     def _reasons(self, found: _Found, wrong: Ints, by: Ints, images: pa.Table, entries: pa.Table) -> list[str]:
-        shown, has = take_rows(images, wrong).to_pylist(), take_rows(entries, by).to_pylist()
+        shown, has = json_rows(take_rows(images, wrong)), json_rows(take_rows(entries, by))
         out = []
         for i, entry, said, there in zip(wrong, by, shown, has, strict=True):
             key = ", ".join(f"{k}={_shown(said[k])}" for k in self._keys)

@@ -10,7 +10,8 @@ import typer
 from lakeidx.api.looking import LookingMixin
 from lakeidx.cli.context import JsonOption, TableArgument, report_errors
 from lakeidx.cli.inputs import key_file
-from lakeidx.cli.output import RowFormat, for_programs, json_lines, text_columns, write_rows
+from lakeidx.cli.output import RowFormat, for_programs, json_lines, write_rows
+from lakeidx.data.json_values import json_columns
 from lakeidx.landing.key_rows import key_pieces, read_key_rows
 from lakeidx.landing.read import ENDINGS
 from lakeidx.lookup.point.answers import LookupResult
@@ -55,7 +56,7 @@ def _name_missing(missing: pa.Table, of: int) -> None:
         return
     shown = missing.slice(0, _SHOWN_KEYS)
     keys = [", ".join(f"{n}={v}" for n, v in zip(shown.column_names, row, strict=True))
-            for row in zip(*text_columns(shown), strict=True)]  # fmt: skip
+            for row in zip(*json_columns(shown), strict=True)]  # fmt: skip
     rest = f"; and {missing.num_rows - len(keys)} more" if missing.num_rows > len(keys) else ""
     typer.echo(f"{missing.num_rows} of {of} keys are not in the table: {'; '.join(keys)}{rest}", err=True)
 

@@ -1,7 +1,4 @@
-"""How results are written: JSON lines, CSV, Parquet, Arrow IPC, or a table for people.
-
-JSON values: dates and timestamps ISO, decimals and times as text, binary as hex; nested values the same inside.
-"""
+"""How results are written: JSON lines (values as `lakeidx.data.json_values`), CSV, Parquet, Arrow IPC, or a table for people."""
 
 from __future__ import annotations
 
@@ -14,13 +11,13 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from lakeidx.data.json_values import json_columns, json_rows
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.results import Result
 
@@ -68,55 +65,10 @@ def chosen_format(kind: F | None, output: Path | None, formats: type[F], usual: 
     return named.get(ending, usual)
 
 
-def text_columns(table: pa.Table) -> list[list[Any]]:
-    """Return the columns as JSON-able Python values, converted column by column."""
-    return [_json_values(table.column(i)) for i in range(table.num_columns)]
-
-
-def _json_values(column: pa.ChunkedArray) -> list[Any]:
-    t = column.type
-    if pa.types.is_timestamp(t):
-        text = pc.cast(column, pa.string())
-        return list(pc.replace_substring(text, " ", "T", max_replacements=1).to_pylist())
-    if pa.types.is_date(t) or pa.types.is_decimal(t) or pa.types.is_time(t):
-        return list(pc.cast(column, pa.string()).to_pylist())
-    if pa.types.is_binary(t):
-        return [None if v is None else v.hex() for v in column.to_pylist()]
-    if pa.types.is_floating(t):
-        return [_float(v) for v in column.to_pylist()]
-    if pa.types.is_nested(t):
-        return [_nested(v) for v in column.to_pylist()]
-    return list(column.to_pylist())
-
-
-def _float(value: float | None) -> float | str | None:
-    # JSON has no NaN and no infinities.
-    if value is None or value - value == 0:
-        return value
-    return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
-
-
-def _nested(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {k: _nested(v) for k, v in value.items()}
-    if isinstance(value, tuple):
-        return [_nested(v) for v in value]
-    if isinstance(value, list):
-        return [_nested(v) for v in value]
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, float):
-        return _float(value)
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
-
-
 def json_lines(table: pa.Table) -> Iterator[str]:
     """Return one JSON object per row."""
-    names = table.column_names
-    for row in zip(*text_columns(table), strict=True):
-        yield json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)
+    for row in json_rows(table):
+        yield json.dumps(row, ensure_ascii=False)
 
 
 @contextmanager
@@ -172,7 +124,7 @@ def _write_csv(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | Non
             if table.num_rows == 0 and not header:
                 continue
             arrays = [pa.array([v if v is None or isinstance(v, str) else json.dumps(v) for v in c], pa.string())
-                      for c in text_columns(table)]  # fmt: skip
+                      for c in json_columns(table)]  # fmt: skip
             buffer = pa.BufferOutputStream()
             options = pacsv.WriteOptions(include_header=header, quoting_style="needed")
             pacsv.write_csv(pa.table(arrays, names=table.column_names), buffer, options)
@@ -210,8 +162,7 @@ def _write_tables(writer: pq.ParquetWriter | pa.RecordBatchStreamWriter, tables:
 def _write_table(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
     rows: list[dict[str, Any]] = []
     for table in tables:
-        columns = text_columns(table)
-        rows += [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+        rows += json_rows(table)
     with text_sink(output) as sink:
         _print_table(rows, schema.names, sink)
     return len(rows)

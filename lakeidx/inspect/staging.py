@@ -21,6 +21,7 @@ from lakeidx.batch.artifacts import (
 )
 from lakeidx.batch.commit_priority import PriorityFile
 from lakeidx.codec.containers.sealed_json import unseal
+from lakeidx.data.json_values import json_rows
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.key_index.bucket.consistent_hashing import COMMIT_SUFFIX, FILE_SUFFIX, decode_metadata
 from lakeidx.key_index.state.manifest import MANIFEST_NAME, StateManifest, decode_manifest
@@ -92,7 +93,7 @@ def describe_arrow(data: bytes, path: str, limit: int) -> dict[str, Any]:
         "rows": table.num_rows,
         "fields": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in table.schema],
         "metadata": metadata,
-        "first": table.slice(0, min(limit, 10)).to_pylist(),
+        "first": json_rows(table.slice(0, min(limit, 10))),
     }
 
 

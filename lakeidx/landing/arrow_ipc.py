@@ -10,6 +10,7 @@ import pyarrow as pa
 from lakeidx.errors import CorruptFileError
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.text.utf8 import check_layout
 from lakeidx.landing.types import LandingOptions, Piece, check_columns, rows_at_a_time
 from lakeidx.types import Field
 
@@ -38,7 +39,7 @@ def read_arrow_ipc(
         wanted = [n for n in schema.names if n == KIND_COLUMN or any(f.name == n for f in fields)]
         for batch in batches:
             # The bytes are a stranger's: offsets that point outside of them must not reach a kernel.
-            batch.validate(full=True)
+            check_layout(batch)
             rows = pa.Table.from_batches([batch]).select(wanted)
             most = rows_at_a_time(rows.num_rows, rows.nbytes)
             for start in range(0, rows.num_rows, most):

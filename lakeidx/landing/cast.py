@@ -6,6 +6,7 @@ casts more and rows are never examined one by one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,17 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.columns import is_text
-from lakeidx.data.declared import fit_declared
+from lakeidx.codec.values import map_types
+from lakeidx.data.declared import fit_declared, has_ranges, out_of_range
 from lakeidx.data.nested_nulls import without_hidden_nulls
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.text.nested_json import nested_from_json
-from lakeidx.types import BYTES_ROOTS, INT_ROOTS, TIMESTAMP_ROOTS, DataType, Root, to_arrow
+from lakeidx.types import BYTES_ROOTS, INT_ROOTS, MAX_LENGTH, TIMESTAMP_ROOTS, DataType, Field, Root, to_arrow
 
 _TRUE_FALSE = {"true": True, "t": True, "yes": True, "y": True, "1": True,
                "false": False, "f": False, "no": False, "n": False, "0": False}  # fmt: skip
 
 
 _VALUE_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError)
+_VARIANT_PART = DataType(Root.VARBINARY, nullable=False, length=MAX_LENGTH)
+_VARIANT_FIELDS = (Field(0, "value", _VARIANT_PART), Field(1, "metadata", _VARIANT_PART))
 #: Texts that may be values of a type at all; what else is there fails without being tried. (Arrow reads ``0x10`` as 16.)
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _DAY = r"\d{4}-\d\d-\d\d"
@@ -69,28 +73,33 @@ def cast_column(column: pa.ChunkedArray | pa.Array, wanted: DataType, *, as_stor
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], type=column.type)
     cast = _cast_array(array, wanted)
     if wanted.is_nested or wanted.root is Root.VARIANT:
-        return _settled(cast)
-    return cast if as_stored else _fitted(cast, wanted)
-
-
-def _fitted(cast: CastColumn, wanted: DataType) -> CastColumn:
+        if not as_stored and has_ranges(wanted):
+            cast = _failing_too(_cast_nested(cast.values, wanted), cast.failed)
+        values, bad = without_hidden_nulls(cast.values)
+        return _failing_too(CastColumn(values, cast.failed), bad, settle=True)
+    if as_stored:
+        return cast
     values, unfit = fit_declared(cast.values, wanted)
-    return CastColumn(values, cast.failed if unfit is None else unfit if cast.failed is None else cast.failed | unfit)
+    return _failing_too(CastColumn(values, unfit), cast.failed)
 
 
-def _settled(cast: CastColumn) -> CastColumn:
-    """Fail rows with a null in a required nested field."""
-    values, bad = without_hidden_nulls(cast.values)
-    if bad is None:
-        return CastColumn(values, cast.failed)
-    kept = without_hidden_nulls(pc.if_else(pa.array(bad), pa.scalar(None, values.type), values))[0]
-    return CastColumn(kept, bad if cast.failed is None else cast.failed | bad)
+def _failing_too(cast: CastColumn, failed: np.ndarray | None, *, settle: bool = False) -> CastColumn:
+    """Fail more rows of a column; `settle`: they have values that are to become null."""
+    if failed is None:
+        return cast
+    values = cast.values
+    if settle:
+        values = without_hidden_nulls(pc.if_else(pa.array(failed), pa.scalar(None, values.type), values))[0]
+    return CastColumn(values, failed if cast.failed is None else cast.failed | failed)
 
 
 def _cast_array(array: pa.Array, wanted: DataType) -> CastColumn:
     target = to_arrow(wanted)
     if array.type == target:
         return CastColumn(array)
+    if array.type == pa.date64() and wanted.root in (Root.DATE, *TIMESTAMP_ROOTS):
+        # Milliseconds, which need not be those of whole days.
+        array = array.cast(pa.timestamp("ms"))
     if pa.types.is_null(array.type):
         return CastColumn(pa.nulls(len(array), target))
     if pa.types.is_dictionary(array.type):
@@ -102,6 +111,8 @@ def _cast_array(array: pa.Array, wanted: DataType) -> CastColumn:
         except _VALUE_ERRORS:
             encoded = array.dictionary_encode()
             return _take_back(_cast_texts(encoded.dictionary, wanted, target), encoded.indices)
+    if wanted.is_nested or wanted.root is Root.VARIANT:
+        return _cast_nested(array, wanted)
     if pa.types.is_boolean(array.type) != (wanted.root is Root.BOOLEAN) and not pa.types.is_string(target):
         raise InvalidInputError(f"{array.type} does not cast to {wanted}")
     try:
@@ -109,12 +120,79 @@ def _cast_array(array: pa.Array, wanted: DataType) -> CastColumn:
     except pa.ArrowNotImplementedError as error:
         raise InvalidInputError(f"{array.type} does not cast to {wanted}") from error
     except _VALUE_ERRORS:
-        if pa.types.is_nested(array.type):
-            return _halve(array, wanted, target)
+        pass
     if wanted.root in INT_ROOTS and (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
         return _cast_numbers(array, target)
     encoded = array.dictionary_encode()
     return _take_back(_halve(encoded.dictionary, wanted, target), encoded.indices)
+
+
+def _cast_nested(array: pa.Array, wanted: DataType) -> CastColumn:
+    """Cast a nested column to its type level by level; a row fails when something in it does, or is out of its range.
+
+    errors   InvalidInputError when values of what is inside never cast to what is wanted there
+    """
+    target = to_arrow(wanted)
+    if pa.types.is_struct(target) and pa.types.is_struct(array.type):
+        fields = wanted.fields if wanted.root is Root.ROW else _VARIANT_FIELDS
+        at = {f.name: i for i, f in enumerate(array.type)}
+        found = [array.field(at[f.name]) if f.name in at else pa.nulls(len(array)) for f in fields]
+        inside = [_cast_inside(values, f.type) for values, f in zip(found, fields, strict=True)]
+        failed = _any_failed(inside, len(array)) & np.asarray(array.is_valid())
+        gone = pa.array(failed | np.asarray(array.is_null()))
+        values = pa.StructArray.from_arrays([c.values for c in inside], fields=list(target), mask=gone)
+        return CastColumn(values, failed if failed.any() else None)
+    lists = None if pa.types.is_struct(target) else _as_lists(array)
+    pairs = lists is not None and pa.types.is_struct(lists.type.value_type) and len(lists.type.value_type) == 2
+    if lists is None or (pa.types.is_map(target) and not pairs):
+        raise InvalidInputError(f"{array.type} does not cast to {wanted}")
+    parts = pc.list_flatten(lists)
+    there = np.asarray(lists.is_valid())
+    bounds = np.concatenate([[0], np.cumsum(np.asarray(pc.fill_null(pc.list_value_length(lists), 0)))])
+    if pa.types.is_map(target):
+        inside = [_cast_inside(part, t) for part, t in zip(parts.flatten(), map_types(wanted), strict=True)]
+        bad = _any_failed(inside, len(parts)) | np.asarray(inside[0].values.is_null())
+    else:
+        assert wanted.element is not None
+        inside = [_cast_inside(parts, wanted.element)]
+        bad = _any_failed(inside, len(parts))
+    hits = np.concatenate([[0], np.cumsum(bad)])
+    failed = hits[bounds[1:]] > hits[bounds[:-1]]
+    if failed.any():
+        # Once more without them: a map is not built with a key that is null.
+        return CastColumn(_cast_nested(pc.if_else(pa.array(failed), None, array), wanted).values, failed)
+    build = pa.MapArray.from_arrays if pa.types.is_map(target) else pa.ListArray.from_arrays
+    offsets, gone = pa.array(bounds, pa.int32()), pa.array(~there)
+    return CastColumn(build(offsets, *(c.values for c in inside), type=target, mask=gone))
+
+
+def _cast_inside(values: pa.Array, wanted: DataType) -> CastColumn:
+    cast = _cast_array(values, wanted)
+    if wanted.is_nested:
+        return _failing_too(_cast_nested(cast.values, wanted), cast.failed) if has_ranges(wanted) else cast
+    unfit = out_of_range(cast.values, wanted)
+    if unfit is None:
+        return cast
+    kept = pc.if_else(unfit, pa.scalar(None, cast.values.type), cast.values)
+    return _failing_too(CastColumn(kept, cast.failed), np.asarray(pc.fill_null(unfit, False)))
+
+
+def _any_failed(columns: Sequence[CastColumn], rows: int) -> np.ndarray:
+    failed = np.zeros(rows, np.bool_)
+    for column in columns:
+        if column.failed is not None:
+            failed |= column.failed
+    return failed
+
+
+def _as_lists(array: pa.Array) -> pa.Array | None:
+    """Return lists of any layout as plain ones, and maps as lists of structs; None for what is neither."""
+    t = array.type
+    if pa.types.is_map(t):
+        return array.cast(pa.list_(pa.struct([t.key_field, t.item_field])))
+    if pa.types.is_list(t):
+        return array
+    return array.cast(pa.list_(t.value_field)) if pa.types.is_nested(t) and hasattr(t, "value_field") else None
 
 
 def _take_back(distinct: CastColumn, indices: pa.Array) -> CastColumn:
@@ -177,10 +255,6 @@ def _halve(array: pa.Array, wanted: DataType, target: pa.DataType) -> CastColumn
 def _cast(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Array:
     if is_text(array.type):
         return _cast_text(array, wanted, target)
-    if wanted.root is Root.VARIANT or (wanted.is_nested and array.type != target):
-        if not pa.types.is_nested(array.type):
-            raise pa.ArrowNotImplementedError(f"{array.type} is not nested")
-        return pa.array(array.to_pylist(), type=target)
     if pa.types.is_floating(array.type) and pa.types.is_decimal(target):
         # Through text, so that 0.1 becomes 0.1 and a fraction the scale cannot hold fails instead of being rounded.
         return pc.cast(pc.cast(array, pa.string()), target, safe=True)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakeidx.data.json_values import json_rows, json_values
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast import cast_column
@@ -50,7 +51,7 @@ class _Rejects:
         fresh = np.flatnonzero(mask & ~self.bad)
         shown = [""] * len(fresh)
         if column is not None:
-            shown = [f": {short_text(v)}" for v in self._rows.column(column).take(pa.array(fresh)).to_pylist()]
+            shown = [f": {short_text(v)}" for v in json_values(self._rows.column(column).take(pa.array(fresh)))]
         self._reasons.update((int(i), reason + value) for i, value in zip(fresh, shown, strict=True))
         self.bad |= mask
 
@@ -68,7 +69,7 @@ class _Rejects:
                 "source": pa.array([source] * len(picked), pa.string()),
                 "line": pa.array(lines[picked], pa.int64()),
                 "reason": pa.array([self._reasons[i] for i in picked.tolist()], pa.string()),
-                "row": pa.array([_as_text(r) for r in self._rows.take(picked).to_pylist()], pa.string()),
+                "row": pa.array([_as_text(r) for r in json_rows(self._rows.take(picked))], pa.string()),
             },
             schema=REJECT_SCHEMA,
         )
@@ -171,4 +172,4 @@ def short_text(value: Any) -> str:
 
 
 def _as_text(row: dict[str, Any]) -> str:
-    return json.dumps(row, default=str, ensure_ascii=False)[:_REJECT_SAMPLE_BYTES]
+    return json.dumps(row, ensure_ascii=False)[:_REJECT_SAMPLE_BYTES]

@@ -20,6 +20,7 @@ from lakeidx.landing.text.compressed import CODECS, open_plain, without_codec
 from lakeidx.landing.text.csv import read_csv
 from lakeidx.landing.text.json_lines import read_jsonl
 from lakeidx.landing.text.shares import TextShare
+from lakeidx.landing.text.utf8 import check_layout
 from lakeidx.landing.types import CHANGE_FORMATS, BadLine, LandingOptions, Piece, check_columns, rows_at_a_time
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field
@@ -150,8 +151,7 @@ def _read_parquet(
     most = min((rows_at_a_time(g.num_rows, g.total_byte_size) for g in groups), default=1)
     try:
         for batch in file.iter_batches(batch_size=most, columns=wanted):
-            # Text that is no UTF-8 would break much later, in a place that knows no file.
-            batch.validate(full=True)
+            check_layout(batch)
             yield Piece(pa.Table.from_batches([batch]), position)
             position += batch.num_rows
     except (pa.ArrowException, OSError, ValueError) as error:

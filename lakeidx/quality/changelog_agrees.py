@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.rows.binary_row_vec import encode_rows
 from lakeidx.compaction.record_expiry import record_expiry
+from lakeidx.data.json_values import json_rows
 from lakeidx.data.merge.sort import sequence_columns
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import NotFoundError
@@ -227,7 +228,7 @@ def _compare(schema: TableSchema, before: pa.Table, changes: pa.Table, after: pa
     found.too_many += int(extra.sum())
     found.unknown += unknown
     offenders = rows.select(list(schema.primary_keys)).filter(pa.array(extra))
-    found.offenders += [{**row, "fault": "not by the changelog"} for row in offenders.slice(0, 20).to_pylist()]
+    found.offenders += [{**row, "fault": "not by the changelog"} for row in json_rows(offenders.slice(0, 20))]
     if missing.any():
         found.offenders.append({"fault": f"{int(missing.sum())} rows of the changelog are not in the table"})
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.rows.binary_row_vec import encode_rows
+from lakeidx.data.json_values import json_rows, json_values
 from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.lookup.file_cache import LookupFileCache
@@ -171,7 +172,7 @@ def _compare(
         ("another row", keys.filter(pa.array(different))),
         ("not in the table", too_many),
     ):
-        found.offenders += [{**row, "fault": fault} for row in rows.slice(0, SAMPLE_LIMIT).to_pylist()]
+        found.offenders += [{**row, "fault": fault} for row in json_rows(rows.slice(0, SAMPLE_LIMIT))]
 
 
 def _no_keys(table: TableHandle) -> pa.Table:
@@ -187,7 +188,7 @@ def _different_rows(got: pa.Table, expected: pa.Table, found: npt.NDArray[np.boo
         if a.combine_chunks().equals(b.combine_chunks().cast(a.type)):
             continue
         # Row by row only where columns differ: a failed check.
-        out |= np.array([repr(x) != repr(y) for x, y in zip(a.to_pylist(), b.to_pylist(), strict=True)], np.bool_)
+        out |= np.array([repr(x) != repr(y) for x, y in zip(json_values(a), json_values(b), strict=True)], np.bool_)
     return out & found
 
 
@@ -204,12 +205,12 @@ def _absent_keys(keys: pa.Table, rng: np.random.Generator) -> pa.Table:
 
 def _moved(column: pa.ChunkedArray) -> pa.ChunkedArray:
     t = column.type
-    values = column.to_pylist()
     if pa.types.is_integer(t):
         limit = 2 ** (t.bit_width - 1)
-        return pa.chunked_array([pa.array([(v + limit // 2 + limit) % (2 * limit) - limit for v in values], t)])
+        moved = [(v + limit // 2 + limit) % (2 * limit) - limit for v in column.to_pylist()]
+        return pa.chunked_array([pa.array(moved, t)])
     if pa.types.is_string(t):
-        return pa.chunked_array([pa.array([f"{v}\x01absent" for v in values], t)])
+        return pa.chunked_array([pa.array([f"{v}\x01absent" for v in column.to_pylist()], t)])
     return column
 
 

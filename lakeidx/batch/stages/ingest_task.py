@@ -11,7 +11,8 @@ import pyarrow as pa
 from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, landing_store, share_name
 from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter
-from lakeidx.data.declared import is_bounded
+from lakeidx.data.declared import has_ranges, is_bounded, value_range
+from lakeidx.data.parquet.chunks import FooterChunks
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import RefuseRows, cast_piece
@@ -149,6 +150,29 @@ def _same_type(found: pa.DataType, wanted: Field) -> bool:
     return False
 
 
+def _fits(wanted: Field, chunks: FooterChunks, leaves: Mapping[str, tuple[int, str]], groups: int) -> bool:
+    """Return True when the footer says that a column has no null where none may be, and no value out of its range."""
+    no_nulls = not wanted.type.nullable or wanted.default_value is not None
+    bounds = value_range(wanted.type)
+    if not no_nulls and bounds is None and not has_ranges(wanted.type):
+        return True
+    if wanted.name not in leaves:
+        return False
+    for stats in (chunks.stats(group, *leaves[wanted.name]) for group in range(groups)):
+        if no_nulls and stats.null_count != 0:
+            return False
+        if bounds is None or stats.null_count == stats.values:
+            continue
+        if stats.low is None or not bounds[0] <= _number(stats.low) <= _number(stats.high) <= bounds[1]:
+            return False
+    return True
+
+
+def _number(bound: int | bytes) -> int:
+    """Return a bound as a number; decimals may be bytes."""
+    return int.from_bytes(bound, "big", signed=True) if isinstance(bound, bytes) else bound
+
+
 def by_reference(task: IngestTask) -> IngestedFile | None:
     """Return the parts that point into the landing file, None when its rows must be cast or examined."""
     path = task.file.path
@@ -173,12 +197,8 @@ def by_reference(task: IngestTask) -> IngestedFile | None:
     if any(metadata.row_group(group).total_byte_size > GROUP_BYTES for group in range(metadata.num_row_groups)):
         return None
     chunks, leaves = open_chunks(landing_store(task.store, path), path)
-    for f in task.schema.fields:
-        if f.type.nullable and f.default_value is None:
-            continue
-        for group in range(metadata.num_row_groups):
-            if f.name not in leaves or chunks.stats(group, *leaves[f.name]).null_count != 0:
-                return None
+    if not all(_fits(f, chunks, leaves, metadata.num_row_groups) for f in task.schema.fields):
+        return None
     parts: list[StagedPart] = []
     groups: list[int] = []
     rows = size = 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.cli.output import text_columns
+from lakeidx.data.json_values import json_columns
 from lakeidx.table.scan.changes import ChangeCounts, ChangeScan
 from lakeidx.table.scan.layout import ROW_KIND
 
@@ -78,7 +78,7 @@ def collect(found: ChangeScan, limit: int) -> Difference:
 def _keys(rows: pa.Table) -> Iterator[KeyDifference]:
     """Pair each -U with the +U after it."""
     kinds = rows.column(ROW_KIND).to_pylist()
-    values = [[_text(v) for v in column] for column in text_columns(rows.drop_columns([ROW_KIND]))]
+    values = [[_text(v) for v in column] for column in json_columns(rows.drop_columns([ROW_KIND]))]
     at = 0
     while at < len(kinds):
         paired = kinds[at : at + 2] == ["-U", "+U"]

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakeidx.data.json_values import json_rows
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import short_text
@@ -38,7 +39,7 @@ class RowJudge:
         found: dict[int, str] = {}
         for expected in self.expected:
             failing = failing_rows(expected, judged)
-            values = judged.select(expected.columns).take(pa.array(failing, pa.int64())).to_pylist()
+            values = json_rows(judged.select(expected.columns).take(pa.array(failing, pa.int64())))
             for at, row in zip(failing, values, strict=True):
                 text = ", ".join("null" if v is None else short_text(v) for v in row.values())
                 found.setdefault(int(places[at]), f"{reason_of(expected)}: {text}")

@@ -1,4 +1,9 @@
-"""Text that is not UTF-8: Arrow's JSON reader and makers of Arrow data (Spark) do not look, and who reads it later fails."""
+"""Validity of Arrow data of strangers: what must not reach a kernel at all, and text that is not UTF-8.
+
+Arrow's own full validation also judges values (a time of day of 24 hours, more digits than a decimal has, text that is not UTF-8),
+and one such value fails all the others. Here only what it says of the layout is an error of the whole; values are up to the cast,
+which rejects their rows. Arrow's JSON reader and makers of Arrow data (Spark) do not look at text, and who reads it later fails.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +14,60 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.columns import is_text
 
+_LISTS = (
+    (pa.types.is_list, pa.list_),
+    (pa.types.is_large_list, pa.large_list),
+    (pa.types.is_list_view, pa.list_view),
+    (pa.types.is_large_list_view, pa.large_list_view),
+)
+_BYTES_OF_TEXT = {
+    pa.string(): pa.binary(),
+    pa.large_string(): pa.large_binary(),
+    pa.string_view(): pa.binary_view(),
+}
+
+
+def check_layout(rows: pa.RecordBatch) -> None:
+    """Look at all offsets, indices and lengths, whatever the values; ArrowInvalid for those that lead nowhere."""
+    for column in rows.columns:
+        column.view(_layout(column.type, keep_text=False)).validate(full=True)
+
 
 def is_utf8(values: pa.Table | pa.ChunkedArray | pa.Array) -> bool:
     """Return True when all text in the values, nested text and dictionaries included, is UTF-8."""
+    if isinstance(values, pa.Table):
+        return all(map(is_utf8, values.columns))
+    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     try:
-        values.validate(full=True)
+        for chunk in chunks:
+            chunk.view(_layout(chunk.type, keep_text=True)).validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _layout(t: pa.DataType, *, keep_text: bool) -> pa.DataType:
+    """Return a type of the same bytes whose values are all valid, save text that is to be kept."""
+
+    def of(field: pa.Field) -> pa.Field:
+        return field.with_type(_layout(field.type, keep_text=keep_text))
+
+    if pa.types.is_struct(t):
+        return pa.struct([of(f) for f in t])
+    if pa.types.is_map(t):
+        return pa.map_(of(t.key_field), of(t.item_field))
+    if pa.types.is_dictionary(t):
+        return pa.dictionary(t.index_type, _layout(t.value_type, keep_text=keep_text), t.ordered)
+    if pa.types.is_fixed_size_list(t):
+        return pa.list_(of(t.value_field), t.list_size)
+    for is_list, make in _LISTS:
+        if is_list(t):
+            return make(of(t.value_field))
+    if pa.types.is_decimal(t):
+        return pa.binary(t.byte_width)
+    if pa.types.is_date(t) or pa.types.is_time(t) or pa.types.is_timestamp(t):
+        return pa.int32() if t.bit_width == 32 else pa.int64()
+    return t if keep_text else _BYTES_OF_TEXT.get(t, t)
 
 
 def without_broken_text(rows: pa.Table) -> tuple[pa.Table, dict[str, NDArray[np.bool_]]]:
