@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
 
@@ -17,6 +19,14 @@ class _ArrowStreamable(Protocol):
 
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | _ArrowStreamable | list[Mapping[str, Any]]
+
+
+def absent_columns(rows: Any) -> dict[str, NDArray[np.bool_]]:
+    """Return bool[n] by column: dictionaries of a list that do not have it; Arrow data has all its columns in each row."""
+    if not isinstance(rows, list):
+        return {}
+    names = dict.fromkeys(n for r in rows for n in r)
+    return {n: mask for n in names if (mask := np.array([n not in r for r in rows], dtype=bool)).any()}
 
 
 def as_table(rows: Any) -> pa.Table:

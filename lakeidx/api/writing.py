@@ -11,7 +11,7 @@ from typing import Literal, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.api.arrow_input import Rows, as_table
+from lakeidx.api.arrow_input import Rows, absent_columns, as_table
 from lakeidx.api.looking import LookingMixin
 from lakeidx.api.reports import DeletePlan
 from lakeidx.api.runners import RunnerLike, make_runner
@@ -58,9 +58,9 @@ class WritingMixin(LookingMixin):
 
         rows       the table's columns in any order
         batch_id   name of the batch: a batch of the same name that was committed changes nothing
-        missing    columns that `rows` do not have: ``refuse``; ``null`` sets them to null (or their default), also in rows
-                   that are there. Merge engines partial-update and aggregation keep the old values, so there columns may
-                   always be missing
+        missing    columns that `rows`, or single dictionaries, do not have: ``refuse``; ``null`` sets them to null (or their
+                   default), also in rows that are there. Merge engines partial-update and aggregation keep the old values, so
+                   there columns may always be missing
         merge_schema  columns that the table does not have: refused; ``add`` adds them, nullable and at the end; True or
                    ``widen`` also widens columns to the types that `rows` have (lists of dictionaries have none). Keys and
                    partition columns stay as they are. The schema changes with the batch: not when that is refused, or was
@@ -229,7 +229,7 @@ class WritingMixin(LookingMixin):
         policy = "add" if policy == "widen" and isinstance(rows, list) else policy
         given = as_table(rows)
         with held_batch(context, given) if own and may_hold(context, given) else nullcontext(context) as running:
-            ingest_given(running, given, missing=missing, merge_schema=policy)
+            ingest_given(running, given, missing=missing, absent=absent_columns(rows), merge_schema=policy)
             result = finish_batch(running, tell)
         return self._finished(result, context)
 

@@ -98,6 +98,7 @@ class IngestReport(Report):
     skipped    messages of change capture tools that are no rows (tombstones, ddl), by what they are
     newest_change_ms   newest time at which the source committed a row, epoch ms
     digests    of a batch that ended long ago, in the place of its parts and of many sources: see `lakeidx.batch.stages.rerun`
+    completed_on   snapshot that rows were completed from, 0 for a table without one; None when none was
     """
 
     stage: Literal["ingest"] = "ingest"
@@ -115,6 +116,7 @@ class IngestReport(Report):
     newest_change_ms: int | None = None
     digests: dict[str, str] = Field(default_factory=dict)
     schema_digest: str = ""
+    completed_on: int | None = None
     seconds: float
 
     def source_of(self, part: StagedPart) -> SourceFile | None:

@@ -26,7 +26,7 @@ from lakeidx.landing.cast_rows import short_text
 from lakeidx.landing.cdc.envelopes import ENVELOPES
 from lakeidx.landing.types import LandingOptions, Piece
 from lakeidx.lookup.point.answers import LookupResult
-from lakeidx.types import DataType, Root, to_arrow
+from lakeidx.types import DataType, Field, Root, to_arrow
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -83,6 +83,80 @@ class _Found:
         return np.asarray(out & (ahead >= self.least_ahead), np.bool_)
 
 
+class KnownRows:
+    """The rows of keys that were met in a batch, as they are after what was read of it; one row per key is held in memory.
+
+    fields    columns that rows have
+    lookup    rows of the table by key
+    types     Arrow types of the columns; whether one may be null is not looked at
+    sequence  columns that order the rows of a key
+    """
+
+    def __init__(
+        self, schema: TableSchema, fields: Sequence[Field], lookup: Callable[[pa.Table], LookupResult]
+    ) -> None:
+        self._schema = schema
+        self._lookup = lookup
+        self._keys = list(schema.primary_keys)
+        self._names = [f.name for f in fields]
+        self.sequence = [n for n in schema.table_options.sequence_field if n in self._names]
+        self.types = pa.schema([(f.name, to_arrow(f.type)) for f in fields])
+        self._rows = self.types.empty_table()
+        self._gone: Bools = np.zeros(0, np.bool_)
+
+    def take(self, met: pa.Table, asking: pa.Table) -> tuple[pa.Table, Bools]:
+        """Take out the current rows of keys, and which of the keys are deleted or not there.
+
+        met      rows whose keys are wanted as far as they are known
+        asking   rows whose keys are looked up in the table when they are not
+        """
+        codes = self.codes([self._rows, met, asking])
+        count = self._rows.num_rows
+        here = np.isin(codes[:count], codes[count:])
+        rows, gone = self._rows.filter(pa.array(here)), self._gone[here]
+        self._rows, self._gone = self._rows.filter(pa.array(~here)), self._gone[~here]
+        asking = asking.select(self._keys)
+        firsts = np.unique(self.codes([rows, asking]), return_index=True)[1]
+        fresh = firsts[firsts >= rows.num_rows] - rows.num_rows
+        if not len(fresh):
+            return rows, gone
+        asked = take_rows(asking, np.sort(fresh))
+        answer = self._lookup(asked)
+        # The batch may bring columns that the table gets with it.
+        there = set(answer.rows.column_names)
+        found = pa.table(
+            {n: answer.rows.column(n) if n in there else pa.nulls(answer.rows.num_rows) for n in self._names}
+        )
+        found = found.cast(self.types)
+        for key in self._keys:
+            found = found.set_column(self._names.index(key), self.types.field(key), asked.column(key))
+        return pa.concat_tables([rows, found]), np.concatenate([gone, ~answer.found])
+
+    def keep(self, rows: pa.Table, gone: Bools) -> None:
+        """Put in the rows of keys that were taken out, as they are now."""
+        self._rows = pa.concat_tables([self._rows, rows])
+        self._gone = np.concatenate([self._gone, gone])
+
+    def types_of(self, names: Sequence[str]) -> list[DataType]:
+        """Return the types of columns."""
+        return [self._schema.field(n).type for n in names]
+
+    def codes(self, tables: Sequence[pa.Table]) -> Ints:
+        """Return int64[n]: a number per key of the tables' rows, one after another."""
+        return _numbers(pa.concat_tables([t.select(self._keys) for t in tables]), self.types_of(self._keys))
+
+    def ranks(self, tables: Sequence[pa.Table]) -> Ints:
+        """Return int64[n]: the position of each row in the table's order; 0 for all without one."""
+        way = self._schema.table_options.sequence_field_sort_order
+        out: Ints = np.zeros(sum(t.num_rows for t in tables), np.int64)
+        for name in self.sequence:
+            column = pa.chunked_array([c for t in tables for c in t.column(name).chunks], self.types.field(name).type)
+            mine = np.asarray(pc.rank(column.combine_chunks(), way, tiebreaker="dense")) * column.is_valid().to_numpy()
+            both = pa.array(out * (len(out) + 1) + mine.astype(np.int64))
+            out = np.asarray(pc.rank(both, tiebreaker="dense")).astype(np.int64)
+        return out
+
+
 class BeforeImageCheck:
     """Finds the changes of a batch whose row before the change is not the one that is there.
 
@@ -97,17 +171,13 @@ class BeforeImageCheck:
         self, schema: TableSchema, lookup: Callable[[pa.Table], LookupResult], options: LandingOptions
     ) -> None:
         self._schema = schema
-        self._lookup = lookup
         self._share = options.check_before
         flat = [f for f in schema.fields if not f.type.is_nested and f.type.root is not Root.VARIANT]
         self._names = [f.name for f in flat]
         self._keys = list(schema.primary_keys)
-        self._sequence = [n for n in schema.table_options.sequence_field if n in self._names]
         self._least_ahead = 1 if options.order else 0
-        # Whether a column may be null is not looked at here.
-        self._rows = pa.schema([(f.name, to_arrow(f.type)) for f in flat])
-        self._known = self._rows.empty_table()
-        self._gone: Bools = np.zeros(0, np.bool_)
+        self._known = KnownRows(schema, flat, lookup)
+        self._rows = self._known.types
 
     def contradictions(self, piece: Piece, rows: pa.Table, bad: Bools) -> dict[int, str]:
         """Find rows of changes that contradict what is there; row -> reason.
@@ -122,13 +192,15 @@ class BeforeImageCheck:
         writes = np.flatnonzero(~bad & (kinds != _OLD) & self._sampled(rows))
         first, last, images = self._images(piece, bad)
         written = take_rows(rows, writes)
-        there, gone = self._take_known(written, images)
+        # With an order, a row that only comes in may be older than the table's.
+        asking = pa.concat_tables([images, written] if self._known.sequence else [images])
+        there, gone = self._known.take(written, asking)
         entries = pa.concat_tables([there, written])
         start = len(gone) + np.searchsorted(writes, first, side="left")
         stop = len(gone) + np.searchsorted(writes, last, side="right")
         found = _Found(
-            keys=self._codes([entries, images]),
-            ranks=self._ranks([entries, take_rows(rows, last)]),
+            keys=self._known.codes([entries, images]),
+            ranks=self._known.ranks([entries, take_rows(rows, last)]),
             before=start,
             made=np.where(stop > start, [start, stop - 1], -1).T,
             gone=np.concatenate([gone, kinds[writes] == _GONE]),
@@ -136,8 +208,7 @@ class BeforeImageCheck:
             least_ahead=self._least_ahead,
         )
         by, kept = _judge(found)
-        self._known = pa.concat_tables([self._known, take_rows(entries, kept)])
-        self._gone = np.concatenate([self._gone, found.gone[kept]])
+        self._known.keep(take_rows(entries, kept), found.gone[kept])
         wrong = np.flatnonzero(by >= 0)
         reasons = self._reasons(found, wrong, by[wrong], images, entries)
         return {row: why for i, why in zip(wrong, reasons, strict=True) for row in range(first[i], last[i] + 1)}
@@ -146,7 +217,7 @@ class BeforeImageCheck:
         """Return first and last row of each change that is checked, and its row before, cast; null where the message has none."""
         if piece.images is None:
             none = np.zeros(0, np.int64)
-            return none, none, self._known.slice(0, 0)
+            return none, none, self._rows.empty_table()
         values, types = piece.images.values, self._rows
         columns = [
             cast_column(values.column(n), self._schema.field(n).type).values
@@ -162,60 +233,17 @@ class BeforeImageCheck:
         at = np.flatnonzero(judged)
         return first[at], last[at], take_rows(images, at)
 
-    def _take_known(self, written: pa.Table, images: pa.Table) -> tuple[pa.Table, Bools]:
-        """Return the current rows of a piece's keys, from the known ones or else from the table, and which keys are deleted."""
-        codes = self._codes([self._known, written, images])
-        count = self._known.num_rows
-        here = np.isin(codes[:count], codes[count:])
-        rows, gone = self._known.filter(pa.array(here)), self._gone[here]
-        self._known, self._gone = self._known.filter(pa.array(~here)), self._gone[~here]
-        # With an order, a row that only comes in may be older than the table's.
-        asking = pa.concat_tables([images, written] if self._sequence else [images]).select(self._keys)
-        firsts = np.unique(self._codes([rows, asking]), return_index=True)[1]
-        fresh = firsts[firsts >= rows.num_rows] - rows.num_rows
-        if not len(fresh):
-            return rows, gone
-        asked = take_rows(asking, np.sort(fresh))
-        answer = self._lookup(asked)
-        # The batch may bring columns that the table gets with it.
-        there = set(answer.rows.column_names)
-        found = pa.table(
-            {n: answer.rows.column(n) if n in there else pa.nulls(answer.rows.num_rows) for n in self._names}
-        )
-        found = found.cast(self._rows)
-        for key in self._keys:
-            found = found.set_column(self._names.index(key), self._rows.field(key), asked.column(key))
-        return pa.concat_tables([rows, found]), np.concatenate([gone, ~answer.found])
-
     def _sampled(self, rows: pa.Table) -> Bools:
         if self._share >= 1:
             return np.ones(rows.num_rows, np.bool_)
-        hashes = hash_columns([rows.column(k) for k in self._keys], self._types(self._keys), rows.num_rows)
+        hashes = hash_columns([rows.column(k) for k in self._keys], self._known.types_of(self._keys), rows.num_rows)
         return np.asarray(hashes.view(np.uint32) % np.uint32(_PARTS) < self._share * _PARTS, np.bool_)
-
-    def _types(self, names: Sequence[str]) -> list[DataType]:
-        return [self._schema.field(n).type for n in names]
-
-    def _codes(self, tables: Sequence[pa.Table]) -> Ints:
-        """Return int64[n]: a number per key of the tables' rows, one after another."""
-        return _numbers(pa.concat_tables([t.select(self._keys) for t in tables]), self._types(self._keys))
 
     def _values(self, name: str, images: pa.Table, entries: pa.Table) -> tuple[Ints, Ints]:
         """Return a column's values as numbers: of images, -1 for null, and of entries."""
-        both = _numbers(pa.concat_tables([images.select([name]), entries.select([name])]), self._types([name]))
+        both = _numbers(pa.concat_tables([images.select([name]), entries.select([name])]), self._known.types_of([name]))
         says = images.column(name).is_valid().to_numpy()
         return np.where(says, both[: len(says)], -1), both[len(says) :]
-
-    def _ranks(self, tables: Sequence[pa.Table]) -> Ints:
-        """Return int64[n]: the position of each row in the table's order; 0 for all without one."""
-        way = self._schema.table_options.sequence_field_sort_order
-        out: Ints = np.zeros(sum(t.num_rows for t in tables), np.int64)
-        for name in self._sequence:
-            column = pa.chunked_array([c for t in tables for c in t.column(name).chunks], self._rows.field(name).type)
-            mine = np.asarray(pc.rank(column.combine_chunks(), way, tiebreaker="dense")) * column.is_valid().to_numpy()
-            both = pa.array(out * (len(out) + 1) + mine.astype(np.int64))
-            out = np.asarray(pc.rank(both, tiebreaker="dense")).astype(np.int64)
-        return out
 
     def _reasons(self, found: _Found, wrong: Ints, by: Ints, images: pa.Table, entries: pa.Table) -> list[str]:
         shown, has = json_rows(take_rows(images, wrong)), json_rows(take_rows(entries, by))

@@ -16,7 +16,7 @@ from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import run_commit
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.ingest import Publish, run_ingest, stage_table
+from lakeidx.batch.stages.ingest import Absent, Publish, run_ingest, stage_table
 from lakeidx.batch.stages.rerun import begin_run
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
@@ -184,6 +184,8 @@ def ingest_files(
         context.runner,
         strict=strict,
         limit=max_rejected,
+        overwrite=context.overwrite is not None,
+        new=_new_columns(context, schema),
         table_id=metadata.table_id,
         table=metadata,
         judge=judge,
@@ -209,11 +211,14 @@ def ingest_rows(
     rows: pa.Table,
     *,
     missing: str = MISSING_DEFAULT,
+    absent: Absent | None = None,
     merge_schema: str = "refuse",
     schema: TableSchema | None = None,
     publish: Publish | None = None,
 ) -> IngestReport:
-    """Run the stage `ingest` over rows in memory; `schema` and `publish` as for `ingest_files`, errors of `stage_table`."""
+    """Run the stage `ingest` over rows in memory; `schema` and `publish` as for `ingest_files`, the others and the errors as for
+    `stage_table`.
+    """
     metadata = context.metadata
     begin_run(metadata, context.files)
     done = context.files.read(IngestReport)
@@ -225,9 +230,16 @@ def ingest_rows(
         rows,
         table_id=metadata.table_id,
         missing=missing,
+        absent=absent,
+        new=_new_columns(context, schema),
         merge_schema=merge_schema,
         publish=publish,
     )
+
+
+def _new_columns(context: BatchContext, schema: TableSchema | None) -> set[str]:
+    """Return the columns that the table gets with a batch, or from others since it began."""
+    return set() if schema is None else schema.fields_by_name.keys() - context.schema.fields_by_name
 
 
 def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:

@@ -62,6 +62,10 @@ CheckBeforeOption = Annotated[
         help="for change messages: share of the keys (0 to 1) whose before images must match the table",
     ),
 ]
+MissingOption = Annotated[
+    str,
+    typer.Option("--missing", help="columns that a file or row lacks: refuse | null | before (the message's) | table"),
+]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
 
 
@@ -89,9 +93,7 @@ def upsert(
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra-columns", help="ignore columns the table does not have")
     ] = False,
-    missing: Annotated[
-        str, typer.Option("--missing", help="columns missing in a file: refuse it, or read them as null")
-    ] = "refuse",
+    missing: MissingOption = "refuse",
     order: OrderOption = None,
     op_column: OpColumnOption = None,
     op_value: OpValuesOption = None,

@@ -34,6 +34,9 @@ REJECT_SCHEMA = pa.schema(
 #: Metadata of rows in memory that were read from the table they go back into: their values are kept, whether they fit or are null.
 AS_STORED = {b"lakeidx.rows": b"as stored"}
 
+#: Gets a piece, all its rows as cast, null where they lack a column, and which of them are rejected so far; completes them, and
+#: gives those to reject.
+CompleteRows = Callable[[Piece, pa.Table, NDArray[np.bool_]], tuple[pa.Table, Mapping[int, str]]]
 #: Gets a piece, all its rows as cast and which of them are rejected so far; gives more to reject, each with its reason.
 RefuseRows = Callable[[Piece, pa.Table, NDArray[np.bool_]], Mapping[int, str]]
 
@@ -60,6 +63,14 @@ class _Rejects:
         self._reasons.update(reasons)
         self.bad[list(reasons)] = True
 
+    def spread(self, changes: NDArray[np.int64] | None) -> None:
+        """Reject the other rows of changes of which a row is: half of one would be another change."""
+        if changes is None or not self.bad.any():
+            return
+        first = {int(changes[i]): self._reasons[int(i)] for i in np.flatnonzero(self.bad)[::-1]}
+        others = np.flatnonzero(np.isin(changes, changes[self.bad]) & ~self.bad)
+        self.add({int(i): first[int(changes[i])] for i in others})
+
     def to_table(self, piece: Piece, source: str) -> pa.Table:
         """Build a table of the rejected rows by REJECT_SCHEMA."""
         picked = np.flatnonzero(self.bad)
@@ -82,12 +93,14 @@ def cast_piece(
     *,
     keys: Collection[str] = (),
     refuse: Sequence[RefuseRows] = (),
+    complete: CompleteRows | None = None,
     as_stored: bool = False,
 ) -> tuple[pa.Table, pa.Table]:
     """Cast a piece to the table's columns.
 
     keys     columns in which NaN is refused: Java's merge loses or doubles such keys, so no writer may bring them in
     refuse   find more rows to reject, one after the other
+    complete  fills in columns that rows lack, before these are looked for
     as_stored  rows of the table itself: see `cast_column`; nulls do not become the columns' defaults
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
     """
@@ -96,15 +109,26 @@ def cast_piece(
     rejects = _Rejects(rows)
     for name, mask in broken.items():
         rejects.mark(mask, f"format: column {name} is not UTF-8 text")
-    kept = pa.table({f.name: _cast_field(rows, f, source, rejects, f.name in keys, as_stored) for f in fields})
+    gone = _absent(piece, fields) if complete is not None else {}
+    kept = pa.table(
+        {f.name: _cast_field(rows, f, source, rejects, f.name in keys, as_stored, gone.get(f.name)) for f in fields}
+    )
     if KIND_COLUMN in rows.column_names:
         codes, unknown = kind_codes(rows.column(KIND_COLUMN))
         if unknown is not None:
             rejects.mark(unknown, "kind: the row kind is not one of +I -U +U -D", KIND_COLUMN)
         if pc.any(pc.not_equal(codes, 0), min_count=0).as_py():
             kept = kept.append_column(VALUE_KIND, codes)
+    if complete is not None:
+        rejects.spread(piece.changes)
+        kept, reasons = complete(piece, kept, rejects.bad)
+        rejects.add(reasons)
+        for i, f in enumerate(fields):
+            if f.name in gone:
+                kept = kept.set_column(i, f.name, _settled(kept.column(i).combine_chunks(), f, rejects))
     for find in refuse:
         rejects.add(find(piece, kept, rejects.bad))
+    rejects.spread(piece.changes)
     lines = _broken_lines(piece.bad_lines, source)
     if not rejects.bad.any():
         return kept, lines
@@ -112,8 +136,34 @@ def cast_piece(
     return kept.filter(pa.array(~rejects.bad)), rejected.sort_by("line") if lines.num_rows else rejected
 
 
+def _absent(piece: Piece, fields: Sequence[Field]) -> dict[str, NDArray[np.bool_]]:
+    """Return bool[n] by column that rows lack."""
+    names, whole = set(piece.rows.column_names), np.ones(piece.rows.num_rows, np.bool_)
+    return {n: piece.absent.get(n, whole) for n in (f.name for f in fields) if n in piece.absent or n not in names}
+
+
+def _settled(values: pa.Array, field: Field, rejects: _Rejects) -> pa.Array:
+    """Fill nulls with the column's default, and reject those that may not be."""
+    values = fill_default(values, field)
+    _reject_nulls(values, field, rejects)
+    return values
+
+
+def _reject_nulls(values: pa.Array, field: Field, rejects: _Rejects, absent: NDArray[np.bool_] | None = None) -> None:
+    """Reject nulls of a column that may have none; not of rows that lack it."""
+    if not field.type.nullable and values.null_count:
+        nulls = np.asarray(pc.is_null(values))
+        rejects.mark(nulls if absent is None else nulls & ~absent, f"null: column {field.name} must not be null")
+
+
 def _cast_field(
-    rows: pa.Table, field: Field, source: str, rejects: _Rejects, is_key: bool, as_stored: bool
+    rows: pa.Table,
+    field: Field,
+    source: str,
+    rejects: _Rejects,
+    is_key: bool,
+    as_stored: bool,
+    absent: NDArray[np.bool_] | None,
 ) -> pa.Array:
     present = field.name in rows.column_names
     try:
@@ -128,9 +178,13 @@ def _cast_field(
             zoned = cast.failed & _zoned(rows.column(field.name))
             rejects.mark(zoned, f"cast: column {field.name} is {kind}, which has no zone but Z ({instant})", field.name)
         rejects.mark(cast.failed, f"cast: column {field.name} is not {kind}", field.name)
-    values = cast.values if as_stored else fill_default(cast.values, field)
-    if not field.type.nullable and values.null_count:
-        rejects.mark(np.asarray(pc.is_null(values)), f"null: column {field.name} must not be null")
+    values = cast.values
+    if absent is not None and field.default_value is None:
+        _reject_nulls(values, field, rejects, absent)
+    elif as_stored:
+        _reject_nulls(values, field, rejects)
+    elif absent is None:
+        values = _settled(values, field, rejects)
     if is_key and field.type.root in _FLOATS:
         nan = np.asarray(pc.fill_null(pc.is_nan(values), False))
         if nan.any():

@@ -6,10 +6,13 @@ source   org.apache.paimon.types.RowKind, release 1.4.2
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.data.row_kinds import SHORT_NAMES, is_retract
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
 
 KIND_COLUMN = "_kind"
 
@@ -25,6 +28,21 @@ def kind_codes(column: pa.ChunkedArray | pa.Array) -> tuple[pa.Array, np.ndarray
     position = pc.index_in(pc.fill_null(text, "+I"), pa.array(SHORT_NAMES))
     unknown = np.asarray(pc.is_null(position)) if position.null_count else None
     return pc.cast(pc.fill_null(position, 0), pa.int8()), unknown
+
+
+def kinds_of_rows(rows: pa.Table, schema: TableSchema) -> npt.NDArray[np.int8]:
+    """Return int8[n]: the kinds of rows that are cast, by the column of option ``rowkind.field`` where the table has one.
+
+    A text there that is no kind counts as what the row came with; it is refused where rows are written.
+    """
+    kinds = np.zeros(rows.num_rows, np.int8)
+    if VALUE_KIND in rows.column_names:
+        kinds = rows.column(VALUE_KIND).to_numpy().astype(np.int8)
+    named = schema.table_options.rowkind_field
+    if named is None:
+        return kinds
+    codes = pc.index_in(pc.utf8_upper(pc.cast(rows.column(named), pa.string())), pa.array(SHORT_NAMES))
+    return np.where(np.asarray(pc.is_null(codes)), kinds, np.asarray(pc.fill_null(codes, 0))).astype(np.int8)
 
 
 def has_upserts(rows: pa.Table) -> bool:

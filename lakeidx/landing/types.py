@@ -36,8 +36,8 @@ class LandingOptions:
     columns        csv: the columns of files without a header line
     null_values    csv texts that mean null (only where they are not quoted)
     ignore_extra   columns that the table does not have are left out instead of being an error
-    missing        nullable columns that a file does not have: ``refuse``, or ``null`` to set them to null (or their default);
-                   merge engines that keep old values may miss columns in any case
+    missing        nullable columns that a file, or a single row of it, does not have: ``refuse``; ``null`` sets them to null (or
+                   their default); ``before`` and ``table`` complete the row: see `lakeidx.landing.missing_columns`
     op_column      column that says what happened to a row
     op_values      its texts and the kinds (+I -U +U -D) they mean, e.g. ``(("D", "-D"),)``; default I, U and D
     order          where a message, or column, has the source's order, for the columns of option ``sequence.field``
@@ -98,6 +98,8 @@ class Piece:
     newest_ms    newest time at which the source committed one of these rows, epoch ms
     extra        types of columns the file has and the table has to get, or to widen: a piece that has any is read again
     images       what changes say of the rows before them, where that is to be checked
+    absent       bool[n] by column: rows that do not have it at all, where the format can tell that from null
+    changes      int64[n]: the change that each row is a part of; a change is rejected as a whole
     """
 
     rows: pa.Table
@@ -108,6 +110,8 @@ class Piece:
     newest_ms: int | None = None
     extra: Mapping[str, DataType] = field(default_factory=dict)
     images: BeforeImages | None = None
+    absent: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
+    changes: NDArray[np.int64] | None = None
 
 
 def check_columns(

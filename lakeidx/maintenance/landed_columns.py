@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.stages.ingest import Publish
+from lakeidx.batch.stages.ingest import Absent, Publish
 from lakeidx.batch.upsert import ingest_files, ingest_rows
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.schema.edits import SchemaEdits, schema_differences
@@ -69,17 +69,23 @@ def ingest_landing(
 
 
 def ingest_given(
-    context: BatchContext, rows: pa.Table, *, missing: str = MISSING_DEFAULT, merge_schema: str = "refuse"
+    context: BatchContext,
+    rows: pa.Table,
+    *,
+    missing: str = MISSING_DEFAULT,
+    absent: Absent | None = None,
+    merge_schema: str = "refuse",
 ) -> IngestReport:
     """Ingest rows in memory; columns that `merge_schema` lets be added or widened are.
 
+    missing, absent   as for `lakeidx.batch.stages.ingest.stage_table`
     errors   as `lakeidx.batch.upsert.ingest_rows`, and those of `lakeidx.maintenance.alter.alter_table`
     """
 
     def ingest(*, schema: TableSchema, publish: Publish | None) -> IngestReport:
         return ingest_rows(
-            context, rows, missing=missing, merge_schema=merge_schema, schema=schema, publish=publish
-        )  # fmt: skip
+            context, rows, missing=missing, absent=absent, merge_schema=merge_schema, schema=schema, publish=publish
+        )
 
     return _with_columns(context, ingest, context.schema)
 

@@ -113,8 +113,10 @@ class LandingConfig(Strict):
     columns               columns of CSV files that have no header line, in order
     null_values           texts of a CSV file that are read as null
     ignore_extra_columns  leave out columns that the table does not have, instead of refusing the file
-    missing_columns       nullable columns that a file lacks: ``refuse`` the file, or take them as ``null``, which replaces the
-                          values of known keys; merge engines partial-update and aggregation keep them in any case
+    missing_columns       nullable columns that a file, or a row of it, lacks: ``refuse`` the file or reject the row; take them as
+                          ``null``, which replaces the values of known keys; take them from the row ``before`` the change that a
+                          message has, or else from the ``table``. Merge engines partial-update and aggregation keep them in any
+                          case
     settle_seconds        a file is taken when it has not changed for so long
     success_marker        take a file only when a file of its name plus this suffix is there
     events                queue of events about new files; the landing sensor receives its messages then, and seldom lists
@@ -136,7 +138,7 @@ class LandingConfig(Strict):
     columns: tuple[str, ...] = ()
     null_values: tuple[str, ...] = ("",)
     ignore_extra_columns: bool = False
-    missing_columns: Literal["refuse", "null"] = "refuse"
+    missing_columns: Literal["refuse", "null", "before", "table"] = "refuse"
     settle_seconds: float = Field(default=2.0, ge=0)
     success_marker: str | None = None
     batching: BatchingConfig = BatchingConfig()
@@ -151,6 +153,8 @@ class LandingConfig(Strict):
             raise ValueError(f"messages of {self.format} have their operation in the message: leave op_column out")
         if self.check_before and (self.format not in CHANGE_FORMATS or self.format == "dms"):
             raise ValueError("check_before is for messages, which have rows before changes: set their format")
+        if self.check_before and self.missing_columns == "table":
+            raise ValueError("check_before and missing_columns: table do not go together: set one of them")
         return self
 
     @property

@@ -22,7 +22,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import schema_digest
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.landing.cast_rows import cast_piece
-from lakeidx.landing.missing_columns import refuse_missing
+from lakeidx.landing.missing_columns import GIVEN_MODES, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import LandingOptions, Piece, check_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
@@ -73,6 +73,8 @@ class TableWriter(DataSourceArrowWriter):
         files = self._context(table).files
         #: Rows of a batch that was ingested are only compared, whatever columns the table has got since.
         self.known = options.batch_id is not None and _counts(table.metadata, files)
+        if not self.known:
+            check_missing_mode(options.missing, GIVEN_MODES)
         if KIND_COLUMN not in columns.names and not self.known:
             self._refuse_missing()
         self.directory = files.new_dir("ingest")

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection
 
-from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport
+from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_hooks import IndexHooks
@@ -77,12 +77,20 @@ def build_request(
         base_snapshot_id=first_base,
         assigned_on=assigned_on,
         by_partition=assign.by_partition,
-        alone_since=(assign.base_snapshot_id or 0) if assign.global_index and overwrite is None else None,
+        alone_since=_alone_since(context, assign) if overwrite is None else None,
         overwrite=overwrite,
         tried_before=tried_before,
         files_since_ms=files_since_ms,
         durable=not context.files.in_memory,
     )
+
+
+def _alone_since(context: BatchContext, assign: BucketAssignmentReport) -> int | None:
+    """Return the snapshot after which nobody else may have written rows; None: anybody may."""
+    completed_on = context.files.require(IngestReport).completed_on
+    if completed_on is not None:
+        return completed_on
+    return (assign.base_snapshot_id or 0) if assign.global_index else None
 
 
 def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) -> frozenset[bytes]:
@@ -188,6 +196,8 @@ def _commit_or_replan(
             if done is not None:
                 return _by_another(context, done)
             hooks.on_abort()
+            if context.files.require(IngestReport).completed_on is not None:
+                raise _complete_again(context, error) from error
             lost.add(attempt)
             if len(lost) > _MAX_REPLANS:
                 raise
@@ -206,6 +216,17 @@ def _commit_or_replan(
         replans=len(lost),
         seconds=time.monotonic() - started,
         commit_user=request.commit_user,
+    )
+
+
+def _complete_again(context: BatchContext, error: CommitConflictError) -> CommitConflictError:
+    """Give the error of a batch whose rows were completed from rows that others have changed: its run does not count."""
+    files = context.files
+    files.supersede(f"its rows were completed from rows that have changed: {error.message}")
+    return CommitConflictError(
+        f"rows of batch {files.batch_id!r} were completed from the table, which others have written since ({error.message}): "
+        "run it again, which completes them anew",
+        path=files.root,
     )
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
 from lakeidx.batch.parts import cut, hold_part, part_checksum, unchanged, write_part
@@ -22,7 +25,14 @@ from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sourc
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema, schema_digest
 from lakeidx.landing.cast_rows import AS_STORED, RefuseRows, cast_piece
-from lakeidx.landing.missing_columns import MISSING_DEFAULT, check_missing_mode, refuse_missing
+from lakeidx.landing.lacking_rows import LackingRows, completes_from_table
+from lakeidx.landing.missing_columns import (
+    GIVEN_MODES,
+    MISSING_DEFAULT,
+    check_missing_mode,
+    needed_columns,
+    refuse_missing,
+)
 from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns, says_nothing
 from lakeidx.landing.read import (
     LandingOptions,
@@ -39,6 +49,9 @@ from lakeidx.types import DataType
 _FOOTER_THREADS = 8
 #: Called when a batch is staged under a schema that the table does not have yet, before its report makes it count.
 Publish = Callable[[], None]
+#: Rows that do not have a column, by its name: bool[n].
+Absent: TypeAlias = Mapping[str, NDArray[np.bool_]]
+_NONE_ABSENT: Absent = {}
 
 
 def run_ingest(
@@ -51,6 +64,8 @@ def run_ingest(
     table_id: str = "",
     strict: bool = False,
     limit: RejectLimit | None = None,
+    overwrite: bool = False,
+    new: Collection[str] = (),
     table: TableMetadata | None = None,
     judge: RefuseRows | None = None,
     publish: Publish | None = None,
@@ -60,7 +75,8 @@ def run_ingest(
     table_id   identity of the table
     strict     refuse the batch when a row is rejected (nothing is published)
     limit      refuse it when more are; one whose rows are all rejected is always refused
-    table      needed with `check_before`: what the table has is looked up there
+    overwrite, new   the rows take the place of others; columns that the table gets with the batch
+    table      needed where rows are compared with the table's, or completed by them: they are looked up there
     judge      finds rows to reject; it is sent to the tasks
     publish    puts the schema, when it is one that the table does not have yet
     errors     NewColumnsError when files have columns to add to the table first; RejectedRowsError; InvalidInputError, also
@@ -72,17 +88,13 @@ def run_ingest(
         return done
     started = time.monotonic()
     options = _checked(schema, landing, options)
-    sources, out_dir = describe_sources(files.store, landing), files.new_dir("ingest")
-    looked_up = table if options.check_before else None
-    tasks = [IngestTask(files.store, schema, options, i, s, out_dir, looked_up, judge) for i, s in enumerate(sources)]
+    sources = describe_sources(files.store, landing)
+    todo = _tasks(files, schema, options, sources, table, judge, overwrite=overwrite, new=new)
     with unchanged(files.store, sources, since="while it was read", then="run the batch again"):
-        tasks, results = _ingest_all(tasks, runner, label=_label(files, table, sources))
+        tasks, results = _ingest_all(todo, runner, label=_label(files, table, sources))
     _refuse_columns(tasks, results)
-    rejected = join_rejected([r.rejected for r in results])
     rows_in = sum(r.rows_in for r in results)
-    why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.rows, rows_in)
-    if why:
-        raise _too_many(rejected, "the batch is strict" if strict else why)
+    rejected = _rejected(results, rows_in, limit, strict=strict)
     report = IngestReport(
         batch_id=files.batch_id,
         schema_id=schema.id,
@@ -97,10 +109,38 @@ def run_ingest(
         table_id=table_id,
         skipped=dict(sum((Counter(r.skipped) for r in results), Counter())),
         newest_change_ms=max((r.newest_ms for r in results if r.newest_ms is not None), default=None),
+        completed_on=next((r.asked for r in results if r.asked is not None), None),
     )
     if publish is not None:
         publish()
     return files.close(report)
+
+
+def _tasks(
+    files: BatchFiles,
+    schema: TableSchema,
+    options: LandingOptions,
+    sources: Sequence[SourceFile],
+    table: TableMetadata | None,
+    judge: RefuseRows | None,
+    *,
+    overwrite: bool,
+    new: Collection[str],
+) -> list[IngestTask]:
+    """Make the task of each landing file."""
+    looks_up = options.check_before > 0 or completes_from_table(schema, options, overwrite=overwrite)
+    one = IngestTask(
+        files.store,
+        schema,
+        options,
+        0,
+        sources[0],
+        files.new_dir("ingest"),
+        table if looks_up else None,
+        judge,
+        new=new,
+    )
+    return [replace(one, source=i, file=s) for i, s in enumerate(sources)]
 
 
 def _label(files: BatchFiles, table: TableMetadata | None, sources: Sequence[SourceFile]) -> str:
@@ -119,7 +159,10 @@ def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOption
         refuse_uncheckable(schema, options)
     if not landing:
         raise InvalidInputError("a batch needs at least one landing file")
-    return replace(options, merge_schema=merge_policy(options.merge_schema))
+    # Where nothing depends on it, readers do not look for columns that rows lack.
+    tells = needed_columns(schema) or schema.table_options.merge_engine == "aggregation"
+    missing = options.missing if tells else "null"
+    return replace(options, merge_schema=merge_policy(options.merge_schema), missing=missing)
 
 
 def _refuse_columns(tasks: Sequence[IngestTask], results: Sequence[IngestedFile]) -> None:
@@ -135,12 +178,30 @@ def _refuse_columns(tasks: Sequence[IngestTask], results: Sequence[IngestedFile]
     for task in (t for t, r in zip(tasks, results, strict=True) if r.upserts):
         what, names = "the landing file's rows", present[task.source]
         refuse_missing(task.schema, names, task.options.missing, what=what, path=task.file.path)
+    brought = frozenset[str]()
+    for task, result in zip(tasks, results, strict=True):
+        late = sorted(result.passed & brought)
+        if late:
+            raise InvalidInputError(
+                f"rows lack the columns {', '.join(late)}, which an earlier file of the batch brings into the table: give the "
+                "files that bring them in an earlier batch, or say what that means with missing (null, before, table)",
+                path=task.file.path,
+            )
+        brought |= result.brought
 
 
-def _too_many(rejected: RejectedRows, why: str) -> RejectedRowsError:
+def _rejected(
+    results: Sequence[IngestedFile], rows_in: int, limit: RejectLimit | None, *, strict: bool
+) -> RejectedRows:
+    """Join what was rejected; RejectedRowsError when that is too much."""
+    rejected = join_rejected([r.rejected for r in results])
+    why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.rows, rows_in)
+    if not why:
+        return rejected
     first = rejected.first[0]
-    return RejectedRowsError(
-        f"{rejected.rows} rows rejected and {why}; first: line {first['line']}: {first['reason']}",
+    raise RejectedRowsError(
+        f"{rejected.rows} rows rejected and {'the batch is strict' if strict else why}; first: line {first['line']}: "
+        f"{first['reason']}",
         path=first["source"],
     )
 
@@ -172,7 +233,9 @@ def stage_table(
     *,
     table_id: str = "",
     missing: str = MISSING_DEFAULT,
+    absent: Absent | None = None,
     merge_schema: str = "refuse",
+    new: Collection[str] = (),
     publish: Publish | None = None,
 ) -> IngestReport:
     """Stage rows that are in memory, in order; bad rows are an error, because nobody would read a file of rejected rows.
@@ -180,6 +243,8 @@ def stage_table(
     schema     the newest; of a batch that was staged before the one it was staged under, else only numbers of rows are compared
     table_id   identity of the table
     missing    columns that the rows do not have: see `lakeidx.landing.missing_columns`
+    absent     rows that do not have a column, by its name
+    new        columns that the table gets with the batch
     publish    as for `run_ingest`
     errors     NewColumnsError when `merge_schema` has the table get columns first; InvalidInputError naming the row (counted
                from 1) and the reason, and when the batch was staged with other rows
@@ -190,6 +255,7 @@ def stage_table(
     if done is not None:
         _check_same_rows(done, schema, rows)
         return done
+    check_missing_mode(missing, GIVEN_MODES)
     started = time.monotonic()
     extra = new_columns(rows.schema, schema.fields, merge_schema, keys=key_names(schema))
     if extra:
@@ -201,7 +267,7 @@ def stage_table(
         hold_part(out_dir, number, kept)
         if files.in_memory
         else write_part(files.store, out_dir, 0, number, kept, checksum=True)
-        for number, kept in enumerate(_pieces(schema, rows))
+        for number, kept in enumerate(_pieces(schema, rows, LackingRows(schema, missing, new), absent or {}))
     ]
     report = IngestReport(
         batch_id=files.batch_id,
@@ -236,14 +302,18 @@ def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table) ->
     check_rows(done, checksums, rows.num_rows)
 
 
-def _pieces(schema: TableSchema, rows: pa.Table) -> Iterator[pa.Table]:
+def _pieces(
+    schema: TableSchema, rows: pa.Table, lacking: LackingRows | None = None, absent: Absent = _NONE_ABSENT
+) -> Iterator[pa.Table]:
     """Cast rows in pieces of one staged part; InvalidInputError for a bad row."""
     check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
     position, as_stored = 1, rows.schema.metadata == AS_STORED
     for part in cut(rows):
+        mine = {n: mask[position - 1 : position - 1 + part.num_rows] for n, mask in absent.items()}
         kept, rejected = cast_piece(
-            Piece(part, position), schema.fields, "the given table", keys=key_names(schema), as_stored=as_stored
-        )
+            Piece(part, position, absent=mine), schema.fields, "the given table", keys=key_names(schema),
+            refuse=[] if lacking is None else [lacking], as_stored=as_stored,
+        )  # fmt: skip
         if rejected.num_rows:
             first = rejected.slice(0, 1).to_pylist()[0]
             raise InvalidInputError(

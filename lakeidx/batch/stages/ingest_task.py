@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,7 +16,8 @@ from lakeidx.data.declared import has_ranges, is_bounded, value_range
 from lakeidx.data.parquet.chunks import FooterChunks
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.landing.cast_rows import RefuseRows, cast_piece
+from lakeidx.landing.cast_rows import CompleteRows, RefuseRows, cast_piece
+from lakeidx.landing.lacking_rows import LackingRows
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import (
     LandingOptions,
@@ -33,6 +35,9 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
 
+if TYPE_CHECKING:
+    from lakeidx.lookup.point.table_lookup import TableLookup
+
 _FLOATS = (Root.FLOAT, Root.DOUBLE)
 
 
@@ -40,8 +45,9 @@ _FLOATS = (Root.FLOAT, Root.DOUBLE)
 class IngestTask:
     """One landing file, or a share of a large one, for one task.
 
-    table   where rows before changes are checked against its rows
+    table   where rows before changes are checked against its rows, or rows completed from them
     judge   finds rows to reject
+    new     columns that the table gets with the batch
     """
 
     store: ObjectStore
@@ -53,6 +59,7 @@ class IngestTask:
     table: TableMetadata | None = None
     judge: RefuseRows | None = None
     share: TextShare | None = None
+    new: Collection[str] = ()
 
     @property
     def share_number(self) -> int | None:
@@ -66,6 +73,8 @@ class IngestedFile:
 
     present   columns that rows came with
     upserts   there are rows that may lack no column
+    brought   columns new to the table that rows had; passed: those that a row lacked before one had it
+    asked     snapshot that rows were completed from, 0 for an empty table
     """
 
     parts: tuple[StagedPart, ...]
@@ -76,27 +85,42 @@ class IngestedFile:
     extra: Mapping[str, DataType] = field(default_factory=dict)
     present: frozenset[str] = frozenset()
     upserts: bool = False
+    brought: frozenset[str] = frozenset()
+    passed: frozenset[str] = frozenset()
+    asked: int | None = None
 
 
 def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
     """Read, cast and stage landing files (runs in a task)."""
     table, schema = tasks[0].table, tasks[0].schema
     refuse: list[RefuseRows] = [] if tasks[0].judge is None else [tasks[0].judge]
+    complete: CompleteRows | None = None
+    lookup: TableLookup | None = None
     if table is not None:
-        # Rows before changes, which few batches check, are looked up as keys are.
+        # Few batches look rows up, as keys are looked up.
         from lakeidx.batch.before_images import BeforeImageCheck
-        from lakeidx.lookup.point.table_lookup import TableLookup
+        from lakeidx.batch.stages.completed_rows import RowCompletion
+        from lakeidx.lookup.point import table_lookup
 
-        refuse.append(BeforeImageCheck(schema, TableLookup(table).lookup, tasks[0].options).contradictions)
+        lookup = table_lookup.TableLookup(table, pinned=tasks[0].options.missing == "table")
+        if tasks[0].options.check_before:
+            refuse.append(BeforeImageCheck(schema, lookup.lookup, tasks[0].options).contradictions)
+        else:
+            complete = RowCompletion(schema, lookup.lookup)
     out = []
     for task in tasks:
         name = share_name(task.source, task.share_number)
         with RejectWriter(task.store, task.out_dir, name) as rejects:
-            out.append(_ingest_file(task, refuse, rejects))
-    return out
+            out.append(_ingest_file(task, refuse, complete, rejects))
+    if complete is None or lookup is None or not lookup.metrics.keys:
+        return out
+    return [replace(file, asked=lookup.snapshot_id or 0) for file in out]
 
 
-def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows], rejects: RejectWriter) -> IngestedFile:
+def _ingest_file(
+    task: IngestTask, refuse: Sequence[RefuseRows], complete: CompleteRows | None, rejects: RejectWriter
+) -> IngestedFile:
+    lacking = LackingRows(task.schema, "null" if complete is not None else task.options.missing, task.new)
     writer = PartWriter(task.store, task.out_dir, task.source, task.share_number)
     rows_in = 0
     present: set[str] = set()
@@ -114,13 +138,17 @@ def _ingest_file(task: IngestTask, refuse: Sequence[RefuseRows], rejects: Reject
             continue
         present |= set(piece.rows.column_names)
         upserts = upserts or has_upserts(piece.rows)
-        kept, bad = cast_piece(piece, task.schema.fields, task.file.path, keys=key_names(task.schema), refuse=refuse)
+        kept, bad = cast_piece(
+            piece, task.schema.fields, task.file.path, keys=key_names(task.schema), refuse=[lacking, *refuse],
+            complete=complete,
+        )  # fmt: skip
         rows_in += piece.rows.num_rows + len(piece.bad_lines)
         rejects.add(bad)
         writer.add(kept)
     return IngestedFile(
-        writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra, frozenset(present), upserts
-    )
+        writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra, frozenset(present), upserts,
+        frozenset(lacking.brought), frozenset(lacking.passed),
+    )  # fmt: skip
 
 
 def _read(task: IngestTask) -> Iterator[Piece]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakeidx.data.engines.base import MergeEngine
 from lakeidx.data.engines.deduplicate import DeduplicateEngine
 from lakeidx.data.engines.first_row import FirstRowEngine
-from lakeidx.data.engines.options import Engine, merge_options
+from lakeidx.data.engines.options import Engine, kept_merge_options, merge_options
 from lakeidx.data.engines.scalar.base import is_ordered
 from lakeidx.data.engines.writing import sequence_fields
 from lakeidx.errors import InvalidInputError
@@ -17,7 +17,7 @@ def make_engine(schema: TableSchema) -> MergeEngine:
 
     errors   InvalidInputError naming column and option; UnsupportedError for a function lakeidx does not have
     """
-    options = schema.once("merge_options", lambda: merge_options(schema))
+    options = kept_merge_options(schema)
     if options.engine is Engine.DEDUPLICATE:
         return DeduplicateEngine(ignore_delete=options.ignore_delete)
     if options.engine is Engine.FIRST_ROW:

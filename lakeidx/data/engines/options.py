@@ -100,6 +100,11 @@ class MergeOptions:
     functions: Mapping[int, FunctionSpec]
 
 
+def kept_merge_options(schema: TableSchema) -> MergeOptions:
+    """Return `merge_options`, which are read once for a schema."""
+    return schema.once("merge_options", lambda: merge_options(schema))
+
+
 def merge_options(schema: TableSchema) -> MergeOptions:
     """Read and check the merge options of a primary-key table.
 

@@ -26,7 +26,7 @@ from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope, Path
 from lakeidx.landing.cdc.source_types import type_of_ddl
 from lakeidx.landing.cdc.target import ChangeTarget
 from lakeidx.landing.new_columns import grows
-from lakeidx.landing.text.json_lines import filled_lines, json_type
+from lakeidx.landing.text.json_lines import filled_lines, json_type, marked, nulls_of, written_nulls
 from lakeidx.landing.text.json_values import type_of_values
 from lakeidx.landing.text.utf8 import is_utf8
 from lakeidx.landing.types import BadLine
@@ -46,6 +46,8 @@ class Events:
     after, before  columns of the row after and before the change, as JSON has them
     said           of the row before the change only what the message itself has, null elsewhere
     has_before     whether there is a row before the change
+    absent         of the row after the change, or of that which a delete has: columns it does not have
+    absent_before  the same of the row before the change
     order          columns that get the source's order
     lines          line of each event
     bad            lines that are no events
@@ -65,6 +67,8 @@ class Events:
     skipped: Counter[str] = field(default_factory=Counter)
     newest: int | None = None
     extra: dict[str, DataType] = field(default_factory=dict)
+    absent: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+    absent_before: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
 
 def read_events(run: Run, line: int, envelope: Envelope, target: ChangeTarget) -> Events | None:
@@ -86,10 +90,12 @@ def read_events(run: Run, line: int, envelope: Envelope, target: ChangeTarget) -
     lines = filled_lines(block) + line
     if rows is None or rows.num_rows != len(lines):
         return None
+    return _events(_message(rows, wrapped=wrapped), lines, run, envelope, target, wrapped=wrapped)
+
+
+def _message(rows: pa.Table, *, wrapped: bool) -> pa.Array:
     message = rows.column("payload").combine_chunks() if wrapped else rows.to_struct_array().combine_chunks()
-    if isinstance(message, pa.ChunkedArray):
-        message = pa.concat_arrays(message.chunks)
-    return _events(message, lines, run, envelope, target)
+    return pa.concat_arrays(message.chunks) if isinstance(message, pa.ChunkedArray) else message
 
 
 def _examples(block: bytes) -> list[dict[str, Any]]:
@@ -205,7 +211,7 @@ def _field(values: pa.Array, path: Path) -> pa.Array | None:
 
 
 def _events(
-    message: pa.Array, lines: NDArray[np.int64], run: Run, envelope: Envelope, target: ChangeTarget
+    message: pa.Array, lines: NDArray[np.int64], run: Run, envelope: Envelope, target: ChangeTarget, *, wrapped: bool
 ) -> Events | None:
     skipping = dict(envelope.skipped)
     ops = _field(message, envelope.op)
@@ -221,7 +227,7 @@ def _events(
         message, lines, position = message.filter(pa.array(is_row)), lines[is_row], position[is_row]
     newest = newest_ms(_field(message, envelope.time), envelope.time_unit)
     codes = np.array(list(envelope.codes.values()), dtype=np.int8)[position]
-    images = _images(message, envelope)
+    images = _rows_of_messages(message, envelope)
     if images is None:
         return None
     after, before, parents = images
@@ -246,14 +252,18 @@ def _events(
     order: dict[str, pa.Array] = {n: _field(message, p) for n, p in target.order.items()}
     if any(v is None or v.null_count for v in order.values()):
         return None
+    absent = _absent_columns(run.block, (after, before), is_row, deletes, envelope, target, wrapped=wrapped)
+    if absent is None:
+        return None
     return Events(
         codes, {n: _column(after, n) for n in target.names}, old, said, has_before,
         {n: v.take(pa.array(parents)) for n, v in order.items()}, lines, skipped=skipped, newest=newest,
         extra=extra_columns(_found_types(after, before, run.columns, declared), target, declared=bool(declared or run.columns)),
+        absent=absent[0], absent_before=absent[1],
     )  # fmt: skip
 
 
-def _images(message: pa.Array, envelope: Envelope) -> tuple[pa.Array, pa.Array, NDArray[np.int64]] | None:
+def _rows_of_messages(message: pa.Array, envelope: Envelope) -> tuple[pa.Array, pa.Array, NDArray[np.int64]] | None:
     """Return rows after and before, and the message each is of; None when lists do not belong together."""
     after, before = _field(message, envelope.after), _field(message, envelope.before)
     if after is None or before is None:
@@ -270,6 +280,46 @@ def _images(message: pa.Array, envelope: Envelope) -> tuple[pa.Array, pa.Array, 
     place = np.where(there, (np.cumsum(old_sizes) - old_sizes)[parents] + within, 0)
     olds = pc.list_flatten(before).take(pa.array(place, pa.int64(), mask=~there))
     return pc.list_flatten(after), olds, parents
+
+
+def _absent_columns(
+    block: bytes,
+    images: tuple[pa.Array, pa.Array],
+    is_row: NDArray[np.bool_],
+    deletes: NDArray[np.bool_],
+    envelope: Envelope,
+    target: ChangeTarget,
+    *,
+    wrapped: bool,
+) -> tuple[dict[str, NDArray[np.bool_]], dict[str, NDArray[np.bool_]]] | None:
+    """Find the columns that rows do not have: the row of each change, and the row before it; None: read line by line.
+
+    images   rows after and before
+    is_row   bool[messages]: those that are changes of rows
+    """
+    if not target.tells_absent:
+        return {}, {}
+    nulls = [{n: nulls_of(_column(image, n)) for n in target.names} for image in images]
+    in_before = deletes & (not envelope.deleted_in_after)
+    counts = np.ones(len(deletes), np.bool_) if target.before_images else ~deletes
+    names = [n for n in target.names if (np.where(in_before, nulls[1][n], nulls[0][n]) & counts).any()]
+    if names and b"null" in block:
+        image = pa.struct([(marked(n), pa.bool_()) for n in names])
+        tree: dict[str, Any] = {}
+        for path in (envelope.after, envelope.before):
+            _put(tree, path, pa.list_(image) if envelope.many else image)
+        fields = _struct({"payload": tree} if wrapped else tree)
+        found = written_nulls(block, pa.schema(list(fields)))
+        marks = (
+            None
+            if found is None
+            else _rows_of_messages(_message(found, wrapped=wrapped).filter(pa.array(is_row)), envelope)
+        )
+        if marks is None:
+            return None
+        for side, mark in zip(nulls, marks, strict=False):
+            side.update((n, side[n] & nulls_of(_column(mark, marked(n)))) for n in names)
+    return {n: np.where(in_before, nulls[1][n], nulls[0][n]) for n in names}, {n: nulls[1][n] for n in names}
 
 
 def _column(image: pa.Array, name: str) -> pa.Array:

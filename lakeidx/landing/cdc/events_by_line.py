@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakeidx.landing.cdc.base64_bytes import decimals_of, decode_base64
 from lakeidx.landing.cdc.connect_schema import VARIABLE_DECIMAL, ConnectColumn, Run
@@ -83,7 +84,16 @@ def read_events_by_line(run: Run, line: int, envelope: Envelope, target: ChangeT
         np.array(lines, dtype=np.int64),
         bad, skipped, newest_ms(pa.array(times, pa.string()), envelope.time_unit),
         extra_columns(found, target, declared=declared) if events else {},
+        _absent([before if after is None else after for _, after, before, _ in events], target),
+        _absent([before for _, _, before, _ in events], target),
     )  # fmt: skip
+
+
+def _absent(rows: list[_Row | None], target: ChangeTarget) -> dict[str, NDArray[np.bool_]]:
+    """Find the columns that rows do not have."""
+    if not target.tells_absent:
+        return {}
+    return {n: np.array([row is None or n not in row for row in rows], dtype=bool) for n in target.names}
 
 
 def _events_of(message: _Row, envelope: Envelope, target: ChangeTarget) -> list[_Event]:
@@ -129,6 +139,13 @@ def _event(
 ) -> _Event:
     if code == DELETE and envelope.deleted_in_after:
         before, after = after, None
+    hidden = [n for n in target.names if after is not None and _unavailable(after.get(n))]
+    if hidden and not target.completes:
+        raise _NoEvent(
+            f"the source did not send the value of {', '.join(hidden)} ({UNAVAILABLE}){_HINT}, or complete rows from the "
+            "table (missing = table)"
+        )
+    before, after = _sent(before), _sent(after)
     said = before
     if code == UPDATE and before is not None and after is not None and envelope.partial:
         before = {**after, **before}
@@ -140,16 +157,20 @@ def _event(
         lacking = [k for k in target.keys if k not in target.order and before.get(k) is None]
         if lacking:
             raise _NoEvent(f"before: the row before the change has no {', '.join(lacking)}, the table's key")
-    hidden = [n for n in target.names if after is not None and _unavailable(after.get(n))]
-    if hidden:
-        raise _NoEvent(f"the source did not send the value of {', '.join(hidden)} ({UNAVAILABLE}){_HINT}")
-    if said is not None and target.check_before:
-        said = {n: v for n, v in said.items() if not _unavailable(v)}
     return code, after, before, said
 
 
 def _unavailable(value: Any) -> bool:
-    return value in (UNAVAILABLE, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==") if isinstance(value, str) else False
+    """Return True for what stands in place of a value that was not sent; of an array it is the only element."""
+    one = value[0] if isinstance(value, list) and len(value) == 1 else value
+    return one in (UNAVAILABLE, "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==") if isinstance(one, str) else False
+
+
+def _sent(row: _Row | None) -> _Row | None:
+    """Return a row without the columns whose values were not sent."""
+    if row is None or not any(_unavailable(v) for v in row.values()):
+        return row
+    return {n: v for n, v in row.items() if not _unavailable(v)}
 
 
 def _order(message: _Row, path: tuple[str, ...]) -> str:

@@ -24,6 +24,7 @@ from lakeidx.landing.cdc.encodings import decode, order_values
 from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope
 from lakeidx.landing.cdc.events import Events
 from lakeidx.landing.cdc.target import ChangeTarget
+from lakeidx.landing.missing_columns import COMPLETING
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import BeforeImages, Piece
 from lakeidx.types import Field
@@ -46,9 +47,12 @@ def make_piece(
     first = np.repeat(np.cumsum(counts) - counts, counts) == np.arange(len(event))
     is_old = first & old_row[event]
     place = pa.array(event + is_old * len(counts))
+    from_before, absent = _absent_rows(events, event, is_old, envelope, target)
     columns = {}
     for f in target.fields:
-        both = pa.concat_arrays([_whole(events.after[f.name]), _whole(events.before[f.name])]).take(place)
+        filled = from_before.get(f.name)
+        mine = place if filled is None else pa.array(event + (is_old | filled) * len(counts))
+        both = pa.concat_arrays([_whole(events.after[f.name]), _whole(events.before[f.name])]).take(mine)
         declared = run.columns.get(f.name) if run.columns is not None else None
         columns[f.name] = decode(both, declared, f.type, connect=envelope.name == "debezium")
     for name, path in target.order.items():
@@ -64,7 +68,32 @@ def make_piece(
         pa.table(columns), first_line, events.lines[event], tuple(events.bad),
         skipped=dict(events.skipped), newest_ms=events.newest, extra=events.extra,
         images=_images(events, run, counts, envelope, target) if target.check_before else None,
+        absent=absent, changes=event if len(event) > len(counts) else None,
     )  # fmt: skip
+
+
+def _absent_rows(
+    events: Events, event: NDArray[np.int64], is_old: NDArray[np.bool_], envelope: Envelope, target: ChangeTarget
+) -> tuple[dict[str, NDArray[np.bool_]], dict[str, NDArray[np.bool_]]]:
+    """Return by column which rows get it from the row before the change, and which do not have it.
+
+    A message that has whole rows leaves out of the row after an update what has not changed; one that has only what changed in
+    the row before leaves it out of both.
+    """
+    filled, absent = {}, {}
+    updates = (events.codes == UPDATE) & events.has_before
+    for name, gone in events.absent.items():
+        before = events.absent_before[name]
+        if target.missing in COMPLETING and not envelope.partial:
+            fills = (gone & ~before & updates)[event] & ~is_old
+            filled[name] = fills
+        else:
+            fills = np.zeros(len(event), dtype=np.bool_)
+        of_old = np.where(updates, before & gone if envelope.partial else before, gone)
+        mine = np.where(is_old, of_old[event], gone[event]) & ~fills
+        if mine.any():
+            absent[name] = mine
+    return filled, absent
 
 
 def _images(

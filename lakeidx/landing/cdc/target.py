@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cdc.envelopes import Path
+from lakeidx.landing.missing_columns import COMPLETING, KEEPS_OLD_VALUES, MISSING_DEFAULT
 from lakeidx.landing.types import LandingOptions
 from lakeidx.types import Field, Root
 
@@ -23,6 +24,9 @@ class ChangeTarget:
     ignore_extra   columns that the table does not have are left out
     merge_schema   refuse, add or widen: what is reported of columns that the table does not have, or has narrower
     check_before   what messages say of the row before a change is to be checked
+    missing        what it means that a message does not have a column: see `lakeidx.landing.missing_columns`
+    keeps_old      null keeps the value that the table has
+    tells_absent   columns that a message does not have are told from those that are null
     """
 
     fields: tuple[Field, ...]
@@ -32,6 +36,14 @@ class ChangeTarget:
     ignore_extra: bool = False
     merge_schema: str = "refuse"
     check_before: bool = False
+    missing: str = MISSING_DEFAULT
+    keeps_old: bool = False
+    tells_absent: bool = True
+
+    @property
+    def completes(self) -> bool:
+        """Whether a value that the source has not sent comes from elsewhere."""
+        return self.keeps_old or self.missing in COMPLETING
 
     @property
     def has_nested(self) -> bool:
@@ -70,4 +82,7 @@ def make_target(schema: TableSchema, options: LandingOptions, path: str) -> Chan
         ignore_extra=options.ignore_extra,
         merge_schema=options.merge_schema,
         check_before=options.check_before > 0,
+        missing=options.missing,
+        keeps_old=table_options.merge_engine in KEEPS_OLD_VALUES,
+        tells_absent=options.missing != "null" and table_options.merge_engine != "partial-update",
     )

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pajson
 from numpy.typing import NDArray
 
@@ -36,6 +38,9 @@ from lakeidx.types import INT_ROOTS, DataType, Field, Root, to_arrow
 BLOCK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 _TEXT_CHARACTERS = 2000
+#: Ends the names of fields that say where a null was written; a character of JSON texts that no name of a column has.
+_MARK = "\x7f"
+_NULL = re.compile(rb'(?<!\\)"([ \t]*:[ \t]*)null')
 
 
 def read_jsonl(
@@ -47,7 +52,7 @@ def read_jsonl(
     block_bytes: int = BLOCK_BYTES,
     line: int = 1,
 ) -> Iterator[Piece]:
-    """Read the pieces of a JSON lines file; a column that a line leaves out is null there.
+    """Read the pieces of a JSON lines file; a column that a line leaves out is null there, and said to be absent.
 
     source   binary file
     line     number of its first line: not 1 for a share of a file
@@ -132,7 +137,69 @@ def _fast(
         return None
     unknown = set(named) - {*schema.names, *says_nothing(rows.schema, fields)}
     extra = {n: type_of_values(rows.schema.field(n).type) for n in named if n in unknown}
-    return Piece(rows.select(schema.names), int(lines[0]) if len(lines) else line, lines, extra=extra)
+    nulls = {f.name: nulls_of(rows.column(f.name)) for f in fields if rows.column(f.name).null_count}
+    absent = {} if options.missing == "null" or not nulls else _absent(block, nulls)
+    if absent is None:
+        return None
+    return Piece(rows.select(schema.names), int(lines[0]) if len(lines) else line, lines, extra=extra, absent=absent)
+
+
+def nulls_of(values: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
+    """Return bool[n]: values that are null."""
+    return np.asarray(pc.is_null(values))
+
+
+def _absent(block: bytes, nulls: Mapping[str, NDArray[np.bool_]]) -> dict[str, NDArray[np.bool_]] | None:
+    """Find which nulls are columns that the line does not have; None when the block has to be read line by line."""
+    if b"null" not in block:
+        return dict(nulls)
+    written = written_nulls(block, pa.schema([(marked(n), pa.bool_()) for n in nulls]))
+    if written is None:
+        return None
+    found = {n: mask & nulls_of(written.column(marked(n))) for n, mask in nulls.items()}
+    return {n: mask for n, mask in found.items() if mask.any()}
+
+
+def marked(name: str) -> str:
+    """Return the name of the field that `written_nulls` has for a field."""
+    return name + _MARK
+
+
+def written_nulls(block: bytes, schema: pa.Schema) -> pa.Table | None:
+    """Read where nulls are written: a row per line, with true in place of each, and null where a field is absent.
+
+    Arrow's reader gives null for both. Here every field that has null in the text gets another name, and true.
+    schema   the fields to read, of type bool, by `marked` names
+    returns  None when the text has to be read line by line
+    """
+    if any(name.endswith("\\" + _MARK) for name in _leaves(schema)):
+        return None
+    try:
+        return pajson.read_json(
+            io.BytesIO(_with_marks(block)),
+            read_options=pajson.ReadOptions(use_threads=False, block_size=max(2 * len(block), 1 << 20)),
+            parse_options=pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowException:
+        return None
+
+
+def _leaves(fields: Any) -> Iterator[str]:
+    for f in fields:
+        t = f.type.value_type if pa.types.is_list(f.type) else f.type
+        if pa.types.is_struct(t):
+            yield from _leaves(t)
+        else:
+            yield f.name
+
+
+def _with_marks(block: bytes) -> bytes:
+    mark = _MARK.encode()
+    if b'\\":null' not in block and b'\\": null' not in block:
+        quick = block.replace(b'":null', mark + b'":true').replace(b'": null', mark + b'": true')
+        if b"null" not in quick:
+            return quick
+    return _NULL.sub(mark + b'"\\1true', block)
 
 
 def filled_lines(block: bytes) -> NDArray[np.int64]:
@@ -166,6 +233,7 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
     names = [*(f.name for f in fields), KIND_COLUMN]
     known = set(names)
     columns: dict[str, list[str | None]] = {n: [] for n in names}
+    absent: dict[str, list[bool]] = {f.name: [] for f in fields} if options.missing != "null" else {}
     lines: list[int] = []
     bad: list[BadLine] = []
     types: dict[str, DataType] = {}
@@ -187,8 +255,11 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
         lines.append(number)
         for name, column in columns.items():
             column.append(text_of(value.get(name), name in nested))
+        for name, gone in absent.items():
+            gone.append(name not in value)
     rows = pa.table({n: pa.array(c, type=pa.string()) for n, c in columns.items()})
-    return Piece(rows, lines[0] if lines else line, lines, tuple(bad), extra=types)
+    masks = {n: np.array(gone, dtype=bool) for n, gone in absent.items() if any(gone)}
+    return Piece(rows, lines[0] if lines else line, lines, tuple(bad), extra=types, absent=masks)
 
 
 def _unpacked(row: dict[str, Any], name: str) -> Any:

@@ -198,8 +198,7 @@ def writer_conflicts(since: int, kinds: Mapping[int, CommitKind | None]) -> list
     if not others:
         return []
     return [
-        f"the batch was assigned on snapshot {since} with an index over all partitions, and snapshot {min(others)} may have "
-        "moved its keys"
+        f"the batch was planned on snapshot {since} for all of its rows at once, and snapshot {min(others)} may have changed them"
     ]
 
 

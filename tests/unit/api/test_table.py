@@ -135,7 +135,7 @@ def test_partial_rows_say_what_they_do(tmp_path: Path) -> None:
     assert "--missing null" in call("upsert", table.uri, file, code=2).stderr
     call("upsert", table.uri, file, "--missing", "null")
     (tmp_path / "b.jsonl").write_text('{"id": 2, "name": "x"}\n{"id": 3, "n": 3}\n')
-    call("upsert", table.uri, tmp_path / "b.jsonl")
+    call("upsert", table.uri, tmp_path / "b.jsonl", "--missing", "null")
     table.upsert(pa.table({"id": [3], "_kind": ["-D"]}))
     assert ids(table) == [1, 2]
 

@@ -47,7 +47,7 @@ def maxwell(kind: str, data: Row, old: Row | None = None) -> str:
 
 def test_each_contradiction_is_one_rejected_line(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    checked = LandingOptions("maxwell", check_before=1)
+    checked = LandingOptions("maxwell", check_before=1, missing="null")
     put(table, tmp_path, [[maxwell("insert", {"id": k, "name": f"n{k}", "price": "1.50"}) for k in range(4)]], checked)
     first = [
         maxwell("update", {"id": 0, "name": "a", "price": "2"}, {"price": "1.5"}),
@@ -78,9 +78,19 @@ def test_each_contradiction_is_one_rejected_line(tmp_path: Path) -> None:
 def test_the_command_says_it_once_per_line(tmp_path: Path) -> None:
     """Where the input is the changelog, an update is two rows."""
     table = make_table(tmp_path, **{"changelog-producer": "input"})
-    put(table, tmp_path, [[maxwell("insert", {"id": 1, "name": "a"})]], LandingOptions("maxwell"))
+    put(table, tmp_path, [[maxwell("insert", {"id": 1, "name": "a"})]], LandingOptions("maxwell", missing="null"))
     lines = [maxwell("update", {"id": 1, "name": "b"}, {"name": "x"}), maxwell("insert", {"id": 2, "name": "b"})]
-    command = ["upsert", table.uri, _file(tmp_path, "\n".join(lines)), "--format", "maxwell", "--check-before", "1"]
+    command = [
+        "upsert",
+        table.uri,
+        _file(tmp_path, "\n".join(lines)),
+        "--format",
+        "maxwell",
+        "--check-before",
+        "1",
+        "--missing",
+        "null",
+    ]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     said = [line for line in result.stderr.splitlines() if " line 1: before: column name of the row id='1'" in line]
@@ -96,7 +106,7 @@ def _file(folder: Path, line: str) -> str:
 def test_a_key_alone_contradicts_nothing(tmp_path: Path) -> None:
     """So come deletes of PostgreSQL tables without REPLICA IDENTITY FULL; and values that the source did not send."""
     table = make_table(tmp_path)
-    checked = LandingOptions("debezium", check_before=1)
+    checked = LandingOptions("debezium", check_before=1, missing="null")
     rows = [{"id": k, "name": "a", "flag": True} for k in range(2)]
     put(table, tmp_path, [[json.dumps({"op": "c", "after": r}) for r in rows]], checked)
     hidden = {"id": 1, "name": "__debezium_unavailable_value", "flag": True}
@@ -179,7 +189,7 @@ def test_random_streams_lose_exactly_the_lines_that_contradict(
         if ordered and some.random() < 0.1:
             changes.append(some.choice(changes))
     table = make_table(tmp_path, **({"sequence.field": "seq"} if ordered else {}))
-    options = LandingOptions(name, order=(order,) if ordered else (), check_before=1)
+    options = LandingOptions(name, order=(order,) if ordered else (), check_before=1, missing="null")
     # A delete by Debezium has a tombstone after it; messages are one line each here.
     lines = [[text for text in encode([c]) if text != "null"] for c in changes]
     assert all(len(t) == 1 for t in lines)
@@ -198,7 +208,7 @@ def test_random_streams_lose_exactly_the_lines_that_contradict(
 def test_a_share_of_the_keys_is_checked(tmp_path: Path) -> None:
     """All messages of a key or none, and as many as are asked for."""
     lines = [maxwell("update", {"id": k, "name": "b"}, {"name": "a"}) for k in range(400)]
-    asked = LandingOptions("maxwell", check_before=0.25)
+    asked = LandingOptions("maxwell", check_before=0.25, missing="null")
     found = put(make_table(tmp_path), tmp_path, [lines, lines], asked)
     keys = [line for file, line, _ in found if file == "f00.json"]
     assert 60 < len(keys) < 140

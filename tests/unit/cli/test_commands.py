@@ -123,10 +123,10 @@ def test_rejected_rows_are_named_and_strict_refuses(table: str, tmp_path: Path) 
     rows = [{"id": "x", "day": "2026-01-01"}, {"id": 5, "day": None}, {"id": 6, "day": "2026-01-01", "amount": "123456789.00"},
             {"id": 7, "day": "2026-01-01", "_kind": "?"}, {"id": 8, "day": "2026-01-01"}]  # fmt: skip
     file = write_lines(tmp_path / "bad.jsonl", rows)  # type: ignore[arg-type]
-    refused = call("upsert", table, file, "--strict", code=1)
+    refused = call("upsert", table, file, "--missing", "null", "--strict", code=1)
     assert "4 rows rejected" in refused.stderr
     assert len(lines(call("snapshots", table, "--format", "jsonl"))) == 1
-    done = call("upsert", table, file)
+    done = call("upsert", table, file, "--missing", "null")
     assert json.loads(done.stdout)["rejected"] == 4
     assert "line 1: cast: column id" in done.stderr
     assert "line 2: null: column day" in done.stderr

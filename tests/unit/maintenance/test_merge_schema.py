@@ -195,7 +195,7 @@ def test_json_lines_bring_fields_inside_of_columns(tmp_path: Path) -> None:
             "m": {"k": {"x": 1, "z": True}},
         },
         {"id": 2, "a": '{"x": 2, "y": 0.5}', "b": None, "m": [["k", {"x": 2}]], "new": 3},
-        {"id": 3, "a": {"x": 3, "other": {"deeper": 1}}, "b": [], "m": {}},
+        {"id": 3, "a": {"x": 3, "other": {"deeper": 1}}, "b": [], "m": {}, "new": None},
     ]
     file = tmp_path / "rows.jsonl"
     file.write_text("".join(json.dumps(r) + "\n" for r in rows))
