@@ -60,8 +60,9 @@ bench-growth: install-dev ## what a batch of one size costs while its table grow
 bench-peers: install-dev ## one table in lakeidx, Paimon, Iceberg, Delta, Lance and DuckDB: times, memory, a picture (ROWS=200000: minutes)
 	@$(BIN)/python -m bench.bench_peers --rows $(or $(ROWS),2000000) $(if $(KEEP),--keep)
 
-profile: install-dev ## flame graphs of a benchmark, one per Python process (CASE=upsert, ARGUMENTS="--sizes 100000")
-	@$(BIN)/python -m bench.flame_graphs $(or $(CASE),upsert) -- $(ARGUMENTS)
+profile: install-dev ## a flame graph of a benchmark, all its processes (CASE=upsert, ARGUMENTS="--sizes 100000")
+	@mkdir -p $(WORK)
+	@$(BIN)/py-spy record --subprocesses --rate 200 --output $(WORK)/profile-$(or $(CASE),upsert).svg -- $(BIN)/python -m bench.bench_$(or $(CASE),upsert) $(ARGUMENTS)
 
 demo: install ## run a tour on real flights and open it: loads, corrections, a bad file, time travel, repair
 	@$(BIN)/python -m docs.generate.tour --work $(WORK)

@@ -1,9 +1,8 @@
 """Run the benchmarks one after another and keep their figures: ``python -m bench [name ...] [--minutes 20] [-- ARGUMENTS]``.
 
 Each ``bench/bench_<name>.py`` checks its results before it times them and fails when one is wrong. A run appends one line
-per figure to ``bench/results/<name>.jsonl``, with the time, the versions, the machine (cores, memory, load) and the commit. Beside
-figures that an issue asks something of stands what it asks, and how many times the bare limit of the machine they take: it is
-measured in the same run (`bench/targets.py`).
+per figure to ``bench/results/<name>.jsonl``, with the time, the versions, the machine (cores, memory, load) and the commit, and how
+many times the bare limit of the machine it takes, which is measured in the same run.
 Arguments after ``--`` go to the benchmark, which takes one name. ``python -m bench report [name ...]`` writes the newest runs into
 docs/benchmarks.md (`bench/report.py`).
 """
@@ -28,7 +27,6 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.report import RESULTS, report
-from bench.targets import WITH_TARGETS, judged, of_the_clock_alone
 
 HERE = Path(__file__).resolve().parent
 #: Short ones and those of the main path first; the others as they come. Extra arguments keep a whole run short.
@@ -37,20 +35,9 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     # Before anything that removes thousands of files, which makes new ones slow for minutes (its docstring says why).
     "small_batches": ("--seconds", "20"),
     "cold": (),
-    "codec": (),
-    "assigner": (),
     "upsert": (),
     "compaction": (),
-    "hash_index": (),
-    "changes": ("--rounds", "2"),
-    "data": (),
-    "engines": (),
-    "checks": (),
-    "metadata": ("--files", "100000"),
-    "scale": ("--share", "0.1"),
-    "file_index": ("--rows", "1000000"),
     "lookup_store": ("--rows", "10000,1000000"),
-    "tagging": (),
     "advice": ("--rounds", "3"),
     "growth": ("--most", "0.02"),
 }
@@ -90,10 +77,7 @@ def _version(package: str) -> str | None:
 
 def run(name: str, arguments: Sequence[str], seconds: float) -> tuple[list[dict[str, Any]], str | None]:
     """Run one benchmark; return its figures, and what went wrong, if anything did."""
-    out = HERE / "results" / f".{name}.json"
-    # One benchmark writes its JSON to a file, the others one object per line to stdout.
-    to_file = name == "tagging"
-    command = [sys.executable, str(HERE / f"bench_{name}.py"), *arguments, "--json", *([str(out)] if to_file else [])]
+    command = [sys.executable, str(HERE / f"bench_{name}.py"), *arguments, "--json"]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
@@ -103,10 +87,6 @@ def run(name: str, arguments: Sequence[str], seconds: float) -> tuple[list[dict[
     error = None
     if done.returncode != 0:
         error = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-    if to_file:
-        found = json.loads(out.read_text()) if out.exists() else []
-        out.unlink(missing_ok=True)
-        return list(found) if isinstance(found, list) else [found], error
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")], error
 
 
@@ -129,9 +109,26 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _with_limit(names: Sequence[str]) -> list[str]:
-    """Begin with the bare limit of the machine where a benchmark's targets hang on it."""
-    return ["limit", *names] if "limit" not in names and WITH_TARGETS.intersection(names) else list(names)
+def of_the_clock_alone(figures: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the figures that have a time, and none of the processors: on a machine that does other work they tell nothing."""
+    return [
+        str(figure.get("case", figure))
+        for figure in figures
+        if _seconds(figure) is not None
+        and not any(name.startswith("cpu") and value is not None for name, value in figure.items())
+    ]
+
+
+def with_limit(figure: Mapping[str, Any], bare: float) -> dict[str, Any]:
+    """Add to a figure how many times the bare limit it takes."""
+    seconds = _seconds(figure)
+    return dict(figure) if seconds is None else {**figure, "of_bare_limit": round(seconds / bare, 4)}
+
+
+def _seconds(figure: Mapping[str, Any]) -> float | None:
+    if figure.get("seconds") is not None:
+        return float(figure["seconds"])
+    return float(figure["ms"]) / 1000 if figure.get("ms") is not None else None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -159,7 +156,7 @@ def main(argv: Sequence[str]) -> int:
     end = time.monotonic() + args.minutes * 60
     failed = False
     bare: float | None = None
-    for name in _with_limit(args.names) if args.names else [n for n in known if n not in ALONE]:
+    for name in dict.fromkeys(["limit", *args.names]) if args.names else [n for n in known if n not in ALONE]:
         left = end - time.monotonic()
         if left < 5:
             console.print(f"[yellow]{name}: not begun, the time is used up[/yellow]")
@@ -175,7 +172,8 @@ def main(argv: Sequence[str]) -> int:
             console.print(f"[red]{name}: no processor seconds beside those of the clock: {', '.join(alone)}[/red]")
         if name == "limit" and figures:
             bare = float(figures[0]["seconds"])
-        figures = judged(name, figures, bare)
+        if bare is not None:
+            figures = [with_limit(figure, bare) for figure in figures]
         if figures:
             with (RESULTS / f"{name}.jsonl").open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps({**around, **figure}) + "\n" for figure in figures)

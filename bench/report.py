@@ -45,7 +45,7 @@ _COLUMNS = {
     "files": "files", "files_holding": "holding rows", "row_groups": "row groups", "times_holding": "opened per holding one",
     "times_without": "times as without", "million_per_s": "million a second",
     "cpu_million_per_s": "million a CPU second", "microseconds": "microseconds",
-    "per_second": "a second", "late_files": "files of level 0", "kernels": "kernels compiled", "targets": "asked",
+    "per_second": "a second", "late_files": "files of level 0", "kernels": "kernels compiled",
     "why": "why there is no time",
 }  # fmt: skip
 
@@ -59,9 +59,7 @@ def newest_runs(results: Path, names: Sequence[str] = ()) -> Runs:
         figures = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if figures and (not names or path.stem in names):
             newest = max(f["at"] for f in figures)
-            # An earlier run of other cases counts when an issue asks something of it: trials at small sizes do not.
-            asked = {f["at"] for f in figures if "targets" in f}
-            runs[path.stem] = of_different_cases(f for f in figures if f["at"] == newest or f["at"] in asked)
+            runs[path.stem] = [f for f in figures if f["at"] == newest]
     return runs
 
 

@@ -175,7 +175,7 @@ def _work(table: TableHandle, point: Point, result: BatchResult) -> dict[str, in
 
 
 def _commit_only(uri: str, point: Point) -> Measured:
-    done = metadata_cases.run_case("commit", uri, point.files, Path(uri).parent)
+    done = metadata_cases.run_commit(uri, point.files, Path(uri).parent)
     whole = {k: float(done[k]) for k in FIGURES if k in done}
     work = {"rows": 0, "keys": 0, "buckets": metadata_cases.NEW_FILES, "partitions": 1, "files": point.files}
     return Measured(point, work, whole, {"commit": {k: whole[k] for k in STAGE_FIGURES if k in whole}})

@@ -15,21 +15,14 @@ AROUND: dict[str, Any] = {"commit": "abc1234", "cores": 2, "memory_gib": 24, "lo
 OLD = {**AROUND, "at": "2026-01-01T00:00:00+00:00", "case": "load", "seconds": 9.0}
 NEW = [
     {**AROUND, "at": "2026-01-02T00:00:00+00:00", "case": "load", "seconds": 1.2345, "cpu_seconds": 2.0, "note": "x"},
-    {
-        **AROUND,
-        "at": "2026-01-02T00:00:00+00:00",
-        "case": "find",
-        "operation": "new",
-        "seconds": 2000.0,
-        "targets": "kept",
-    },
+    {**AROUND, "at": "2026-01-02T00:00:00+00:00", "case": "find", "operation": "new", "seconds": 2000.0, "files": 3},
 ]
 TABLE = """Run of 2026-01-02 at abc1234 on 2 cores and 24 GiB, load average 0.5 before it.
 
-| case | seconds | CPU seconds | asked |
+| case | seconds | CPU seconds | files |
 |---|---|---|---|
 | load | 1.23 | 2 |  |
-| find, new | 2,000 |  | kept |"""
+| find, new | 2,000 |  | 3 |"""
 
 
 def test_the_newest_run_is_written_between_the_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,20 +58,18 @@ def test_runs_of_other_cases_stand_below_each_other() -> None:
     def run(day: int, case: str, **more: Any) -> dict[str, Any]:
         return {**AROUND, "at": f"2026-01-0{day}T00:00:00+00:00", "case": case, "seconds": 1.0, **more}
 
-    newest, other = run(4, "random"), run(3, "ordered | asked", targets="kept")
+    newest, other = run(4, "random"), run(3, "ordered | asked", files=3)
     assert report.of_different_cases([run(1, "random"), other, newest, run(2, "ordered | asked")]) == [newest, other]
     first, second = report.table([newest, other]).split("\n\nRun of ")
     assert first.startswith("Run of 2026-01-04")
     assert second.startswith("2026-01-03")
-    assert "| ordered \\| asked | 1 | kept |" in second
+    assert "| ordered \\| asked | 1 | 3 |" in second
 
 
 def test_trials_are_not_shown(tmp_path: Path) -> None:
     trial = {**AROUND, "at": "2026-01-01T00:00:00+00:00", "case": "load 1,000 rows", "seconds": 0.1}
     (tmp_path / "upsert.jsonl").write_text("".join(json.dumps(f) + "\n" for f in (trial, *NEW)))
     assert report.newest_runs(tmp_path) == {"upsert": NEW}
-    (tmp_path / "upsert.jsonl").write_text("".join(json.dumps(f) + "\n" for f in ({**trial, "targets": "x"}, *NEW)))
-    assert report.newest_runs(tmp_path) == {"upsert": [*NEW, {**trial, "targets": "x"}]}
 
 
 def test_what_was_not_run_again_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,7 +89,7 @@ class WriteContext:
 
     def combine(self, work: TargetWork, sent: Iterator[Block]) -> WrittenBucket:
         """Reduce: write one bucket."""
-        return write_bucket(self, work.target, work.blocks(self.metadata.store, self.schema, sent))
+        return _write_bucket(self, work.target, work.blocks(self.metadata.store, self.schema, sent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _figures(assign: BucketAssignmentReport) -> str:
     return f"{assign.rows:,} rows to {len(assign.targets):,} buckets ({kinds})"
 
 
-def write_bucket(context: WriteContext, target: Target, blocks: Iterable[Block]) -> WrittenBucket:
+def _write_bucket(context: WriteContext, target: Target, blocks: Iterable[Block]) -> WrittenBucket:
     """Sort, merge and write one bucket's rows; write its hash index when it got new hashes."""
     schema = context.schema
     metadata = context.metadata

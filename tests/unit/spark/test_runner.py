@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from bench.scale.frames import Session
 from lakeidx.batch.artifacts import BucketAssignmentReport, StagedPart, Target
 from lakeidx.batch.stages.index_write import WriteContext
 from lakeidx.batch.upsert import make_context, upsert_table
@@ -23,6 +22,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.small_tables import make_table, rows
+from tests.unit.spark.frames import Session
 
 MOST_BYTES = 1_000_000
 
