@@ -147,6 +147,8 @@ def parse_type(value: str | Mapping[str, Any], *, where: str = "type") -> DataTy
     if word == "ROW":
         fields = []
         for i, f in enumerate(value.get("fields", ())):
+            if not isinstance(f["name"], str):
+                raise InvalidInputError(f"{where}: field {i + 1} must have a text as its name, not {f['name']!r}")
             inner = parse_type(f["type"], where=f"{where}.{f['name']}")
             rest = {k: v for k, v in f.items() if k not in FIELD_KEYS}
             texts = f.get("description"), f.get("defaultValue")

@@ -14,6 +14,7 @@ integers only: a fraction in one file must not turn a column of the table into f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import pyarrow as pa
@@ -23,6 +24,8 @@ from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root, from_arrow
 
+#: Names that are none: blank, and what Arrow calls the index of a pandas frame that has no name.
+_UNNAMED = re.compile(r"\s*|__index_level_\d+__")
 _POLICIES = ("refuse", "add", "widen")
 #: What a path has in place of what a column holds.
 _WORDS = {Root.ARRAY: "element", Root.MAP: "value"}
@@ -68,7 +71,10 @@ def new_columns(
     errors         InvalidInputError for a column of a type that no table holds; with policy refuse for fields inside a column
                    that the table does not have (`lakeidx.landing.types.check_columns` looks at whole columns)
     """
-    unknown = {f.name for f in found} - {f.name for f in fields}
+    mine = {f.name for f in fields}
+    if policy != "refuse" and not ignore_extra:
+        refuse_unnamed(found.names, mine, path=path)
+    unknown = set(found.names) - mine
     skipped = {*keys, KIND_COLUMN, *(unknown if ignore_extra or policy == "refuse" else ())}
     out = _compared([f for f in found if f.name not in skipped], fields, policy, "")
     if ignore_extra:
@@ -81,6 +87,22 @@ def new_columns(
             path=path,
         )
     return out
+
+
+def refuse_unnamed(names: Sequence[str], known: Collection[str], *, path: str | None) -> None:
+    """Refuse columns without a name, which no table can have (Java Paimon would not open it).
+
+    known    columns that the table has
+    errors   InvalidInputError naming the first by its place, counted from 1, and the ways out
+    """
+    for place, name in enumerate(names, 1):
+        if name not in known and _UNNAMED.fullmatch(name):
+            raise InvalidInputError(
+                f"column {place} has no name ({name!r}): give it one, or let columns that the table does not have be ignored "
+                "(--ignore-extra-columns); the index of a pandas frame is left out by index=False of to_csv and to_parquet, and by "
+                "reset_index(drop=True)",
+                path=path,
+            )
 
 
 def type_at(fields: Sequence[Field], path: str) -> DataType | None:

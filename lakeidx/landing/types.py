@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
+from lakeidx.landing.new_columns import refuse_unnamed
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.types import DataType, Field
 
@@ -128,9 +129,11 @@ def check_columns(
             "column, since lakeidx cannot tell the two apart",
             path=path,
         )
-    have = set(names)
-    if len(have) < len(names):
-        twice = [n for n, count in Counter(names).items() if count > 1]
+    have, known = set(names), {f.name for f in fields} | {KIND_COLUMN}
+    if not options.ignore_extra:
+        refuse_unnamed(names, known, path=path)
+    twice = [n for n, count in Counter(names).items() if count > 1 and n.strip()]
+    if twice:
         raise InvalidInputError(f"the landing file has the columns {', '.join(twice)} more than once", path=path)
     required = [f.name for f in fields if complete and not f.type.nullable and f.name not in have]
     if required:
@@ -138,7 +141,7 @@ def check_columns(
             f"the landing file lacks the required columns {', '.join(required)}; it has {', '.join(names) or 'none'}",
             path=path,
         )
-    extra = sorted(have - {f.name for f in fields} - {KIND_COLUMN})
+    extra = sorted(have - known)
     if extra and not options.ignore_extra and options.merge_schema == "refuse":
         raise InvalidInputError(
             f"the landing file has columns the table does not have: {', '.join(extra)}; add them to the table, let "

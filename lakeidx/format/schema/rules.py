@@ -6,7 +6,7 @@ source   org.apache.paimon.schema.SchemaValidation, release 1.4.2 (rules; the wo
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.schema.table_schema import KEY_PREFIX, POSTPONE_BUCKET, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.options.descriptors import parse_names
 from lakeidx.options.table_options import STATS_MODES, TableOptions
-from lakeidx.types import BYTES_ROOTS, FIELD_KEYS, STRING_ROOTS, DataType, Root, parse_type
+from lakeidx.types import BYTES_ROOTS, FIELD_KEYS, STRING_ROOTS, DataType, Field, Root, parse_type
 
 #: Paimon's, then lakeidx's own: row kinds come in as ``_kind``, lookups answer with ``_FOUND``.
 _RESERVED_NAMES = frozenset(
@@ -121,9 +121,43 @@ def check_schema(schema: TableSchema) -> None:
 def _check_names(schema: TableSchema) -> None:
     if schema.table_options.type != "table":
         raise InvalidInputError(f"option 'type': lakeidx makes tables of type table, not {schema.table_options.type!r}")
+    _check_siblings(schema.fields, "")
     for name in schema.field_names:
         if name in _RESERVED_NAMES or name.startswith(KEY_PREFIX):
             raise InvalidInputError(f"column name {name!r} is reserved (names starting with {KEY_PREFIX} are, too)")
+
+
+def _check_siblings(fields: Sequence[Field], inside: str) -> None:
+    """Refuse names that Java cannot open a table with, also inside of columns.
+
+    source   org.apache.paimon.types.RowType.validateFields, release 1.4.2
+    """
+    seen: set[str] = set()
+    for at, f in enumerate(fields, 1):
+        where = f"field {at} of {inside}" if inside else f"column {at}"
+        if not f.name.strip():
+            raise InvalidInputError(
+                f"{where} has no name ({f.name!r}): give it one with a character that is not blank, or leave it out; Java Paimon "
+                "could not open the table"
+            )
+        try:
+            f.name.encode()
+        except UnicodeEncodeError:
+            raise InvalidInputError(f"{where}: the name {f.name!r} is not valid Unicode") from None
+        if f.name in seen:
+            raise InvalidInputError(f"{where}: the name {f.name!r} is there twice")
+        seen.add(f.name)
+        for t in _rows_in(f.type):
+            _check_siblings(t.fields, f"{inside}.{f.name}" if inside else f.name)
+
+
+def _rows_in(t: DataType) -> Iterator[DataType]:
+    """Return the ROW types that a type is or holds, but for those inside of these."""
+    if t.root is Root.ROW:
+        yield t
+    for inner in (t.key, t.element):
+        if inner is not None:
+            yield from _rows_in(inner)
 
 
 def _check_keys(schema: TableSchema) -> None:

@@ -246,7 +246,11 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
             continue
         extra = sorted(set(value) - known)
         if extra and not options.ignore_extra and options.merge_schema == "refuse":
-            bad.append(BadLine(number, f"unknown columns {', '.join(extra)}", shown_text(raw)))
+            bad.append(
+                BadLine(
+                    number, f"unknown columns {', '.join(n if n.strip() else repr(n) for n in extra)}", shown_text(raw)
+                )
+            )
             continue
         if not options.ignore_extra:
             types |= {n: wider_of_values(types.get(n), type_of_value(value[n])) for n in extra if value[n] is not None}
