@@ -14,7 +14,7 @@ from lakeidx.compaction.plan import CompactionTask
 from lakeidx.compaction.record_expiry import RecordExpiry
 from lakeidx.data.level_column import with_level
 from lakeidx.data.positions import sorted_positions
-from lakeidx.data.read_data_file import read_data_file
+from lakeidx.data.read_data_file import count_deletes, read_data_file
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.deletion_vector import Positions
 from lakeidx.format.index_manifest import IndexEntry
@@ -158,7 +158,13 @@ class BucketReader:
             work.schema,
             work.schema.trimmed_primary_keys,
             batch_rows=_BATCH_ROWS,
-            system_columns=False,
+            system_columns=(),
+        )
+
+    def count_deletes(self, file: DataFileMeta) -> int:
+        """Count the rows of kind -U or -D in a file, whatever its manifest entry says."""
+        return count_deletes(
+            self._work.metadata.store, self.path(file), file, self._work.metadata.schema(file.schema_id)
         )
 
     def has_deleted(self, file: DataFileMeta) -> bool:

@@ -8,7 +8,7 @@ source   org.apache.paimon.mergetree.compact.{MergeTreeCompactManager, MergeTree
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from lakeidx.compaction.levels import Levels, build_levels
@@ -53,11 +53,14 @@ class Upgrade:
 
     changelog    its rows must be read to produce changelog
     lookup       its keys are looked up in the levels above the output: it comes from level 0
+    instead      how it is rewritten when it has deletes that its manifest entry does not count; None where a file with
+                 deletes would be upgraded, too
     """
 
     file: DataFileMeta
     changelog: bool = False
     lookup: bool = False
+    instead: Rewrite | None = None
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -238,30 +241,37 @@ class _StepPlanner:
 
     def rewrite(self, sections: list[Section]) -> None:
         """Add a rewrite step."""
+        self.steps.append(self._rewrite_of(sections))
+
+    def _rewrite_of(self, sections: list[Section]) -> Rewrite:
         lookup = self._looks_up([f for section in sections for run in section for f in run])
-        self.steps.append(Rewrite(tuple(sections), self._drop_delete, self._makes_changelog(lookup=lookup), lookup))
+        return Rewrite(tuple(sections), self._drop_delete, self._makes_changelog(lookup=lookup), lookup)
 
     def upgrade(self, file: DataFileMeta) -> None:
         """Add an upgrade step, or a rewrite of the file alone where the level may not just be changed."""
+        step = self._upgrade_of(file, has_deletes=file.delete_row_count is None or file.delete_row_count > 0)
+        if isinstance(step, Upgrade) and file.level == 0:
+            instead = self._upgrade_of(file, has_deletes=True)
+            step = replace(step, instead=instead if isinstance(instead, Rewrite) else None)
+        self.steps += [] if step is None else [step]
+
+    def _upgrade_of(self, file: DataFileMeta, *, has_deletes: bool) -> Step | None:
         alone: Section = ((file,),)
-        has_deletes = file.delete_row_count is None or file.delete_row_count > 0
         if (
             (self._output_level == self._max_level and has_deletes)
             or self._options.force_rewrite_all_files
             or file.file_name in self._must_rewrite
         ):
-            self.rewrite([alone])
-            return
+            return self._rewrite_of([alone])
         if file.level == self._output_level:
-            return
+            return None
         how = self._upgrade_strategy(file, has_deletes)
         if how == "rewrite":
             # What a lookup upgrade rewrites drops deletes only for deletion vectors, whatever the level.
             changelog = self._makes_changelog(lookup=True)
-            self.steps.append(Rewrite((alone,), self._options.deletion_vectors, changelog, True))
-        else:
-            lookup = how == "changelog" and self._looks_up([file])
-            self.steps.append(Upgrade(file, self._makes_changelog(lookup=lookup), lookup))
+            return Rewrite((alone,), self._options.deletion_vectors, changelog, True)
+        lookup = how == "changelog" and self._looks_up([file])
+        return Upgrade(file, self._makes_changelog(lookup=lookup), lookup)
 
     def _looks_up(self, files: list[DataFileMeta]) -> bool:
         """Return True when keys are looked up.

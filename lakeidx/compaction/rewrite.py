@@ -128,8 +128,13 @@ class _Steps:
     def upgrade(self, step: Upgrade) -> None:
         """Keep the file under another level; its rows are read only for what others need to know of them."""
         work, made = self._work, self.made
+        # Above level 0 readers go by the count.
+        deletes = self._reader.count_deletes(step.file) if step.file.level == 0 else step.file.delete_row_count
+        if deletes and not step.file.delete_row_count and step.instead is not None:
+            self.rewrite(step.instead)
+            return
         made.removed.append(step.file)
-        made.added.append(replace(step.file, level=work.task.output_level))
+        made.added.append(replace(step.file, level=work.task.output_level, delete_row_count=deletes))
         made.upgraded += 1
         found = self._look_up(step)
         if step.changelog:

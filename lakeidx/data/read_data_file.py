@@ -16,10 +16,12 @@ import pyarrow as pa
 from lakeidx.data.evolution.evolve import ColumnPlan, evolve_column, plan_columns
 from lakeidx.data.parquet.damage import damage_of
 from lakeidx.data.parquet.row_groups import ParquetSource, RowTest
+from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import Positions, RowFilter
 from lakeidx.data.read_avro import AvroSource
 from lakeidx.data.read_counters import ReadCounters
 from lakeidx.data.read_orc import OrcSource
+from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -30,7 +32,7 @@ from lakeidx.types import Field
 
 DataFileSource = ParquetSource | OrcSource | AvroSource
 BATCH_ROWS = 65_536
-_SYSTEM = ((SEQUENCE_NUMBER, pa.int64()), (VALUE_KIND, pa.int8()))
+_SYSTEM_TYPES = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
 
 
 def read_data_file(
@@ -47,7 +49,7 @@ def read_data_file(
     batch_rows: int = BATCH_ROWS,
     dictionary_columns: Sequence[str] = (),
     filter_rows: bool = False,
-    system_columns: bool = True,
+    system_columns: Sequence[str] = SYSTEM_COLUMNS,
     counters: ReadCounters | None = None,
 ) -> Iterator[pa.Table]:
     """Read the rows of one data file, in file order.
@@ -63,8 +65,8 @@ def read_data_file(
     dictionary_columns  string columns of `read_schema` to give as ``dictionary<int32, string>`` instead of plain strings
     filter_rows         leave out rows that `predicate` does not select as well; of Parquet files its columns are read
                         first, and the others only of row groups with selected rows
-    system_columns      False: without ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND``, for files without deletes that no one merges
-    returns             primary-key table: KV tables (``_SEQUENCE_NUMBER``, ``_VALUE_KIND``, columns); append table: columns. At
+    system_columns      of a primary-key table, which of ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` are wanted
+    returns             primary-key table: KV tables (system columns, columns); append table: columns. At
                         most `batch_rows` rows each, none empty
     errors              NotFoundError; CorruptFileError for damaged bytes, another number of rows than `file` says or a missing
                         column; UnsupportedError for a format or cast that lakeidx does not have; each names the file
@@ -86,9 +88,19 @@ def read_data_file(
     yield from _FileScan(
         source=source, path=path, file=file, fields=file_schema.fields, plans=plans,
         tests=plan_columns(file_schema.fields, [f for f in read_schema.fields if f.name in tested]),
-        keyed=bool(read_schema.primary_keys) and system_columns, encoded=dictionary_columns, predicate=predicate,
+        system=tuple(system_columns) if read_schema.primary_keys else (), encoded=dictionary_columns, predicate=predicate,
         pruning=pruning, row_filter=RowFilter(deletion_vector, selection), batch_rows=batch_rows, counters=counters,
     ).tables()  # fmt: skip
+
+
+def count_deletes(store: ObjectStore, path: str, file: DataFileMeta, schema: TableSchema) -> int:
+    """Count the rows of kind -U or -D in a file, whatever its manifest entry says; only the column of row kinds is read.
+
+    schema   of a table with a primary key, the one the file was written with
+    errors   as `read_data_file`
+    """
+    batches = read_data_file(store, path, file, schema, schema, (), system_columns=(VALUE_KIND,))
+    return sum(int(np.count_nonzero(is_retract(b.column(VALUE_KIND).to_numpy()))) for b in batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +110,7 @@ class _FileScan:
     fields      of the schema it was written with
     plans       columns to give
     tests       columns that rows are filtered by; none when they are not to be filtered
-    keyed       give the system columns, too
+    system      system columns to give
     encoded     columns to give as dictionaries
     pruning     `predicate` in terms of `fields`; None prunes no row group
     """
@@ -109,7 +121,7 @@ class _FileScan:
     fields: Sequence[Field]
     plans: Sequence[ColumnPlan]
     tests: Sequence[ColumnPlan]
-    keyed: bool
+    system: tuple[str, ...]
     encoded: Sequence[str]
     predicate: Predicate | None
     pruning: Predicate | None
@@ -126,13 +138,13 @@ class _FileScan:
         return self._tested_after()
 
     def _tested_first(self, source: ParquetSource, names: Sequence[str]) -> Iterator[pa.Table]:
-        present = self._present(self.plans, system=self.keyed)
+        present = self._present(self.plans, system=self.system)
         for _, raw in source.batches(
             present, row_filter=self.row_filter, predicate=self.pruning,
             fields=self.fields, batch_rows=self.batch_rows, counters=self.counters,
             row_test=RowTest(frozenset(names), self._selected),
         ):  # fmt: skip
-            yield _evolved(raw, self.plans, keyed=self.keyed, path=self.path, encoded=self.encoded)
+            yield _evolved(raw, self.plans, system=self.system, path=self.path, encoded=self.encoded)
 
     def _selected(self, first: int, raw: pa.Table) -> npt.NDArray[np.bool_]:
         """Return bool[n], which rows of a batch of the tested columns are wanted; `first` is the position of its first row."""
@@ -146,7 +158,7 @@ class _FileScan:
         assert self.predicate is not None
         coded = [f.name for f in raw.schema if pa.types.is_dictionary(f.type)]
         as_read = [p.field.name for p in self.tests if p.source is not None and p.source.name in coded]
-        rows = _evolved(raw, self.tests, keyed=False, path=self.path, encoded=as_read)
+        rows = _evolved(raw, self.tests, system=(), path=self.path, encoded=as_read)
         mask = evaluate(self.predicate, rows).to_numpy()
         found: npt.NDArray[np.bool_] = mask if wanted is None else mask & wanted
         return found
@@ -156,22 +168,21 @@ class _FileScan:
         extra = [p for p in self.tests if p.field not in [w.field for w in self.plans]]
         plans = [*self.plans, *extra]
         for first, raw in self.source.batches(
-            self._present(plans, system=self.keyed), row_filter=self.row_filter, predicate=self.pruning,
+            self._present(plans, system=self.system), row_filter=self.row_filter, predicate=self.pruning,
             fields=self.fields, batch_rows=self.batch_rows, counters=self.counters,
         ):  # fmt: skip
             table = _kept(self.row_filter, first, raw)
             if not table.num_rows:
                 continue
             self.counters.rows_given += table.num_rows
-            rows = _evolved(table, plans, keyed=self.keyed, path=self.path, encoded=self.encoded)
+            rows = _evolved(table, plans, system=self.system, path=self.path, encoded=self.encoded)
             rows = _filtered(rows, self.predicate if self.tests else None, len(extra))
             if rows.num_rows:
                 yield rows
 
-    def _present(self, plans: Sequence[ColumnPlan], *, system: bool = False) -> list[str]:
+    def _present(self, plans: Sequence[ColumnPlan], *, system: Sequence[str] = ()) -> list[str]:
         """Choose the columns to read from the file, each once; CorruptFileError when one that was written is missing."""
-        also = [n for n, _ in _SYSTEM] if system else []
-        names = dict.fromkeys([*also, *(p.source.name for p in plans if p.source is not None)])
+        names = dict.fromkeys([*system, *(p.source.name for p in plans if p.source is not None)])
         # Files of data evolution hold some of the schema's columns; all others hold all.
         written = set(names if self.file is None or self.file.write_cols is None else self.file.write_cols)
         missing = [n for n in names if n not in self.source.schema.names]
@@ -231,22 +242,21 @@ def open_data_file(
 
 
 def _evolved(
-    table: pa.Table, plans: Sequence[ColumnPlan], *, keyed: bool, path: str, encoded: Sequence[str]
+    table: pa.Table, plans: Sequence[ColumnPlan], *, system: Sequence[str], path: str, encoded: Sequence[str]
 ) -> pa.Table:
-    if not keyed and not plans:
+    if not system and not plans:
         # A table without columns keeps its number of rows only when it is made by leaving columns out.
         return table.select([])
     names, columns = [], []
     with damage_of(path):
-        if keyed:
-            for name, t in _SYSTEM:
-                column = table.column(name)
-                names.append(name)
-                columns.append(column if column.type == t else column.cast(t))
+        for name in system:
+            column, t = table.column(name), _SYSTEM_TYPES[name]
+            names.append(name)
+            columns.append(column if column.type == t else column.cast(t))
         for plan in plans:
             names.append(plan.field.name)
             columns.append(_column(table, plan, as_dictionary=plan.field.name in encoded))
-    return pa.Table.from_arrays(columns, schema=_schema(names, columns, [p.field for p in plans], keyed=keyed))
+    return pa.Table.from_arrays(columns, schema=_schema(names, columns, [p.field for p in plans], len(system)))
 
 
 def _column(table: pa.Table, plan: ColumnPlan, *, as_dictionary: bool) -> pa.ChunkedArray:
@@ -263,6 +273,6 @@ def _column(table: pa.Table, plan: ColumnPlan, *, as_dictionary: bool) -> pa.Chu
     return column.dictionary_encode() if as_dictionary else column
 
 
-def _schema(names: list[str], columns: list[pa.ChunkedArray], fields: list[Field], *, keyed: bool) -> pa.Schema:
-    nullable = ([False, False] if keyed else []) + [f.type.nullable for f in fields]
+def _schema(names: list[str], columns: list[pa.ChunkedArray], fields: list[Field], system: int) -> pa.Schema:
+    nullable = [False] * system + [f.type.nullable for f in fields]
     return pa.schema([pa.field(n, c.type, null) for n, c, null in zip(names, columns, nullable, strict=True)])

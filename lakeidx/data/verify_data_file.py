@@ -17,9 +17,10 @@ from lakeidx.data.evolution.evolve import evolve_column, plan_columns
 from lakeidx.data.parquet.damage import damage_of
 from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.data.read_data_file import open_data_file, read_data_file
+from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
-from lakeidx.format.schema.table_schema import KEY_PREFIX, TableSchema
+from lakeidx.format.schema.table_schema import KEY_PREFIX, VALUE_KIND, TableSchema
 from lakeidx.predicate import ColumnStats, Compare, Op, evaluate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field
@@ -28,22 +29,30 @@ _BATCH_ROWS = 32_768
 _ORDERED = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary)
 
 
-def verify_data_file(store: ObjectStore, path: str, file: DataFileMeta, schema: TableSchema) -> int:
+def verify_data_file(store: ObjectStore, path: str, file: DataFileMeta, schema: TableSchema) -> tuple[int, int]:
     """Decode the whole file.
 
     schema    the one the file was written with
-    returns   rows decoded
+    returns   rows decoded, and how many of them are of kind -U or -D
     errors    CorruptFileError, NotFoundError, UnsupportedError naming the file
     memory    the compressed columns of a row group and a decoded batch
     """
     source = open_data_file(store, path, file.file_size, schema)
     if not isinstance(source, ParquetSource):
         batches = read_data_file(store, path, file, schema, schema, batch_rows=_BATCH_ROWS)
-        return sum(batch.num_rows for batch in batches)
+        counts = [(b.num_rows, _deletes(b)) for b in batches]
+        return sum(rows for rows, _ in counts), sum(deletes for _, deletes in counts)
     if source.rows != file.row_count:
         raise CorruptFileError(f"expected {file.row_count} rows, found {source.rows}", path=path)
     _check_columns(source, file, schema)
-    return sum(_verify_group(source, g, schema) for g in range(source.groups))
+    found = [_verify_group(source, g, schema) for g in range(source.groups)]
+    return sum(rows for rows, _ in found), sum(deletes for _, deletes in found)
+
+
+def _deletes(rows: pa.Table) -> int:
+    if VALUE_KIND not in rows.column_names:
+        return 0
+    return int(np.count_nonzero(is_retract(_plain(rows.column(VALUE_KIND)).to_numpy())))
 
 
 def _check_columns(source: ParquetSource, file: DataFileMeta, schema: TableSchema) -> None:
@@ -56,15 +65,16 @@ def _check_columns(source: ParquetSource, file: DataFileMeta, schema: TableSchem
         raise CorruptFileError(f"the file has no column {missing[0]!r}", path=source.path)
 
 
-def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> int:
+def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> tuple[int, int]:
     plans = [p for p in plan_columns(schema.fields, schema.fields) if p.field.name in source.schema.names]
     keys = schema.trimmed_primary_keys
     flat = [p.field for p in plans if not p.field.type.is_nested]
     found: dict[str, list[pa.Scalar]] = {f.name: [] for f in flat}
     nulls = dict.fromkeys(found, 0)
-    rows = 0
+    rows = deletes = 0
     for table in source.group(g, source.schema.names, _BATCH_ROWS):
         rows += table.num_rows
+        deletes += _deletes(table)
         with damage_of(source.path):
             read = {n: (_plain if n in keys else _distinct)(table.column(n)) for n in (p.field.name for p in plans)}
             # As a scan makes the table's columns of those of the file.
@@ -81,7 +91,7 @@ def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> int:
             if field.name in stats:
                 _check_stats(field, stats[field.name], found[field.name], nulls[field.name], source.path)
             source.check_pages(g, field.name)
-    return rows
+    return rows, deletes
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -104,6 +104,15 @@ class DataFileMeta:
     unknown: Unknown = field(default=(), hash=False)
 
     @property
+    def may_hold_deletes(self) -> bool:
+        """False when surely no row is of kind -U or -D: for a file of a compaction that says so.
+
+        Files of level 0 hold what their writer was given. Java and lakeidx count the deletes among them; pypaimon writes
+        0, whatever they are.
+        """
+        return self.level == 0 or self.delete_row_count != 0
+
+    @property
     def creation_epoch_ms(self) -> int | None:
         """When the file was made, as epoch milliseconds, if the writer's time zone is the one of this process."""
         return None if self.creation_time_ms is None else epoch_ms_of_local(self.creation_time_ms)

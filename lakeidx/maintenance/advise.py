@@ -320,6 +320,9 @@ class _OpenRows:
     def footer(self) -> KeyFooter:
         return self.none
 
+    def holds_deletes(self) -> bool:
+        return False
+
     def read(self, wanted: KeyCodes | None, metrics: IndexMetrics, *, versions: bool = False) -> KeyRows:
         n = self.rows.num_rows
         metrics.rows_read += n

@@ -51,6 +51,7 @@ class TableEvidence:
     snapshots     the number in the file's name -> snapshot
     decoded       data files that were decoded to the last page, and their bytes
     unreadable    files whose bytes could not be read, as plain values
+    miscounted    files of which the manifest counts the deletes wrongly, as plain values
     """
 
     schema: TableSchema
@@ -67,6 +68,7 @@ class TableEvidence:
     latest_hint: int | None = None
     decoded: tuple[int, int] = (0, 0)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
+    miscounted: list[dict[str, Any]] = field(default_factory=list)
 
     def partition_name(self, partition: bytes) -> str:
         """Return ``month=1/day=2``; ``-`` for a table without partitions."""
@@ -190,6 +192,7 @@ def _decode_data_files(
     results = decode_files(metadata, chosen, runner, skip=broken)
     evidence.decoded = (len(results), sum(d.bytes for d in results))
     evidence.unreadable += [d.fault for d in results if d.fault is not None]
+    evidence.miscounted += [d.miscounted for d in results if d.miscounted is not None]
 
 
 def _load_keys(

@@ -49,6 +49,21 @@ def check_files_readable(evidence: TableEvidence) -> RuleResult:
     )
 
 
+def _check_deletes_counted(evidence: TableEvidence) -> RuleResult:
+    """Check that manifests count the deletes in files: above level 0 readers go by that, and Java's compactions everywhere.
+
+    pypaimon counts none. A full compaction by lakeidx writes files with what they say.
+    """
+    return RuleResult(
+        name="deletes_counted",
+        passed=not evidence.miscounted,
+        severity=Severity.ERROR if any(found["level"] for found in evidence.miscounted) else Severity.WARN,
+        metrics={"files_decoded": evidence.decoded[0], "files_miscounted": len(evidence.miscounted)},
+        sample=bounded(evidence.miscounted),
+        description="Manifests count the deletes in each data file; `lakeidx compact TABLE --full` mends what other writers left.",
+    )
+
+
 def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleResult]:
     """Run all rules that apply to the table, in a fixed order; see `rule_names`."""
     limits = limits or Limits()
@@ -62,6 +77,7 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
     ]
     if not evidence.schema.primary_keys:
         return results
+    results.append(_check_deletes_counted(evidence))
     mode, options = evidence.schema.bucket_mode, evidence.schema.table_options
     keys = check_keys_unique(
         evidence.suspects,
@@ -101,7 +117,7 @@ def rule_names(mode: BucketMode, *, keyed: bool) -> tuple[str, ...]:
     """Return the names of the rules of `verify` for a table of that bucket mode, in its order."""
     names: tuple[str, ...] = ("files_readable", "referenced_files_exist", "snapshot_chain", "options_followed")
     if keyed:
-        names += ("primary_key_once",)
+        names += ("deletes_counted", "primary_key_once")
     if keyed and mode is BucketMode.HASH_DYNAMIC:
         names += ("index_files_agree", "hash_in_one_bucket", "live_keys_indexed", "stale_hashes")
         names += ("bucket_rows_within_target", "bucket_skew")

@@ -161,11 +161,7 @@ def _poll(heap: list[list[RankedFile]]) -> list[RankedFile]:
 
 
 def oldest_first(section: Section) -> Section | None:
-    """Put the runs of a section in the order of their age; None where not every row of a run is newer than all those before it, or
-    where some row may be a delete.
-    """
-    if any(f.delete_row_count != 0 for run in section for f in run):
-        return None
+    """Put the runs of a section in the order of their age; None where not every row of a run is newer than all those before it."""
     runs = sorted(section, key=lambda run: min(f.min_sequence_number for f in run))
     tops = [max(f.max_sequence_number for f in run) for run in runs]
     if any(top >= min(f.min_sequence_number for f in run) for top, run in zip(tops, runs[1:], strict=False)):

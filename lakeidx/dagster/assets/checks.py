@@ -39,6 +39,7 @@ _DESCRIPTIONS = {
     "referenced_files_exist": "Every file the snapshot refers to exists with its size.",
     "snapshot_chain": "Snapshot ids are contiguous, and totals add up from one to the next.",
     "options_followed": "Every option that enables maintenance is acted on, and every option name is known.",
+    "deletes_counted": "Manifests count the deletes in each data file.",
     "primary_key_once": "No primary key is in two buckets of its partition, none occurs twice after a merge.",
     "index_files_agree": "Hash index files have 4 bytes per hash, the manifest's count, their checksum, and no duplicate hash.",
     "hash_in_one_bucket": "Every hash of the index is in exactly one bucket of its partition.",
@@ -56,7 +57,7 @@ _DESCRIPTIONS = {
 #: Space, speed or balance suffers; answers stay right.
 WARNINGS = frozenset({"stale_hashes", "bucket_skew", "orphans_below_limit", "options_followed"})
 #: Checks whose failure does not make query results wrong; they never block downstream assets.
-NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target"}
+NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target", "deletes_counted"}
 
 
 def build_specs(

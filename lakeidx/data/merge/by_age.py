@@ -1,7 +1,7 @@
 """Sorted runs merged by their age alone, where every row of a run is newer than all rows of the runs before it.
 
-Then no one has to read sequence numbers, nor row kinds where none is a delete, and of a key's rows the one of the last run counts:
-the row with the greatest number when the runs lie end to end. Most rows of a merge come from one run, as a rule; its keys are
+Then no one has to read sequence numbers, and of a key's rows the one of the last run counts: the row with the greatest number when
+the runs lie end to end. Most rows of a merge come from one run, as a rule; its keys are
 walked where they are, and only those of the others are copied.
 """
 
@@ -29,7 +29,7 @@ def goes_by_age(schema: TableSchema) -> bool:
 
 
 def merge_by_age(runs: Sequence[Iterable[pa.Table]], schema: TableSchema, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Merge sorted runs of one bucket, the oldest first, no row of which is a delete; what `merge_sorted_runs` would give.
+    """Merge sorted runs of one bucket, the oldest first; a key whose newest row is a delete keeps that row.
 
     runs      each gives tables in key order, no key twice, all of one Arrow schema with the trimmed primary key
     columns   those to give back, at least one

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.hudi.footer import KeyFooter, parse_footer
 from lakeidx.key_index.keys.codes import KeyCodes, has_int_view, key_codes
@@ -91,6 +92,11 @@ class _Parquet:
             tuple(_order(table, n, f) for n, f in zip(order, self.order_fields, strict=False)),
         )
 
+    def holds_deletes(self) -> bool:
+        groups = range(self.file.metadata.num_row_groups)
+        kinds = read_columns(self.file, [VALUE_KIND], groups, IndexMetrics()).column(VALUE_KIND)
+        return bool(is_retract(kinds.to_numpy()).any())
+
     def _names(self) -> _Names:
         # The files of a table have few schemas.
         schema = self.file.chunks.schema
@@ -129,6 +135,9 @@ class _Other:
 
     def footer(self) -> KeyFooter:
         return KeyFooter()
+
+    def holds_deletes(self) -> bool:
+        return bool(is_retract(self.read_other(self.file).column(VALUE_KIND).to_numpy()).any())
 
     def read(self, wanted: KeyCodes | None, metrics: IndexMetrics, *, versions: bool = False) -> KeyRows:
         table = self.read_other(self.file)

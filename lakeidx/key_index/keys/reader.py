@@ -51,6 +51,10 @@ class OpenKeyFile(Protocol):
         """
         ...
 
+    def holds_deletes(self) -> bool:
+        """Return True when a row is of kind -U or -D; reads the column of row kinds."""
+        ...
+
 
 class KeyReader(Protocol):
     """Opens data files for their keys."""

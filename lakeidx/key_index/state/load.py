@@ -141,7 +141,7 @@ class StateLoader:
         """Return which files are read together for an empty state: a bucket's, if deletes are among them."""
         units = []
         for group in _by_bucket(files).values():
-            if self.is_global and context.deletes_hide and _has_deletes(group):
+            if self.is_global and context.deletes_hide and _has_deletes(group, context):
                 units.append(LoadUnit(tuple(group), True))
             else:
                 units += [LoadUnit((f,), False) for f in group]
@@ -167,9 +167,10 @@ class StateLoader:
         for (partition, bucket), group in _by_bucket(files).items():
             new = [f for f in group if f.meta.file_name not in known]
             shrunk = (state.partition_number(partition), bucket) in lost
+            deletes = exact and bool(shrunk or new) and _has_deletes(group, context)
             # A new file may hold a key's older record (compaction) or its delete: ask all files of the bucket.
-            if shrunk or (new and exact and _has_deletes(group)):
-                units.append(LoadUnit(tuple(group), exact and _has_deletes(group)))
+            if shrunk or deletes:
+                units.append(LoadUnit(tuple(group), deletes))
             else:
                 units += [LoadUnit((f,), False) for f in new]
         return CatchUp(units, lost)
@@ -296,8 +297,11 @@ def _by_bucket(files: Iterable[LiveFile]) -> dict[tuple[bytes, int], list[LiveFi
     return out
 
 
-def _has_deletes(files: Iterable[LiveFile]) -> bool:
-    return any(f.meta.delete_row_count != 0 for f in files)
+def _has_deletes(files: Sequence[LiveFile], context: IndexContext) -> bool:
+    if any(f.meta.delete_row_count != 0 for f in files):
+        return True
+    doubtful = [f for f in files if f.meta.may_hold_deletes]
+    return any(context.pool.map(lambda f: context.reader.open(f).holds_deletes(), doubtful))
 
 
 def _waves(units: Iterable[LoadUnit], width: int) -> Iterator[list[LoadUnit]]:

@@ -16,12 +16,17 @@ from lakeidx.tasks.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class DecodedFile:
-    """Result of decoding one data file; `fault` is why it could not be read."""
+    """Result of decoding one data file.
+
+    fault       why it could not be read
+    miscounted  the deletes in it, where the manifest says another number
+    """
 
     path: str
     rows: int
     bytes: int
     fault: dict[str, Any] | None = None
+    miscounted: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,10 @@ def _decode(work: _Decode) -> DecodedFile:
     file = work.entry.file
     try:
         schema = work.metadata.schema(file.schema_id)
-        rows = verify_data_file(work.metadata.store, work.path, file, schema)
-        return DecodedFile(work.path, rows, file.file_size)
+        rows, deletes = verify_data_file(work.metadata.store, work.path, file, schema)
+        said = file.delete_row_count
+        wrong = {"file": work.path, "level": file.level, "deletes": deletes, "manifest_deletes": said}
+        return DecodedFile(work.path, rows, file.file_size, miscounted=wrong if said not in (None, deletes) else None)
     except UnavailableError:
         raise
     except LakeIdxError as error:

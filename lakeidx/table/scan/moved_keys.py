@@ -43,7 +43,7 @@ def gone_first(metadata: TableMetadata, plan: ScanPlan, scan: TableScan) -> list
     then: list[Work] = []
     for files in buckets.values():
         units = [(bucket, section) for bucket in files for section in bucket.sections]
-        gone = _gone(metadata, plan, units) if any(f.delete_row_count != 0 for b in files for f in b.files()) else None
+        gone = _gone(metadata, plan, units) if any(f.may_hold_deletes for b in files for f in b.files()) else None
         if gone is None or not len(gone):
             then += [(lambda unit: scan.read_section(*unit), unit) for unit in units]
             continue

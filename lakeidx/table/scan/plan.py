@@ -179,9 +179,7 @@ def _needs_merge(files: Sequence[DataFileMeta], schema: TableSchema) -> bool:
     """Return False when the files of a bucket may be read one by one: no deletes, no key in two files."""
     if not schema.primary_keys:
         return False
-    if any(f.delete_row_count is None or f.delete_row_count > 0 for f in files):
-        return True
-    if any(f.level == 0 for f in files):
+    if any(f.may_hold_deletes for f in files):
         return True
     return not (skips_level_0(schema) or len({f.level for f in files}) == 1)
 

@@ -23,15 +23,20 @@ def stats_of(
     row_count: int | None,
     wanted: Collection[str] | None = None,
 ) -> dict[str, ColumnStats]:
-    """Return the SimpleStats as statistics by column name.
+    """Return the SimpleStats as statistics by column name; nothing is known of columns that a writer left out.
 
+    row_count   0 as None: what holds nothing is in no list, and other writers may not count
     wanted   only these columns, those of them that there are; None = all
     """
     nulls: Sequence[int | None] = stats.null_counts if stats.null_counts else [None] * len(names)
     if len(nulls) != len(names):
         raise CorruptFileError(f"statistics of {len(names)} columns have {len(nulls)} null counts")
+    row_count = row_count or None
+    arity, lowest = split_arity(stats.min_values)
+    if arity == 0 and names:
+        return {name: ColumnStats(row_count=row_count) for name in names if wanted is None or name in wanted}
     at = [i for i, name in enumerate(names) if wanted is None or name in wanted]
-    low = decode_row(split_arity(stats.min_values)[1], types, at)
+    low = decode_row(lowest, types, at)
     high = decode_row(split_arity(stats.max_values)[1], types, at)
     return {names[i]: ColumnStats(lo, hi, nulls[i], row_count) for i, lo, hi in zip(at, low, high, strict=True)}
 

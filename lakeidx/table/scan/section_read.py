@@ -115,7 +115,7 @@ class SectionReader:
         )  # fmt: skip
 
     def _by_age(self, section: Section, needed: Sequence[str], pushed: Predicate | None) -> Iterator[pa.Table] | None:
-        """Merge without system columns; None where someone wants them, or the merge goes by them."""
+        """Merge without sequence numbers; None where someone wants them, or the merge goes by them."""
         schema = self._plan.schema
         if self._keep_deletes or self._keep_sequence or not goes_by_age(schema):
             return None
@@ -123,8 +123,15 @@ class SectionReader:
         if runs is None:
             return None
         given = self._given or {schema.trimmed_primary_keys[0]}
-        streams = [self._run(run, needed, pushed, system_columns=False) for run in runs]
-        return merge_by_age(streams, schema, [n for n in needed if n in given])
+        kinds = self._kinds([f for run in section for f in run])
+        streams: list[Iterator[pa.Table]] = [self._run(run, needed, pushed, kinds) for run in runs]
+        if schema.table_options.ignore_delete:
+            streams = [map(self._without_deletes, stream) for stream in streams]
+        return merge_by_age(streams, schema, [*kinds, *(n for n in needed if n in given)])
+
+    def _kinds(self, files: Sequence[DataFileMeta]) -> Sequence[str]:
+        """Return the column of row kinds where rows of the files may be deletes."""
+        return (VALUE_KIND,) if self._plan.schema.primary_keys and any(f.may_hold_deletes for f in files) else ()
 
     @property
     def _given(self) -> set[str]:
@@ -145,8 +152,7 @@ class SectionReader:
         run: Sequence[DataFileMeta],
         needed: Sequence[str],
         pushed: Predicate | None,
-        *,
-        system_columns: bool = True,
+        system_columns: Sequence[str] = SYSTEM_COLUMNS,
     ) -> Iterator[pa.Table]:
         for file in run:
             rows = self._file(file, needed, pushed, None, _MERGE_ROWS, system_columns=system_columns)
@@ -156,10 +162,11 @@ class SectionReader:
         """Read files that share no key with any other: their indexes may skip files, row groups and rows."""
         pushed = self._pushed(self._plan.predicate)
         for file in run:
-            # Without deletes no one needs row kinds, and nothing stands between a row and the filter.
-            kinds = bool(self._plan.schema.primary_keys) and file.delete_row_count != 0
-            pure = not (kinds or self._keep_deletes or self._keep_sequence)
-            early = pure and pushed is not None and self._plan.layers.filter_columns_first
+            # A key is in one row, so that rows may be filtered before deletes among them are dropped.
+            given = self._keep_deletes or self._keep_sequence
+            system = SYSTEM_COLUMNS if given else self._kinds([file])
+            # What is read of some keys is for two states, and the other one may merge it.
+            early = not given and self._only is None and pushed is not None and self._plan.layers.filter_columns_first
             needed = self._wanted if early else self._needed(merging=False)
             answer = self._query_indexes(file)
             if answer.skip:
@@ -167,10 +174,10 @@ class SectionReader:
             selected = 0
             merged = self.metrics.rows_merged - self.metrics.read.rows_given
             for table in self._file(
-                file, needed, pushed, answer.selection, BATCH_ROWS, system_columns=not pure, filter_rows=early
+                file, needed, pushed, answer.selection, BATCH_ROWS, system_columns=system, filter_rows=early
             ):
                 if early:
-                    rows = table.select(self._columns)
+                    rows = self._without_deletes(table).select(self._columns)
                     self.metrics.rows_selected += rows.num_rows
                     self.metrics.rows_merged = merged + self.metrics.read.rows_given
                 else:
@@ -213,12 +220,14 @@ class SectionReader:
         selection: Positions | None,
         batch_rows: int,
         *,
-        system_columns: bool = True,
+        system_columns: Sequence[str] = SYSTEM_COLUMNS,
         filter_rows: bool = False,
     ) -> Iterator[pa.Table]:
         self.metrics.opened_bytes += file.file_size
 
-        def read(selection: Positions | None, needed: Sequence[str], system_columns: bool) -> Iterator[pa.Table]:
+        def read(
+            selection: Positions | None, needed: Sequence[str], system_columns: Sequence[str]
+        ) -> Iterator[pa.Table]:
             return read_data_file(
                 self._metadata.store,
                 self._path(file),
@@ -244,9 +253,9 @@ class SectionReader:
 
         def selected() -> Iterator[pa.Table]:
             positions = only.positions_in(self.keys(file))
-            return read(positions, every, True) if len(positions) else iter(())
+            return read(positions, every, SYSTEM_COLUMNS) if len(positions) else iter(())
 
-        names = {*needed, *(SYSTEM_COLUMNS if system_columns else ())}
+        names = {*needed, *system_columns}
         for rows in only.rows_of((file.file_name, self._bucket.deletion_vectors.get(file.file_name)), selected):
             yield rows.select([n for n in rows.column_names if n in names])
 
@@ -260,7 +269,7 @@ class SectionReader:
             self._plan.schema,
             self._plan.schema.trimmed_primary_keys,
             selection=selection,
-            system_columns=False,
+            system_columns=(),
             counters=self.metrics.read,
         )
 
@@ -272,12 +281,16 @@ class SectionReader:
         bucket = self._bucket
         return read_deletion_vector(self._metadata, self._plan.schema, bucket.partition, bucket.bucket, found)
 
-    def _finish(self, rows: pa.Table) -> pa.Table:
+    def _without_deletes(self, rows: pa.Table) -> pa.Table:
         if VALUE_KIND in rows.column_names and not self._keep_deletes:
             # Retracts (-U 1, -D 3) are the odd kinds.
             kinds = rows.column(VALUE_KIND)
             if pc.max(pc.bit_wise_and(kinds, 1)).as_py():
                 rows = rows.filter(pc.equal(pc.bit_wise_and(kinds, 1), 0))
+        return rows
+
+    def _finish(self, rows: pa.Table) -> pa.Table:
+        rows = self._without_deletes(rows)
         self.metrics.rows_merged += rows.num_rows
         if self._plan.predicate != TRUE:
             rows = filter_table(self._plan.predicate, rows)

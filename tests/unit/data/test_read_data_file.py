@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.read_counters import ReadCounters
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import write_data_files
@@ -149,8 +150,8 @@ def test_filtering_while_reading_is_filtering_afterwards(
     )
     counters = ReadCounters()
     tables = read(
-        written, schema, wanted, predicate=predicate, filter_rows=True, system_columns=system, batch_rows=batch_rows,
-        counters=counters, **positions,
+        written, schema, wanted, predicate=predicate, filter_rows=True, system_columns=SYSTEM_COLUMNS if system else (),
+        batch_rows=batch_rows, counters=counters, **positions,
     )  # fmt: skip
     assert all(0 < t.num_rows <= batch_rows for t in tables)
     assert sum(t.num_rows for t in tables) == expected.num_rows
@@ -161,7 +162,7 @@ def test_filtering_while_reading_is_filtering_afterwards(
 
 def test_filtered_rows_are_counted_without_columns(written: tuple[str, DataFileMeta]) -> None:
     predicate = bind(parse_where("k < 1500", SCHEMA.fields), SCHEMA.fields)
-    tables = read(written, SCHEMA, [], predicate=predicate, filter_rows=True, system_columns=False, batch_rows=400)
+    tables = read(written, SCHEMA, [], predicate=predicate, filter_rows=True, system_columns=(), batch_rows=400)
     assert [t.num_rows for t in tables] == [400, 400, 200, 400, 100]
     assert all(t.num_columns == 0 for t in tables)
 

@@ -34,7 +34,7 @@ def _verify(path: Path) -> int:
     table = TableHandle.open(str(next(p for p in path.parents if p.name == "t")))
     (entry,) = load_view(table.metadata, table.snapshot).entries
     file = replace(entry.file, file_size=path.stat().st_size)
-    return verify_data_file(table.metadata.store, str(path), file, table.metadata.latest_schema())
+    return verify_data_file(table.metadata.store, str(path), file, table.metadata.latest_schema())[0]
 
 
 def _patch(path: Path, old: bytes, new: bytes, *, times: int) -> None:

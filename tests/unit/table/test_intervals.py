@@ -106,13 +106,3 @@ def test_runs_are_put_in_the_order_of_their_age(runs: list[list[tuple[int, int]]
         tuple(dataclasses.replace(FILE, min_sequence_number=a, max_sequence_number=b) for a, b in run) for run in runs
     )
     assert oldest_first(section) == (None if order is None else tuple(section[i] for i in order))
-
-
-@pytest.mark.parametrize("deletes", [None, 1])
-def test_a_delete_is_not_ordered_by_age_alone(deletes: int | None) -> None:
-    old = dataclasses.replace(FILE, min_sequence_number=0, max_sequence_number=9)
-    new = dataclasses.replace(FILE, min_sequence_number=10, max_sequence_number=19)
-    assert oldest_first(((new,), (old,))) == ((old,), (new,))
-    doubtful_old, doubtful_new = (dataclasses.replace(f, delete_row_count=deletes) for f in (old, new))
-    assert oldest_first(((new,), (doubtful_old,))) is None
-    assert oldest_first(((doubtful_new,), (old,))) is None

@@ -65,7 +65,7 @@ def read(
 ) -> pa.Table:
     where = parse_where(f"k IN ({', '.join(map(str, keys))})", SCHEMA.fields)
     found = read_data_file(
-        STORE, path, file, SCHEMA, SCHEMA, names, predicate=where, filter_rows=True, system_columns=False,
+        STORE, path, file, SCHEMA, SCHEMA, names, predicate=where, filter_rows=True, system_columns=(),
         batch_rows=37, counters=counters,
     )  # fmt: skip
     return pa.concat_tables([TABLE.select(names).slice(0, 0), *found])

@@ -10,7 +10,7 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.data_file import DataFileMeta, SimpleStats
+from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import ColumnStats
 from lakeidx.table.scan.metrics import LayerTrace
@@ -123,3 +123,12 @@ def test_statistics_of_columns_that_nobody_asks_for_are_not_decoded() -> None:
         stats_of(stats, ["a", "b"], types, 5)
     with pytest.raises(CorruptFileError, match="statistics of 2 columns have 1 null counts"):
         stats_of(SimpleStats(low, high, (0,)), ["a", "b"], types, 5)
+
+
+def test_what_a_writer_left_out_prunes_nothing() -> None:
+    """paimon-rust may leave statistics null; a count of 0 is none."""
+    types = [DataType(Root.INT), DataType(Root.DATE)]
+    unknown = {name: ColumnStats() for name in ("a", "b")}
+    assert stats_of(EMPTY_STATS, ["a", "b"], types, 0) == unknown
+    assert stats_of(EMPTY_STATS, ["a", "b"], types, 5, {"a"}) == {"a": ColumnStats(row_count=5)}
+    assert stats_of(EMPTY_STATS, [], [], 5) == {}
