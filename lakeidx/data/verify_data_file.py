@@ -1,8 +1,8 @@
 """Reads a data file to its last page: every row group, every column, key columns included.
 
 Parquet pages carry a CRC-32 where lakeidx wrote them (Java's have none unless asked to); what is decoded is also held against
-the statistics that filters trust, and keys against the columns they are copies of. Of a footer, bytes that nothing reads (who
-wrote it, the bounds of single pages) cannot be recognised as damaged.
+the statistics and the page indexes that filters trust, and keys against the columns they are copies of. Of a footer, bytes that
+nothing reads (who wrote it) cannot be recognised as damaged.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from lakeidx.data.evolution.evolve import evolve_column, plan_columns
 from lakeidx.data.parquet.damage import damage_of
+from lakeidx.data.parquet.pages import ChunkPages, leaf_values
 from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.data.read_data_file import open_data_file, read_data_file
 from lakeidx.data.row_kinds import is_retract
@@ -71,8 +72,9 @@ def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> tuple[i
     flat = [p.field for p in plans if not p.field.type.is_nested]
     found: dict[str, list[pa.Scalar]] = {f.name: [] for f in flat}
     nulls = dict.fromkeys(found, 0)
-    rows = deletes = 0
+    rows, deletes, pages = 0, 0, source.pages(g)
     for table in source.group(g, source.schema.names, _BATCH_ROWS):
+        _count_in_pages(table, rows, pages, source.path)
         rows += table.num_rows
         deletes += _deletes(table)
         with damage_of(source.path):
@@ -90,8 +92,23 @@ def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> tuple[i
         for field in flat:
             if field.name in stats:
                 _check_stats(field, stats[field.name], found[field.name], nulls[field.name], source.path)
-            source.check_pages(g, field.name)
+        for chunk in pages.values():
+            chunk.check()
     return rows, deletes
+
+
+def _count_in_pages(table: pa.Table, first: int, pages: Mapping[int, ChunkPages], path: str) -> None:
+    """Count the values of rows in the pages they lie in.
+
+    first   position of the first row in the row group
+    pages   by number of the leaf column
+    """
+    with damage_of(path):
+        rows = np.arange(first, first + table.num_rows)
+        leaves = (values for column in table.columns for values in leaf_values(column.combine_chunks(), rows))
+        for number, values in enumerate(leaves):
+            if number in pages:
+                pages[number].add(values)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

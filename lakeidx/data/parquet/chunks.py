@@ -8,7 +8,7 @@ struct                fields used
 ====================  ================================================================================================
 FileMetaData          4 row_groups
 RowGroup              1 columns
-ColumnChunk           3 meta_data, 4 offset_index_offset, 5 offset_index_length
+ColumnChunk           3 meta_data, 4 offset_index_offset, 5 offset_index_length, 6 column_index_offset, 7 column_index_length
 ColumnMetaData        1 type, 2 encodings, 4 codec, 5 num_values, 6 total_uncompressed_size, 7 total_compressed_size,
                       9 data_page_offset, 11 dictionary_page_offset, 12 statistics
 Statistics            3 null_count, 5 max_value, 6 min_value (byte order of values: little endian; FIXED decimals big)
@@ -29,14 +29,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.codec.jit import frozen, helper, kernel
-from lakeidx.data.parquet.pages import ChunkPlace
+from lakeidx.data.parquet.pages import ChunkPlace, plain_value
 from lakeidx.data.parquet.thrift import read_field, read_list, read_size, read_varint, skip, zigzag
 from lakeidx.errors import CorruptFileError
 
 _VALUES, _BYTES, _NULLS, _MIN_AT, _MIN_SIZE, _MAX_AT, _MAX_SIZE, _ENCODINGS = range(8)
-_TYPE, _CODEC, _DATA_AT, _DICTIONARY_AT, _INDEX_AT, _INDEX_SIZE, _PLAIN_BYTES = range(8, 15)
-_WIDTH = 15
-_FORMATS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<?"}
+_TYPE, _CODEC, _DATA_AT, _DICTIONARY_AT, _INDEX_AT, _INDEX_SIZE, _PLAIN_BYTES, _BOUNDS_AT, _BOUNDS_SIZE = range(8, 17)
+_WIDTH = 17
 # Bits of the encodings by their numbers: PLAIN_DICTIONARY 2 and RLE_DICTIONARY 8; RLE 3 and BIT_PACKED 4 are those of levels;
 # DELTA_LENGTH_BYTE_ARRAY 6 and DELTA_BYTE_ARRAY 7.
 _DICTIONARY = 1 << 2 | 1 << 8
@@ -120,11 +119,10 @@ class FooterChunks:
         return (dictionary if 0 < dictionary < data else data), size
 
     def place(self, group: int, column: int) -> ChunkPlace | None:
-        """Return the byte ranges of a chunk and its offset index; None when the footer does not have them."""
-        row, extent = self._table[group, column].tolist(), self.extent(group, column)
-        if extent is None or min(row[_INDEX_AT], row[_INDEX_SIZE]) < 0:
-            return None
-        return ChunkPlace(*extent, row[_INDEX_AT], row[_INDEX_SIZE])
+        """Return the byte ranges of a chunk and its page index; None when the footer does not have them."""
+        row, extent = self._table[group, column], self.extent(group, column)
+        index = row[[_INDEX_AT, _INDEX_SIZE, _BOUNDS_AT, _BOUNDS_SIZE]].tolist()
+        return None if extent is None or min(index[:2]) < 0 else ChunkPlace(*extent, *index)
 
     def stats(self, group: int, column: int, physical_type: str) -> ChunkStats:
         """Return the statistics of a chunk; bounds whose length is not that of the type are left out."""
@@ -136,13 +134,7 @@ class FooterChunks:
         return ChunkStats(row[_VALUES], row[_NULLS] if row[_NULLS] >= 0 else None, low, high)
 
     def _value(self, at: int, size: int, physical_type: str) -> Any:
-        if at < 0:
-            return None
-        raw = self._footer[at : at + size]
-        form = _FORMATS.get(physical_type)
-        if form is None:
-            return raw
-        return struct.unpack(form, raw)[0] if struct.calcsize(form) == size else None
+        return None if at < 0 else plain_value(self._footer[at : at + size], physical_type)
 
 
 @helper
@@ -208,9 +200,9 @@ def _column_chunk(data: Any, at: Any, out: Any) -> Any:
             return at
         if last == 3 and kind == 12:
             at = _column_meta(data, at, out)
-        elif (last == 4 and kind == 6) or (last == 5 and kind == 5):
+        elif ((last == 4 or last == 6) and kind == 6) or ((last == 5 or last == 7) and kind == 5):
             value, at = read_varint(data, at)
-            out[12 if last == 4 else 13] = zigzag(value)
+            out[12 if last == 4 else 13 if last == 5 else 15 if last == 6 else 16] = zigzag(value)
         else:
             at = skip(data, at, kind)
 
@@ -236,7 +228,7 @@ def _row_group(data: Any, at: Any, out: Any) -> Any:
 
 @kernel
 def _walk_footer(data: Any, out: Any) -> Any:
-    """Fill out int64[groups, columns, 15] (see the names above).
+    """Fill out int64[groups, columns, 17] (see the names above).
 
     returns   the position near which the footer is damaged; or -1 less the position where the schema ends
     """

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lakeidx.data.parquet.chunks import open_footer, open_rows
 from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage, find_undecodable
 from lakeidx.data.parquet.int96 import check_int96
-from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table, pages_hold_their_rows
+from lakeidx.data.parquet.pages import ChunkPages
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.data.positions import RowFilter
 from lakeidx.data.read_counters import ReadCounters
@@ -68,9 +68,6 @@ class ParquetSource:
                 _Leaf(c.path, o, c.physical_type, c.max_repetition_level > 0)
                 for c, o in zip(leaves, owners, strict=True)
             ]
-            self._flat = {
-                leaf.column: i for i, leaf in enumerate(self._leaves) if leaf.path == leaf.column and not leaf.repeated
-            }
             self._group_rows = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
             self.rows = int(metadata.num_rows)
         if sum(self._group_rows) != self.rows or any(n < 0 for n in self._group_rows):
@@ -157,27 +154,27 @@ class ParquetSource:
             if at - first + table.num_rows > last:
                 return
 
-    def _page_table(self, g: int, name: str) -> tuple[ChunkPlace, PageTable] | None:
-        """Find the pages of a flat column's chunk; None without a page index."""
-        at = self._flat.get(name)
-        place = None if at is None else self._chunks.place(g, at)
-        if place is None:
-            return None
-        table = decode_page_table(self._stream.read_at(place.index_size, place.index_at), place, self._group_rows[g])
-        return None if table is None else (place, table)
-
-    def check_pages(self, g: int, name: str) -> None:
-        """Check that the pages of a flat column are where its offset index says, with as many rows; without an index nothing is
-        checked.
+    def pages(self, g: int) -> dict[int, ChunkPages]:
+        """Read the page indexes of a row group, by the numbers of the leaf columns that have one.
 
         errors   CorruptFileError
         """
-        if name in self._int96:
-            return
         with damage_of(self.path):
-            found = self._page_table(g, name)
-            if found is not None and not pages_hold_their_rows(self._stream, *found):
-                raise CorruptFileError(f"column {name}: page sizes differ from the page index", path=self.path)
+            return {i: pages for i, leaf in enumerate(self._leaves) if (pages := self._pages(g, i, leaf)) is not None}
+
+    def _pages(self, g: int, i: int, leaf: _Leaf) -> ChunkPages | None:
+        place = self._chunks.place(g, i)
+        if place is None or not self._group_rows[g]:
+            return None
+        return ChunkPages(
+            self._stream,
+            place,
+            self._group_rows[g],
+            column=leaf.path,
+            physical_type=leaf.physical_type,
+            flat=leaf.path == leaf.column and not leaf.repeated,
+            nulls=self._chunks.stats(g, i, leaf.physical_type).null_count,
+        )
 
     def _group(self, g: int, first: int, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.Table]]:
         with damage_of(self.path):

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from lakeidx.codec.jit import helper, inlined
-from lakeidx.codec.varint import encode_varint
+from lakeidx.codec.varint import decode_varint, encode_varint
 
 TRUE, FALSE, I32, I64, BINARY, LIST, STRUCT = 1, 2, 5, 6, 8, 9, 12
-_BYTE, _DOUBLE, _SET = 3, 7, 10
+_BYTE, _I16, _DOUBLE, _SET = 3, 4, 7, 10
+_LONG = (1 << 64) - 1
 _MAX_DEPTH = 64
 
 
@@ -42,6 +43,69 @@ def list_of(items: Sequence[bytes], kind: int) -> bytes:
     """Encode a list of encoded items."""
     head = bytes([len(items) << 4 | kind]) if len(items) < 15 else bytes([0xF0 | kind]) + encode_varint(len(items))
     return head + b"".join(items)
+
+
+def decode_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[tuple[int, ...], Any], int]:
+    """Decode a struct of a page index: values by field id and type, of a list by that of its items too; and the position after it.
+
+    errors   CorruptFileError, ValueError or IndexError for anything else
+    """
+    found: dict[tuple[int, ...], Any] = {}
+    last = 0
+    while head := data[at]:
+        kind, at = head & 15, at + 1
+        if head >> 4:
+            last += head >> 4
+        else:
+            last, at = _decode_number(data, at)
+        if kind in (LIST, _SET):
+            inner = FALSE if data[at] & 15 == TRUE else data[at] & 15
+            found[last, kind, inner], at = _decode_list(data, at, depth + 1)
+        else:
+            found[last, kind], at = _decode_value(data, at, kind, depth + 1)
+    return found, at + 1
+
+
+def _decode_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if depth == _MAX_DEPTH:
+        raise ValueError("structs and lists too deep")
+    if kind in (TRUE, FALSE):
+        return kind == TRUE, at
+    if kind in (_I16, I32, I64):
+        return _decode_number(data, at)
+    if kind in (_BYTE, _DOUBLE, BINARY):
+        size, at = decode_varint(data, at) if kind == BINARY else (1 if kind == _BYTE else 8, at)
+        if size > len(data) - at:
+            raise ValueError("a value reaches beyond the end")
+        return data[at : at + size], at + size
+    if kind in (LIST, _SET):
+        return _decode_list(data, at, depth)
+    if kind != STRUCT:
+        raise ValueError(f"a value of unknown type {kind}")
+    return decode_struct(data, at, depth)
+
+
+def _decode_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    count, inner, at = data[at] >> 4, data[at] & 15, at + 1
+    if count == 15:
+        count, at = decode_varint(data, at)
+    items = []
+    for _ in range(count):
+        if inner in (TRUE, FALSE):
+            # Booleans in a list take a byte each.
+            if data[at] > FALSE:
+                raise ValueError(f"{data[at]} is no boolean")
+            items.append(data[at] == TRUE)
+            at += 1
+        else:
+            item, at = _decode_value(data, at, inner, depth)
+            items.append(item)
+    return items, at
+
+
+def _decode_number(data: bytes, at: int) -> tuple[int, int]:
+    value, at = decode_varint(data, at, limit=_LONG)
+    return (value >> 1) ^ -(value & 1), at
 
 
 @inlined

@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.data.parquet import row_groups as read_parquet
-from lakeidx.data.parquet.pages import ChunkPlace, PageTable, decode_page_table
+from lakeidx.data.parquet.pages import is_greatest, is_least
+from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.data.read_counters import ReadCounters
 from lakeidx.data.read_data_file import open_data_file, read_data_file
+from lakeidx.data.verify_data_file import verify_data_file
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate.parse import parse_where
 from tests.unit.data.tables import STORE, kv_table, table_schema
 
@@ -71,55 +73,59 @@ def read(
     return pa.concat_tables([TABLE.select(names).slice(0, 0), *found])
 
 
-def test_pages_that_lie_elsewhere_or_have_other_rows_than_their_index_says_are_found(
-    written: tuple[str, DataFileMeta], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, file = written
-    source = open_data_file(STORE, path, file.file_size, SCHEMA)
-    assert isinstance(source, read_parquet.ParquetSource)
-    checked = [(g, name) for g in range(source.groups) for name in SCHEMA.field_names]
-    tables = []
-
-    def decoded(*arguments: Any) -> PageTable | None:
-        tables.append(decode_page_table(*arguments))
-        return tables[-1]
-
-    monkeypatch.setattr(read_parquet, "decode_page_table", decoded)
-    for g, name in checked:
-        source.check_pages(g, name)
-    assert all(table is not None and len(table.rows) > 5 for table in tables)
-    assert len(tables) == len(checked)
-    for (g, name), table in zip(checked, tables, strict=True):
-        assert table is not None
-        for change in ("rows", "offsets"):
-            for by in (-1, 1):
-                moved = getattr(table, change).copy()
-                moved[3] += by
-                other = replace(table, **{change: moved})
-                monkeypatch.setattr(read_parquet, "decode_page_table", lambda *_, other=other: other)
-                with pytest.raises(CorruptFileError, match=f"column {name}: page sizes differ from the page index"):
-                    source.check_pages(g, name)
+ROW = {
+    "type": "ROW",
+    "fields": [{"name": "a", "type": "STRING"}, {"name": "b", "type": {"type": "ARRAY", "element": "INT"}}],
+}
+DEEP = table_schema(
+    {
+        "k": "INT NOT NULL",
+        "r": ROW,
+        "m": {"type": "MAP", "key": "INT NOT NULL", "value": ROW},
+        "l": {"type": "ARRAY", "element": ROW},
+    }
+)
+INNER: list[tuple[str | None, list[int | None] | None] | None] = [None, (None, [1, None]), ("x", []), ("yy", None)]
+DEEP_TABLE = kv_table(
+    DEEP,
+    [(i, INNER[i % 4], [(j, INNER[j % 4]) for j in range(i % 3)] if i % 5 else None, INNER[: i % 5] if i % 7 else None)
+     for i in range(700)],
+)  # fmt: skip
 
 
-def test_a_page_table_describes_the_whole_chunk_or_nothing() -> None:
-    chunk = ChunkPlace(4, 30, 0, 0)
-    # Two pages: (4, 10 bytes, row 0) and (14, 20 bytes, row 5); numbers are zigzag.
-    good = bytes([0x19, 0x2C, 0x16, 8, 0x15, 20, 0x16, 0, 0, 0x16, 28, 0x15, 40, 0x16, 10, 0, 0])
-    table = decode_page_table(good, chunk, 9)
-    assert table is not None
-    assert (table.offsets.tolist(), table.rows.tolist()) == ([4, 14, 34], [0, 5, 9])
-    assert decode_page_table(good, chunk, 5) is None
-    assert decode_page_table(good, replace(chunk, size=31), 9) is None
-    assert decode_page_table(b"", chunk, 9) is None
-    for n in range(len(good) - 1):
-        assert decode_page_table(good[:n], chunk, 9) is None
-    for at in range(len(good) - 1):
-        for bit in range(8):
-            found = decode_page_table(good[:at] + bytes([good[at] ^ 1 << bit]) + good[at + 1 :], chunk, 9)
-            # Only another first row may pass: the rows of the pages that are read then tell.
-            assert found is None or at == 14
-    for n in range(300):
-        decode_page_table(np.random.default_rng(n).bytes(n), chunk, 9)
+def flipped(path: str, file: DataFileMeta, schema: TableSchema, folder: Path, flips: int) -> list[int]:
+    """Flip bytes of the page indexes, one at a time; those that are not found."""
+    folder.mkdir(exist_ok=True)
+    good, bad = Path(path).read_bytes(), folder / file.file_name
+    source = open_data_file(STORE, path, file.file_size, schema)
+    assert isinstance(source, ParquetSource)
+    places = [chunk._place for g in range(source.groups) for chunk in source.pages(g).values()]
+    at = [i for p in places for i in range(p.index_at, p.index_at + p.index_size)]
+    at += [i for p in places for i in range(p.bounds_at, p.bounds_at + p.bounds_size)]
+    assert verify_data_file(STORE, path, file, schema) == file.row_count
+    silent: list[int] = []
+    named: list[bool] = []
+    draw = random.Random(3)
+    for byte in draw.sample(at, flips):
+        bad.write_bytes(good[:byte] + bytes([good[byte] ^ 0xFF]) + good[byte + 1 :])
+        try:
+            verify_data_file(STORE, str(bad), file, schema)
+            silent.append(byte)
+        except CorruptFileError as error:
+            named += [error.path == str(bad) and "index is damaged" in error.message]
+    assert all(named)
+    return silent
+
+
+def test_a_flip_in_a_page_index_is_found(written: tuple[str, DataFileMeta], tmp_path: Path) -> None:
+    assert flipped(*written, SCHEMA, tmp_path, 40) == []
+
+
+@pytest.mark.parametrize("layout", [PAGE, {"file.compression": "none"}], ids=["small", "plain"])
+def test_a_flip_in_a_page_index_below_lists_and_rows_is_found(layout: dict[str, str], tmp_path: Path) -> None:
+    schema = replace(DEEP, options={**DEEP.options, **layout})
+    (file,) = write_data_files([DEEP_TABLE], schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames())
+    assert flipped(f"{tmp_path}/{file.file_name}", file, schema, tmp_path / "bad", 40) == []
 
 
 LAYOUTS: list[dict[str, str]] = [
@@ -184,3 +190,30 @@ def test_a_damaged_page_is_named_with_its_offset(written: tuple[str, DataFileMet
     with pytest.raises(CorruptFileError, match="column 'n', row group 0") as error:
         by_position(bad, file, TABLE, [last], ["n"], [])
     assert place.data_page_offset <= (error.value.offset or 0) < end
+
+
+TEXT = "x" * 62 + "é漢"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "value", "right"),
+    [
+        # As parquet-java cuts texts, by default to 64 bytes: the last character is the next one, or the one before it.
+        ("x" * 62 + "é", "x" * 62 + "ê", TEXT, True),
+        ("x" * 62, "x" * 61 + "y", TEXT, True),
+        ("x" * 62, "x" * 57 + "y" + "x" * 4, TEXT, True),
+        ("x" * 62, "x" * 56 + "y" + "x" * 4 + "z", TEXT, False),
+        ("x" * 60 + "w", "x" * 61 + "y", TEXT, False),
+        ("x" * 62, "x" * 62, TEXT, False),
+        ("ab", "ab", "ab", True),
+        ("ab", "ac", "ab", False),
+    ],
+)
+def test_bounds_of_cut_texts_are_right(low: str, high: str, value: str, right: bool) -> None:
+    assert (is_least(low.encode(), value.encode()) and is_greatest(high.encode(), value.encode())) == right
+
+
+def test_bounds_of_cut_bytes_are_right() -> None:
+    value = b"a" + b"\xff" * 70
+    assert is_greatest(b"b" + b"\x00" * 63, value)
+    assert not is_greatest(b"b" + b"\x01" * 63, value)
