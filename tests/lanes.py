@@ -32,7 +32,7 @@ from tests.kernel_list import unlisted
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What takes longest begins first.
-_ORDER = ("interop", "spark", "dagster", "browser", "s3", "postgres", "hbase")
+_ORDER = ("interop", "spark", "dagster", "browser", "s3", "azure", "postgres", "hbase")
 #: Lanes that wait for nothing, one after another behind those, which go first: Spark waits ten seconds for a worker.
 _BEHIND = ("slow", "properties")
 _NICE = 10
@@ -53,7 +53,7 @@ _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: again, and shows as R.
 _AGAIN = ("--reruns", "3", "--only-rerun", "Python worker failed to connect back")
 #: What is slow without needing anything comes last: a test with several marks belongs to the first of its lanes.
-_HEAVY = ("spark", "interop", "s3", "dagster", "hbase", "browser", "postgres", "slow")
+_HEAVY = ("spark", "interop", "s3", "azure", "dagster", "hbase", "browser", "postgres", "slow")
 
 
 @dataclass(frozen=True)

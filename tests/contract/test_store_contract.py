@@ -1,10 +1,13 @@
-"""The contract of object stores over a local disk, memory, and a real S3 server (mark `s3`)."""
+"""The contract of object stores over a local disk, memory, a real S3 server (mark `s3`), a stand-in for
+Google's store, and Azure's emulator (mark `azure`)."""
 
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +16,23 @@ from lakeidx.storage import ObjectStore, join, open_store
 from lakeidx.storage.memory import MemoryStore
 from lakeidx.storage.probe import forget_probes
 from lakeidx.testing.store_contract import StoreContract
+from tests.azurite import run_azurite
+from tests.object_server import TOKEN, ObjectServer, object_server
 from tests.s3_server import S3Server, s3_server
 
 __all__ = ["s3_server"]  # a fixture, found by its name
+
+
+@pytest.fixture(scope="module")
+def google() -> Iterator[ObjectServer]:
+    with object_server(TOKEN) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def azurite() -> Iterator[dict[str, Any]]:
+    with run_azurite() as options:
+        yield options
 
 
 class TestLocalStore(StoreContract):
@@ -84,6 +101,37 @@ class TestS3Store(StoreContract):
         assert store.put_if_absent(join(base, "f"), b"1")
         assert open_store(base.replace("s3://", "s3a://")).get(join(base, "f").replace("s3://", "s3a://")) == b"1"
         assert s3_server.secret not in repr(store)
+
+
+@pytest.mark.slow
+class TestGoogle(StoreContract):
+    """A stand-in that speaks what the client sends to Google; the real store was not tried."""
+
+    forks = False
+
+    @pytest.fixture
+    def base(self) -> str:
+        return f"gs://lake/contract ü {uuid.uuid4().hex}"
+
+    @pytest.fixture
+    def store(self, google: ObjectServer, base: str) -> ObjectStore:
+        google.page = 3
+        return open_store(base, {"endpoint_url": google.url, "token": TOKEN})
+
+
+@pytest.mark.azure
+class TestAzure(StoreContract):
+    """Azure's emulator."""
+
+    forks = False
+
+    @pytest.fixture
+    def base(self, azurite: dict[str, Any]) -> str:
+        return f"{azurite['uri']}/contract ü {uuid.uuid4().hex}"
+
+    @pytest.fixture
+    def store(self, azurite: dict[str, Any], base: str) -> ObjectStore:
+        return open_store(base, {name: value for name, value in azurite.items() if name != "uri"})
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -15,6 +15,8 @@ from lakeidx.storage.remote.options import RemoteOptions
 Clients = dict[tuple[str, bool, str, str], Any]
 
 SHARED_CLIENTS: Clients = {}
+#: Of a client that repeats requests; twice that before the next one, and so on.
+FIRST_WAIT_SECONDS = 0.1
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
 _used_by: list[int] = []
 #: Without the environment's keys or roles, these are looked at; a profile in them needs boto3.
@@ -64,7 +66,11 @@ def _connect(bucket: str, options: RemoteOptions, *, patient: bool) -> Any:
     retries = {
         "max_retries": options.max_attempts - 1 if patient else 0,
         "retry_timeout": timedelta(minutes=3),
-        "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=8), "base": 2},
+        "backoff": {
+            "init_backoff": timedelta(seconds=FIRST_WAIT_SECONDS),
+            "max_backoff": timedelta(seconds=8),
+            "base": 2,
+        },
     }
     make = {"s3": _connect_s3, "gs": _connect_google, "az": _connect_azure}[options.cloud]
     try:

@@ -62,7 +62,7 @@ def translate(e: Exception, path: str) -> LakeIdxError | Transient | Exists | Bu
         return Exists(text)
     if status == 409:
         return Busy(text)
-    if status == 416:
+    if status == 416 or "Wanted range starting at" in text:
         return OutOfRange(text)
     refusal = _refusal(e, text, status, codes)
     if refusal is not None:
