@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.limits import available_cores
-from lakeidx.tasks.runner import LocalRunner
+from lakeidx.tasks.runner import LocalRunner, Runner
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -38,6 +38,11 @@ def in_parallel(work: Callable[[S], T], items: Sequence[S], *, threads: int = RE
 def requests_of(store: ObjectStore) -> int:
     """Return how many small files to read at once: threads would only pass the interpreter to each other where none waits."""
     return REQUESTS if store.waits else 1
+
+
+def runner_of_small_files(runner: Runner, store: ObjectStore) -> Runner:
+    """Return a runner for tasks that each write a small file or two: this process's threads mostly wait for an object store."""
+    return runner.with_threads(REQUESTS) if store.waits and isinstance(runner, LocalRunner) else runner
 
 
 def idle_cores() -> int:

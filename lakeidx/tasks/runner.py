@@ -75,6 +75,10 @@ class LocalRunner:
         """Number of threads."""
         return self._parallelism
 
+    def with_threads(self, most: int) -> LocalRunner:
+        """Return a runner of that many threads, or of this one's where it has more."""
+        return LocalRunner(max(most, self._parallelism), progress=self._progress)
+
     def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str = "lakeidx") -> list[R]:
         """See `Runner.map`."""
         if self._parallelism == 1 or len(items) <= 1:

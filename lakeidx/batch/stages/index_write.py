@@ -43,6 +43,7 @@ from lakeidx.table.commit.changes import TableChanges, encode_changes, merge_cha
 from lakeidx.table.index_files import follow_hashes, known_hashes, write_hash_index
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict
+from lakeidx.tasks.in_parallel import runner_of_small_files
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
 _SEQUENCE = "_SEQUENCE_NUMBER"
@@ -52,6 +53,9 @@ _DEFAULT_BUDGET_BYTES = 512 << 20
 
 #: Rows that a bucket's files weigh as much as, whatever is in them, when buckets are shared out to tasks.
 _FILE_ROWS = 10_000
+
+#: Rows per bucket up to which writing one is mostly waiting for an object store.
+_SMALL_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,9 @@ def run_index_write(
     schema = staged_schema(context.metadata, context.files)
     tasks = WriteContext.of(context, schema, assign, budget_bytes)
     parts, targets = plan_work(ingest, assign, context.runner)
-    written = context.runner.shuffle(
+    small = assign.rows <= _SMALL_ROWS * len(assign.targets)
+    runner = runner_of_small_files(context.runner, context.store) if small else context.runner
+    written = runner.shuffle(
         tasks.split,
         parts,
         tasks.combine,
