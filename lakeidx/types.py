@@ -128,6 +128,45 @@ _PATTERN = re.compile(
 )
 _LENGTH_ROOTS = {"CHAR": Root.CHAR, "VARCHAR": Root.VARCHAR, "BINARY": Root.BINARY, "VARBINARY": Root.VARBINARY}
 _NOT_OURS = frozenset({"VECTOR", "BLOB", "GEOMETRY", "GEOGRAPHY"})
+#: How nested types are written; names of theirs elsewhere come after.
+_OBJECTS = {
+    "ARRAY": '{"type": "ARRAY", "element": "INT"}',
+    "MAP": '{"type": "MAP", "key": "STRING", "value": "INT"}',
+    "MULTISET": '{"type": "MULTISET", "element": "STRING"}',
+    "ROW": '{"type": "ROW", "fields": [{"name": "a", "type": "INT"}]}',
+}
+_OBJECTS |= {"LIST": _OBJECTS["ARRAY"], "STRUCT": _OBJECTS["ROW"], "RECORD": _OBJECTS["ROW"]}
+#: Names that types have in other systems.
+_MEANT = {
+    "BOOLEAN": ("BOOL", "BIT"),
+    "TINYINT": ("BYTE", "INT8"),
+    "SMALLINT": ("SHORT", "INT16", "INT2", "UINT8"),
+    "INT": ("INT32", "INT4", "UINT16", "MEDIUMINT", "SERIAL"),
+    "BIGINT": ("LONG", "INT64", "UINT32", "BIGSERIAL"),
+    "DECIMAL(20, 0)": ("UINT64",),
+    "FLOAT": ("REAL", "FLOAT32", "HALFFLOAT", "FLOAT16"),
+    "DOUBLE": ("FLOAT64", "FLOAT8"),
+    "DECIMAL(10, 2)": ("NUMBER", "DECIMAL128", "DECIMAL256", "MONEY"),
+    "STRING": (
+        "TEXT",
+        "UTF8",
+        "LARGE_STRING",
+        "JSON",
+        "UUID",
+        "ENUM",
+        "NVARCHAR",
+        "VARCHAR2",
+        "CLOB",
+        "CHARACTER",
+        "OBJECT",
+    ),
+    "BYTES": ("BYTEA", "BLOB", "RAW", "LARGE_BINARY"),
+    "DATE": ("DATE32", "DATE64"),
+    "TIME(3)": ("TIME32", "TIME64"),
+    "TIMESTAMP(6)": ("DATETIME", "DATETIME2", "TIMESTAMP_NTZ", "DATETIME64", "SMALLDATETIME"),
+    "TIMESTAMP(6) WITH LOCAL TIME ZONE": ("TIMESTAMPTZ", "TIMESTAMP_TZ", "DATETIMEOFFSET"),
+}
+_NAMES_ELSEWHERE = {other: ours for ours, others in _MEANT.items() for other in others}
 
 
 def parse_type(value: str | Mapping[str, Any], *, where: str = "type") -> DataType:
@@ -169,7 +208,7 @@ def parse_type(value: str | Mapping[str, Any], *, where: str = "type") -> DataTy
 def _parse_text(text: str, where: str) -> DataType:
     m = _PATTERN.match(text.upper())
     if m is None:
-        raise InvalidInputError(f"{where}: cannot read the type {text!r}")
+        raise InvalidInputError(f"{where}: cannot read the type {text!r}; {_written_as(text)}")
     word, rest = " ".join(m["word"].split()), " ".join(m["rest"].split())
     args = [int(a) for a in m["args"].split(",")] if m["args"] else []
     ltz = word == "TIMESTAMP_LTZ"
@@ -177,10 +216,10 @@ def _parse_text(text: str, where: str) -> DataType:
         if word in ("TIME", "TIMESTAMP") and rest.startswith(suffix):
             ltz, rest = is_ltz, rest[len(suffix) :].strip()
     if rest not in ("", "NULL", "NOT NULL"):
-        raise InvalidInputError(f"{where}: cannot read the type {text!r} (at {rest!r})")
+        raise InvalidInputError(f"{where}: cannot read the type {text!r} (at {rest!r}); {_written_as(text)}")
     nullable = rest != "NOT NULL"
     if word in _NOT_OURS:
-        raise InvalidInputError(f"{where}: type {word} is not supported by lakeidx")
+        raise InvalidInputError(f"{where}: type {word} is not supported by lakeidx; {_written_as(text)}")
     if word in _SIMPLE and not args:
         return DataType(_SIMPLE[word], nullable)
     if word in ("STRING", "BYTES") and not args:
@@ -201,8 +240,32 @@ def _parse_text(text: str, where: str) -> DataType:
             raise InvalidInputError(f"{where}: the precision of {word} must be 0 to 9, not {precision}")
         root = Root.TIME if word == "TIME" else (Root.TIMESTAMP_LTZ if ltz else Root.TIMESTAMP)
         return DataType(root, nullable, precision=precision)
-    known = (*_SIMPLE, *_LENGTH_ROOTS, "STRING", "BYTES", "DECIMAL", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
-    raise InvalidInputError(f"{where}: unknown type {text!r}; {did_you_mean(word, known)}")
+    raise InvalidInputError(f"{where}: unknown type {text!r}; {_written_as(text)}")
+
+
+def _written_as(text: str) -> str:
+    """Return how a type is written that was probably meant by a text."""
+    upper = text.upper()
+    found = re.match(r"\s*([A-Z_]+\d*)", upper)
+    word = found[1] if found else ""
+    nested = word if word in _OBJECTS else "ARRAY" if re.search(r"\[\]|\bARRAY\b", upper) else None
+    if nested is not None:
+        return f"nested types are objects: {_OBJECTS[nested]}"
+    if "WITH TIME ZONE" in upper or ("TZ=" in upper and word == "TIMESTAMP"):
+        word = "TIMESTAMPTZ"
+    if "UNSIGNED" in upper:
+        wider = {"TINYINT": "SMALLINT", "SMALLINT": "INT", "BIGINT": "DECIMAL(20, 0)"}
+        return f"there are no unsigned types: write {wider.get(word, 'BIGINT')!r}"
+    if word in _NAMES_ELSEWHERE:
+        return f"write {_NAMES_ELSEWHERE[word]!r}"
+    known = [*_SIMPLE, "STRING", "BYTES", *_LENGTH_ROOTS, "DECIMAL", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"]
+    if word in (*_SIMPLE, "STRING", "BYTES") and "(" in upper:
+        return f"{word} has no numbers: write {word!r}" + (", or VARCHAR with a length" if word == "STRING" else "")
+    if word in known:
+        return (
+            "a type is a word, its numbers in parentheses where it has any, and NOT NULL, as 'DECIMAL(10, 2) NOT NULL'"
+        )
+    return did_you_mean(word, [*known, Root.ARRAY, Root.MAP, Root.MULTISET, Root.ROW])
 
 
 def format_type(t: DataType) -> str | dict[str, Any]:

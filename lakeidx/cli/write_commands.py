@@ -49,6 +49,9 @@ OpValuesOption = Annotated[
     list[str] | None,
     typer.Option("--op-value", help="value of that column and its row kind, e.g. c=+I; default I, U, D"),
 ]
+CsvColumnsOption = Annotated[
+    str | None, typer.Option("--columns", help="columns of CSV files without a header line, in order: id,name")
+]
 MergeSchemaOption = Annotated[
     str,
     typer.Option(
@@ -89,7 +92,8 @@ def upsert(
         str | None, typer.Option("--overwrite", help="replace instead of upsert: partitions | table")
     ] = None,
     file_format: FormatOption = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", help="delimiter of CSV files")] = ",",
+    delimiter: Annotated[str, typer.Option("--delimiter", help="delimiter of CSV files, e.g. ';' or '\\t'")] = ",",
+    columns: CsvColumnsOption = None,
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra-columns", help="ignore columns the table does not have")
     ] = False,
@@ -107,8 +111,9 @@ def upsert(
     opened = WritingMixin.open(table)
     before = opened.schema
     options = LandingOptions(
-        file_format, delimiter, ignore_extra=ignore_extra, missing=missing, order=tuple(order or ()),
-        op_column=op_column, op_values=_pairs(op_value or ()), merge_schema=merge_schema, check_before=check_before,
+        file_format, delimiter.replace("\\t", "\t"), columns=_names(columns), ignore_extra=ignore_extra,
+        missing=missing, order=tuple(order or ()), op_column=op_column,
+        op_values=_pairs(op_value or ()), merge_schema=merge_schema, check_before=check_before,
     )  # fmt: skip
     try:
         with stdin_as_file(files, file_format) as given, stages(no_progress) as on_stage:
@@ -172,6 +177,14 @@ def delete(
             typer.echo(json.dumps({"rows": 0, "snapshots": []}))
         return
     _print_batch(result, as_json)
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """Read a comma list of columns; InvalidInputError for one without a name."""
+    names = () if text is None else tuple(n.strip() for n in text.split(","))
+    if not all(names):
+        raise InvalidInputError(f"--columns {text}: write the columns' names, separated by commas, as id,name")
+    return names
 
 
 def _pairs(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:

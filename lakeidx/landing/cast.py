@@ -28,6 +28,8 @@ _TRUE_FALSE = {"true": True, "t": True, "yes": True, "y": True, "1": True,
 _VALUE_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError)
 _VARIANT_PART = DataType(Root.VARBINARY, nullable=False, length=MAX_LENGTH)
 _VARIANT_FIELDS = (Field(0, "value", _VARIANT_PART), Field(1, "metadata", _VARIANT_PART))
+#: Decimals that hold all integers of 64 bits, and fractions that show that a number is none.
+_WHOLE_AND_FRACTION = pa.decimal256(76, 38)
 #: Texts that may be values of a type at all; what else is there fails without being tried. (Arrow reads ``0x10`` as 16.)
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _DAY = r"\d{4}-\d\d-\d\d"
@@ -35,7 +37,7 @@ _CLOCK = r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?"
 _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
 _UTC = r"(Z|[+-]00(:?00)?)"
 _PLAUSIBLE = {
-    **dict.fromkeys(INT_ROOTS, r"^[+-]?\d+$"),
+    **dict.fromkeys(INT_ROOTS, _NUMBER),
     Root.DECIMAL: _NUMBER,
     Root.FLOAT: rf"{_NUMBER}|^[+-]?(?i:inf|infinity|nan)$",
     Root.DOUBLE: rf"{_NUMBER}|^[+-]?(?i:inf|infinity|nan)$",
@@ -316,9 +318,7 @@ def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Arr
             raise pa.ArrowInvalid("a TIMESTAMP has no zone")
         return _parse_timestamps(text, target)
     if wanted.root in INT_ROOTS:
-        if pc.any(pc.match_substring(text, "x", ignore_case=True), min_count=0).as_py():
-            raise pa.ArrowInvalid("hexadecimal is not decimal")
-        return pc.cast(pc.replace_substring_regex(text, r"^\+", ""), target, safe=True)
+        return _parse_integers(text, target)
     if wanted.root is Root.TIME:
         return _parse_times(text)
     if pa.types.is_floating(target):
@@ -327,6 +327,16 @@ def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Arr
         if pc.any(pc.and_not(pc.is_inf(parsed), spelled), min_count=0).as_py():
             raise pa.ArrowInvalid("a number is too large")
         return parsed
+    return pc.cast(text, target, safe=True)
+
+
+def _parse_integers(text: pa.Array, target: pa.DataType) -> pa.Array:
+    """Parse whole numbers, however they are written: 5.0 comes from programs whose columns of numbers with nulls are floats."""
+    if pc.any(pc.match_substring(text, "x", ignore_case=True), min_count=0).as_py():
+        raise pa.ArrowInvalid("hexadecimal is not decimal")
+    text = pc.replace_substring_regex(text, r"^\+", "")
+    if pc.any(pc.match_substring_regex(text, r"[.eE]"), min_count=0).as_py():
+        text = pc.cast(text, _WHOLE_AND_FRACTION, safe=True)
     return pc.cast(text, target, safe=True)
 
 

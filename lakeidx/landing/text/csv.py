@@ -26,6 +26,7 @@ BLOCK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"
 _TEXT_BYTES = 2000
 _HEADER_BYTES = 64 << 10
+_DELIMITERS = ",;\t|"
 _NO_HEADER = "the landing file has no header line"
 
 
@@ -52,7 +53,7 @@ def read_csv(
     for block, ends, lines in _blocks(source, path, ord(options.delimiter), block_bytes, line):
         if names is None:
             names = given or _header(block[: ends[0]], options, path)
-            check_columns(names, fields, options, path)
+            _check_header(names, fields, options, path)
             header = pa.schema([(n, pa.string()) for n in names])
             extra = new_columns(header, fields, options.merge_schema, ignore_extra=options.ignore_extra)
             if extra:
@@ -79,6 +80,35 @@ def csv_header(source: Any, path: str, options: LandingOptions) -> tuple[tuple[s
         mark = len(_BOM) if source.read(len(_BOM)) == _BOM else 0
         return tuple(_header(block[: ends[0]], options, path)), mark + int(ends[0])
     raise InvalidInputError(_NO_HEADER, path=path)
+
+
+def _check_header(names: Sequence[str], fields: Sequence[Field], options: LandingOptions, path: str) -> None:
+    """Check the columns; where none is the table's, the error says what the reason may be.
+
+    errors   as `check_columns`
+    """
+    mine = {KIND_COLUMN, *(f.name for f in fields)}
+    if options.columns or not mine.isdisjoint(names):
+        check_columns(names, fields, options, path)
+        return
+    line = options.delimiter.join(names)
+    for other in _DELIMITERS.replace(options.delimiter, ""):
+        if not mine.isdisjoint(part.strip('"') for part in line.split(other)):
+            shown = "\\t" if other == "\t" else other
+            raise InvalidInputError(
+                f"no column of the header {line!r} is the table's, but some are with the delimiter '{shown}': name it (--delimiter "
+                f"'{shown}')",
+                path=path,
+            )
+    try:
+        check_columns(names, fields, options, path)
+    except InvalidInputError as error:
+        table = ",".join(f.name for f in fields)
+        if {n.casefold() for n in names} & {n.casefold() for n in mine}:
+            error.message += f"; the table's names differ by upper and lower case ({table})"
+        else:
+            error.message += f"; when the first line is a row already, name the columns of the file (--columns {table})"
+        raise
 
 
 def _check_delimiter(options: LandingOptions, path: str) -> None:

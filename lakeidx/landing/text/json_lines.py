@@ -130,7 +130,7 @@ def _fast(
         named = rows.column_names
     except (pa.ArrowException, UnicodeDecodeError):
         return None
-    if not is_utf8(rows):
+    if not is_utf8(rows) or not _all_whole(rows, fields):
         return None
     lines = filled_lines(block) + line
     if rows.num_rows != len(lines):
@@ -202,6 +202,12 @@ def _with_marks(block: bytes) -> bytes:
     return _NULL.sub(mark + b'"\\1true', block)
 
 
+def _all_whole(rows: pa.Table, fields: Sequence[Field]) -> bool:
+    """Return True unless a number for an integer column, read as a decimal, has a fraction: it is shown as it was written."""
+    read = (rows.column(f.name) for f in fields if f.type.root in INT_ROOTS)
+    return all(pc.all(pc.equal(pc.floor(c), c), min_count=0).as_py() for c in read if pa.types.is_decimal(c.type))
+
+
 def filled_lines(block: bytes) -> NDArray[np.int64]:
     """Return the numbers, from 0, of the lines that are not empty."""
     ends = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == 10)
@@ -217,6 +223,9 @@ def json_type(t: DataType, example: Any) -> pa.DataType | None:
     if isinstance(example, bool) or (example is None and t.root is Root.BOOLEAN):
         return pa.bool_() if t.root is Root.BOOLEAN else None
     if t.root in INT_ROOTS:
+        if isinstance(example, float):
+            # 1.0, of programs whose columns of numbers with nulls are floats.
+            return pa.decimal256(76, 38)
         return pa.int64() if example is None or isinstance(example, int) else None
     if t.root in (Root.FLOAT, Root.DOUBLE):
         return pa.float64()

@@ -1,0 +1,126 @@
+"""What people and programs usually write: it is read, or the line that refuses it shows the form that works."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+from lakeidx import Table
+from lakeidx.batch.stages.rejected_rows import read_rejected
+from lakeidx.cli.main import app
+from lakeidx.errors import InvalidInputError
+from lakeidx.landing.read import LandingOptions
+from lakeidx.types import parse_type
+
+SPEC: dict[str, Any] = {
+    "fields": [{"name": "id", "type": "INT"}, {"name": "c", "type": "STRING"}, {"name": "b", "type": "BIGINT"}],
+    "primaryKeys": ["id"],
+    "partitionKeys": [],
+    "options": {"bucket": "1"},
+}
+ROWS = [{"id": 1, "c": "x", "b": 3}, {"id": 2, "c": "y", "b": 4}]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table.create(f"{tmp_path}/d.db/t", SPEC)
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = table.scan().to_arrow().sort_by("id").to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"merge_schema": "add"}, {"ignore_extra": True}])
+@pytest.mark.parametrize(
+    ("text", "way_out", "arguments"),
+    [
+        ("id;c;b\n1;x;3\n2;y;4\n", "(--delimiter ';')", ["--delimiter", ";"]),
+        ('"id"\t"c"\t"b"\n1\tx\t3\n2\ty\t4\n', r"(--delimiter '\t')", ["--delimiter", r"\t"]),
+        ("1,x,3\n2,y,4\n", "(--columns id,c,b)", ["--columns", "id,c,b"]),
+        ("1,,3\n2,y,4\n1,x,3", "(--columns id,c,b)", ["--columns", "id,c,b"]),
+        ("ID,C,B\n1,x,3\n", "the table's names differ by upper and lower case (id,c,b)", []),
+    ],
+)
+def test_csv_of_another_form_names_the_option(
+    table: Table, text: str, way_out: str, arguments: list[str], options: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text(text)
+    with pytest.raises(InvalidInputError) as caught:
+        table.upsert_files([file], LandingOptions(**options))
+    assert str(caught.value).endswith(way_out)
+    if arguments and not options:
+        done = CliRunner().invoke(app, ["upsert", table.uri, str(file), *arguments])
+        assert done.exit_code == 0, done.output
+        assert rows(table) == ROWS
+
+
+@pytest.mark.parametrize("first", ["1", "1.0", "1e0", '"1.0"', "null"])
+def test_whole_numbers_are_integers_however_they_are_written(table: Table, first: str, tmp_path: Path) -> None:
+    values = [first, "2.00", "3E+2", "9223372036854775807.0", "9223372036854775808.0", "1.5", "1e-3", "1e400", "-0.0"]
+    lines = [f'{{"id": {k}, "c": "x", "b": {v}}}\n' for k, v in enumerate(values)]
+    (tmp_path / "f.jsonl").write_text("".join(lines))
+    plain = [v.strip('"').replace("null", "") for v in values]
+    (tmp_path / "f.csv").write_text("id,c,b\n" + "".join(f"{k}.0,x,{v}\n" for k, v in enumerate(plain)))
+    wanted = {0: None if first == "null" else 1, 1: 2, 2: 300, 3: 2**63 - 1, 8: 0}
+    for name in ("f.jsonl", "f.csv"):
+        fresh = Table.create(f"{table.uri}-{name[2:]}", SPEC)
+        result = fresh.upsert_files([tmp_path / name])
+        assert {r["id"]: r["b"] for r in rows(fresh)} == wanted
+        bad = read_rejected(fresh.store, result.ingest.rejected_path or "").to_pylist()
+        assert [r["reason"] for r in bad] == [f"cast: column b is not BIGINT: '{v}'" for v in plain[4:8]]
+
+
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream], ids=["file", "stream"])
+def test_arrow_files_with_inner_dictionaries_and_date64(make: Any, tmp_path: Path) -> None:
+    row = {"type": "ROW", "fields": [{"id": 9, "name": "a", "type": "STRING"}]}
+    types = {"s": {"type": "ARRAY", "element": "STRING"}, "r": row, "c": "STRING", "d": "DATE",
+             "m": {"type": "MAP", "key": "STRING", "value": "STRING"}, "z": {"type": "ARRAY", "element": "DATE"}}  # fmt: skip
+    fields = [{"name": "id", "type": "INT"}, *({"name": n, "type": t} for n, t in types.items())]
+    table = Table.create(f"{tmp_path}/d.db/t", {**SPEC, "fields": fields})
+    words, days = pa.array(["x", "y", "x"]).dictionary_encode(), pa.array([0, 86_400_000, 1]).cast(pa.date64())
+    offsets = pa.array([0, 1, 2, 3], pa.int32())
+    given = pa.table({
+        "id": pa.array([1, 2, 3], pa.int32()), "c": words, "d": days, "r": pa.StructArray.from_arrays([words], ["a"]),
+        "s": pa.ListArray.from_arrays(offsets, words), "z": pa.ListArray.from_arrays(offsets, days),
+        "m": pa.MapArray.from_arrays(offsets, pa.array(["k"] * 3), words),
+    })  # fmt: skip
+    with pa.OSFile(f"{tmp_path}/f.arrow", "wb") as sink, make(sink, given.schema) as writer:
+        writer.write_table(given, max_chunksize=2)
+    result = table.upsert_files([tmp_path / "f.arrow"])
+    found = [json.loads(json.dumps(r, default=str)) for r in rows(table)]
+    assert found == [
+        {"id": k, "s": [w], "r": {"a": w}, "c": w, "d": d, "m": [["k", w]], "z": [d]}
+        for k, w, d in ((1, "x", "1970-01-01"), (2, "y", "1970-01-02"))
+    ]
+    # A time of day is no DATE.
+    assert result.ingest.reject_reasons == {"cast": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "way_out"),
+    [
+        ("MAP<STRING, INT>", '{"type": "MAP", "key": "STRING", "value": "INT"}'),
+        ("array<int> not null", '{"type": "ARRAY", "element": "INT"}'),
+        ("INT[]", '{"type": "ARRAY", "element": "INT"}'),
+        ("struct<a:int>", '{"type": "ROW", "fields": [{"name": "a", "type": "INT"}]}'),
+        ("MULTISET", '{"type": "MULTISET", "element": "STRING"}'),
+        ("TEXT", "'STRING'"), ("int64", "'BIGINT'"), ("datetime", "'TIMESTAMP(6)'"), ("BOOL", "'BOOLEAN'"),
+        ("TIMESTAMP(3) WITH TIME ZONE", "'TIMESTAMP(6) WITH LOCAL TIME ZONE'"), ("INT UNSIGNED", "'BIGINT'"),
+        ("timestamp[us, tz=UTC]", "'TIMESTAMP(6) WITH LOCAL TIME ZONE'"), ("BIGINT UNSIGNED", "'DECIMAL(20, 0)'"),
+        ("INT(11)", "'INT'"), ("NUMBER(10,2)", "'DECIMAL(10, 2)'"), ("BLOB", "'BYTES'"),
+        ("DECIMAL(10.2)", "'DECIMAL(10, 2) NOT NULL'"), ("VARCHAR(MAX)", "'DECIMAL(10, 2) NOT NULL'"),
+    ],
+)  # fmt: skip
+def test_types_of_other_systems_are_refused_with_ours(text: str, way_out: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_type(text, where="column 'x'")
+    assert str(caught.value).endswith(way_out)
+    # What is shown works.
+    parse_type(json.loads(way_out) if way_out.startswith("{") else way_out.strip("'"))
