@@ -76,10 +76,12 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         made = {"files": ReadMaxFiles, "bytes": ReadMaxBytes, "rows": ReadMaxRows}
         return made[counted](most)
 
+    @one_line
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the newest snapshot as the last one to read."""
         self._last = self._newest()
 
+    @one_line
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Return where the next batch ends: after the newest snapshot, or what the limit lets be read.
 
@@ -92,8 +94,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._end(position, limit)
             return dict(start) if end == position else end.to_json()
         position = self._held().begin(self.options.stream_start(), ignore_progress=self.options.ignore_progress)
+        self._check(position)
         return self._end(position, limit).to_json() | {_BEGAN: position.to_json()}
 
+    @one_line
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
         """Plan the splits of one batch.
 
@@ -104,10 +108,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first == last:
             return []
         self._hold(first)
-        for position in (first, last):
-            check_history(self._metadata(), position)
+        self._check(last)
         groups: dict[Hashable, list[_Planned]] = {}
-        for step in self._follow().steps(first):
+        for step in self._follow().steps(first, held=True):
             if step.snapshot.id > last.snapshot:
                 break
             for plan, unit in _part(step, first, last):
@@ -123,6 +126,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         parts = partition.parts if isinstance(partition, _BucketsSplit) else []
         yield from read_splits(self.options, self.columns, self.arrow_schema, parts)
 
+    @one_line
     def commit(self, end: Mapping[str, Any]) -> None:
         """Record that everything up to an offset is done: from now on it may expire."""
         self._held().record(Position.from_json(end))
@@ -136,14 +140,13 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._consumer.__exit__(None, None, None)
 
     def _end(self, position: Position, limit: ReadLimit) -> Position:
-        check_history(self._metadata(), position)
         newest = self._last or self._newest()
         if isinstance(limit, ReadAllAvailable):
             if position.whole and position.units is not None:
                 return replace(position, units=None, of=None)
             return newest if newest.snapshot >= position.next_snapshot else position
         end, left, taken = position, _most(limit), False
-        for step in self._follow().steps(position):
+        for step in self._follow().steps(position, held=True):
             if step.snapshot.id > max(newest.snapshot, position.snapshot):
                 break
             planned = _units(step)
@@ -179,9 +182,14 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return out
 
     def _hold(self, position: Position) -> None:
-        """Let expiry leave what comes after a position, when the stream is not known to it yet."""
-        if self._consumer is None:
+        """Check that the table goes on from a position, and let expiry leave what comes after it, when it does not do so yet."""
+        known = self._consumer is not None
+        self._check(position)
+        if not known:
             self._held().record(position)
+
+    def _check(self, position: Position) -> None:
+        check_history(self._metadata(), position, held=self._held().holds(position))
 
     def _held(self) -> StreamConsumer:
         if self._consumer is None:

@@ -78,6 +78,21 @@ class StreamConsumer:
             log.warning("no read lease, so snapshots may expire before the stream has read them: %s", error)
             self._ended.set()
 
+    def holds(self, position: Position) -> bool:
+        """Return True when the file, as it is now, keeps what comes after a position and tells of a rollback below it.
+
+        errors   CorruptFileError
+        """
+        data = self._content
+        if data is None and not self._lease:
+            try:
+                data = self._metadata.store.get(self._path)
+            except NotFoundError:
+                return False
+        if data is None or decode_consumer_position(data, self._path) is None:
+            return False
+        return decode_consumer(data, self._path) <= position.next_snapshot
+
     def begin(self, start: Start, *, ignore_progress: bool = False) -> Position:
         """Return where the stream resumes, or begins; from now on expiry leaves what comes after it.
 

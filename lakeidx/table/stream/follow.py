@@ -81,15 +81,16 @@ class ChangeFollower:
         """True when a step needs the state before its snapshot, too."""
         return self.mode is IncrementalMode.DERIVED
 
-    def steps(self, position: Position) -> Iterator[StreamStep]:
+    def steps(self, position: Position, *, held: bool = False) -> Iterator[StreamStep]:
         """Yield what came after a position up to the newest snapshot there is now, one step a snapshot.
 
         position   a step that is read in part comes whole
+        held       see `check_history`
         errors     InvalidInputError when what was read is not in the table's history any more, or the schema has changed;
                    NotFoundError when a snapshot that was not read has expired
         """
         newest = self.metadata.latest_snapshot()
-        check_history(self.metadata, position)
+        check_history(self.metadata, position, held=held)
         if newest is None or newest.id < position.next_snapshot:
             return
         check_range(self.metadata, position.next_snapshot - 1, newest.id)
@@ -202,7 +203,7 @@ def run_stream(
     with consumer:
         position = consumer.begin(start, ignore_progress=ignore_progress)
         while True:
-            for step in follower.steps(position):
+            for step in follower.steps(position, held=consumer.holds(position)):
                 if stop.is_set():
                     return
                 yield step

@@ -57,10 +57,13 @@ class Position:
         return self.snapshot + 1 if self.units is None else self.snapshot
 
 
-def check_history(metadata: TableMetadata, position: Position) -> None:
-    """Raise InvalidInputError when the snapshot of a position is not in the table's history any more.
+def check_history(metadata: TableMetadata, position: Position, *, held: bool) -> None:
+    """Raise InvalidInputError when the snapshot of a position is not, or may not be, in the table's history any more.
 
     One that has expired cannot be compared, unless its changelog outlives it.
+
+    held   a consumer file has stood for the position since it was read: where a rollback had put another snapshot in its place,
+           expiry would have left that one (`lakeidx.table.expiration.read.read_consumers`)
     """
     number = position.snapshot
     if number == 0:
@@ -71,7 +74,15 @@ def check_history(metadata: TableMetadata, position: Position) -> None:
     except NotFoundError:
         pass
     if number < (metadata.earliest_snapshot_id() or 0):
-        return
+        # In the last case what comes next has expired, too, and whoever reads it hears of that.
+        if held or position.identity is None or (metadata.earliest_commit_id() or 0) > position.next_snapshot:
+            return
+        raise InvalidInputError(
+            f"the stream has read up to snapshot {number}, which has expired while the stream did not run, so nothing tells "
+            "whether the snapshots after it still follow it: start a new stream, with a new checkpoint; one with a consumer "
+            "id keeps what tells",
+            path=metadata.paths.snapshot(number),
+        )
     raise InvalidInputError(
         f"the stream has read up to snapshot {number}, which was rolled back or replaced since: start a new stream, with a "
         "new checkpoint or with its consumer's progress ignored",
