@@ -18,21 +18,27 @@ by ``.schema("a BIGINT, b STRING")``, by ``.option("columns", "a,b")``, or use `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pkgutil import resolve_name
+from typing import Any
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceWriter
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructField, StructType
 
-from lakeidx.errors import UnsupportedError
+from lakeidx.errors import LakeIdxError
 from lakeidx.spark.catalog_tables import options_of, options_of_write, with_options
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
 from lakeidx.spark.task_errors import one_line
+from lakeidx.spark.values import arrow_schema, spark_schema
 from lakeidx.spark.workers.python import check_worker_python, python_errors
 from lakeidx.types import Field, Root
 
@@ -60,38 +66,61 @@ class LakeIdxDataSource(DataSource):
         options = ReadOptions.parse(self.options)
         found = read_schema(options.open(), options)
         names = found.field_names if options.columns is None else [found.field(n).name for n in options.columns]
-        columns = spark_schema(options.layout.arrow_schema(found, names))
-        return with_options(_with_metadata(columns, found.fields), self.options)
+        return with_options(_with_metadata(options.layout.fields(found, names)), self.options)
 
     @one_line
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in `schema`."""
         options = self._options(schema)
         made = PushingTableReader if options.filter_pushdown else TableReader
-        return made(options, schema.names, to_arrow_schema(schema))
+        return made(options, schema.names, arrow_schema(schema))
 
-    @one_line
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Make a reader that follows the snapshots.
-
-        errors   UnsupportedError for a pyspark whose streams have no limits and do not say where a batch begins
-        """
+        """Make a reader that follows the snapshots; it raises what is wrong with its options when it is used."""
         try:
-            reader = resolve_name(_STREAM_READER)
-        except ImportError as error:
-            raise UnsupportedError("streams need pyspark 4.2 or later") from error
-        made: DataSourceStreamReader = reader(self._options(schema), schema.names, to_arrow_schema(schema))
+            options = self._options(schema)
+        except LakeIdxError as error:
+            return _RefusedStream(error, self.options)
+        made: DataSourceStreamReader = resolve_name(_STREAM_READER)(options, schema.names, arrow_schema(schema))
         return made
 
     @one_line
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of one batch."""
         options = ReadOptions.parse(options_of_write(self.options))
-        made: DataSourceWriter = resolve_name(_WRITER)(options, to_arrow_schema(schema), overwrite=overwrite)
+        made: DataSourceWriter = resolve_name(_WRITER)(options, arrow_schema(schema), overwrite=overwrite)
         return made
 
     def _options(self, schema: StructType) -> ReadOptions:
         return ReadOptions.parse(options_of(self.options, schema))
+
+
+class _RefusedStream(DataSourceStreamReader):
+    """A stream that cannot begin: Spark 4.3 hides an error of `streamReader` behind one of its own."""
+
+    def __init__(self, error: LakeIdxError, options: Mapping[str, str]) -> None:
+        self.options = options
+        self._error = error
+
+    @one_line
+    def initialOffset(self) -> dict[str, Any]:
+        """Raise the error."""
+        raise self._error
+
+    @one_line
+    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
+        """Raise the error."""
+        raise self._error
+
+    @one_line
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Raise the error."""
+        raise self._error
+
+    @one_line
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Raise the error."""
+        raise self._error
 
 
 def register(spark: SparkSession) -> None:
@@ -128,7 +157,7 @@ def read_table(
         return reader.load(uri)
 
 
-def _with_metadata(columns: StructType, fields: Sequence[Field]) -> StructType:
+def _with_metadata(fields: Sequence[Field]) -> StructType:
     """Return the columns with what Spark keeps beside their types.
 
     The table's comments, for DESCRIBE and `printSchema`; and CHAR(n), so that Spark compares such columns as it does others: it
@@ -139,16 +168,5 @@ def _with_metadata(columns: StructType, fields: Sequence[Field]) -> StructType:
         if f.type.root is Root.CHAR:
             more.setdefault(f.name, {})[_CHAR_TYPE] = f"char({f.type.length})"
     return StructType([
-        StructField(c.name, c.dataType, c.nullable, {**c.metadata, **more.get(c.name, {})}) for c in columns.fields
+        StructField(c.name, c.dataType, c.nullable, more.get(c.name)) for c in spark_schema(fields).fields
     ])  # fmt: skip
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Convert Arrow columns to Spark's types.
-
-    errors   UnsupportedError for a type that Spark does not have (TIME)
-    """
-    try:
-        return from_arrow_schema(schema, prefer_timestamp_ntz=True)
-    except Exception as error:
-        raise UnsupportedError(f"Spark cannot hold the table's columns: {error}") from error

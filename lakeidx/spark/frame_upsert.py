@@ -17,7 +17,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import LakeIdxError
@@ -25,6 +24,7 @@ from lakeidx.spark.jobs import described
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.table_writer import TableWriter
+from lakeidx.spark.values import TIME_ZONE, arrow_schema, check_names
 from lakeidx.spark.workers.python import check_worker_python, python_errors
 
 _RESULT = "ok boolean, result binary"
@@ -50,8 +50,11 @@ def upsert(
     """
     session = frame.sparkSession
     check_worker_python(session)
+    check_names(frame)
     given = {**(options or {}), "path": table, **({} if batch_id is None else {"batch-id": batch_id})}
-    writer = TableWriter(ReadOptions.parse(given), to_arrow_schema(frame.schema), overwrite=overwrite)
+    zone = session.conf.get(TIME_ZONE)
+    columns = arrow_schema(frame.schema)
+    writer = TableWriter(ReadOptions.parse(given), columns, overwrite=overwrite, time_zone=zone)
     stage = f"ingest: batch {writer.batch_id} of {table}"
     with described(session, stage), python_errors():
         found = frame.mapInArrow(_staging(writer), _RESULT).toArrow()

@@ -19,10 +19,10 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from lakeidx.errors import InvalidInputError, TableReplacedError
 from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.point.table_lookup import TableLookup
-from lakeidx.spark.datasource import spark_schema
+from lakeidx.spark.values import TIME_ZONE, arrow_schema, check_names, in_zone, spark_schema, to_spark
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.types import to_arrow
+from lakeidx.types import Field
 
 T = TypeVar("T")
 
@@ -37,6 +37,8 @@ class _Join:
 
     keys      (column of the frame, key column of the table)
     columns   (column of the table, its name in the result)
+    added     the latter as Spark takes them
+    zone      of the session
     """
 
     metadata: TableMetadata
@@ -45,11 +47,14 @@ class _Join:
     inner: bool
     cache_dir: str | None
     cache_bytes: int | None
+    added: pa.Schema
+    key_fields: tuple[Field, ...]
+    zone: str | None
 
 
 def lookup_join(
     df: DataFrame,
-    table: TableHandle,
+    table: TableHandle | str,
     on: Sequence[str] | Mapping[str, str],
     columns: Sequence[str] | Mapping[str, str] | None = None,
     how: Literal["left", "inner"] = "left",
@@ -60,6 +65,7 @@ def lookup_join(
 ) -> DataFrame:
     """Join the frame's rows, each with columns of the table's row of its key.
 
+    table         the table, or its directory as a path or URI
     on            the table's primary key columns, or frame column -> key column; all of the key, each once
     columns       the table's columns to add, or column -> name in the result; default all but the key
     how           left: rows without a match get nulls; inner: they go. A null in a key matches nothing
@@ -71,6 +77,8 @@ def lookup_join(
     """
     if how not in ("left", "inner"):
         raise InvalidInputError(f"a lookup join is left or inner, not {how!r}")
+    check_names(df)
+    table = TableHandle.open(table) if isinstance(table, str) else table
     schema = table.schema
     keys = tuple(on.items()) if isinstance(on, Mapping) else tuple((n, n) for n in on)
     if sorted(k for _, k in keys) != sorted(schema.primary_keys):
@@ -84,9 +92,19 @@ def lookup_join(
     twice = [a for _, a in added if a in df.columns]
     if twice:
         raise InvalidInputError(f"the frame already has a column {twice[0]!r}: give the new one another name")
-    new = pa.schema([pa.field(name, to_arrow(schema.field(column).type)) for column, name in added])
-    join = _Join(table.metadata, keys, added, how == "inner", cache_dir, cache_bytes)
-    result = StructType([*df.schema.fields, *spark_schema(new).fields])
+    new = spark_schema([Field(0, name, schema.field(column).type.with_nullable(True)) for column, name in added])
+    join = _Join(
+        table.metadata,
+        keys,
+        columns=added,
+        inner=how == "inner",
+        cache_dir=cache_dir,
+        cache_bytes=cache_bytes,
+        added=arrow_schema(new),
+        key_fields=tuple(schema.field(k) for _, k in keys),
+        zone=df.sparkSession.conf.get(TIME_ZONE),
+    )
+    result = StructType([*df.schema.fields, *new.fields])
     if by_bucket:
         shard = StructType([*df.schema.fields, StructField(_SHARD, IntegerType(), False)])
         df = df.mapInArrow(_Sharding(join), shard).repartition(_SHARD)
@@ -120,7 +138,8 @@ def _open_lookup(join: _Join, metadata: TableMetadata) -> TableLookup:
 
 
 def _keys_of(join: _Join, batch: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_arrays([batch.column(c) for c, _ in join.keys], names=[k for _, k in join.keys])
+    keys = pa.Table.from_arrays([batch.column(c) for c, _ in join.keys], names=[k for _, k in join.keys])
+    return in_zone(keys, join.key_fields, join.zone)
 
 
 class _Sharding:
@@ -150,9 +169,10 @@ class _Joining:
             answer = _look_up(self._join, lambda lookup, keys=keys: lookup.lookup(keys))  # type: ignore[misc]
             names = [n for n in batch.schema.names if n != _SHARD]
             arrays = [batch.column(batch.schema.get_field_index(n)) for n in names]
-            for column, name in self._join.columns:
-                looked_up = answer.rows.column(column).combine_chunks()
+            found = answer.rows.select([c for c, _ in self._join.columns]).rename_columns(self._join.added.names)
+            for column in to_spark(found, self._join.added).columns:
+                looked_up = column.combine_chunks()
                 arrays.append(looked_up if isinstance(looked_up, pa.Array) else pa.concat_arrays(looked_up.chunks))
-                names.append(name)
+            names += self._join.added.names
             out = pa.RecordBatch.from_arrays(arrays, names=names)
             yield out.filter(pa.array(answer.found)) if self._join.inner else out

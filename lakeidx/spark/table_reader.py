@@ -17,6 +17,7 @@ from lakeidx.predicate import TRUE, Predicate, and_
 from lakeidx.spark.filters import push
 from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
 from lakeidx.spark.task_errors import one_line
+from lakeidx.spark.values import to_spark
 from lakeidx.table.handle import TableHandle, bind_where
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
@@ -166,4 +167,4 @@ def read_splits(
         read = unit_reader(metadata, split.plan, names, options.layout, as_new=split.as_new)
         for rows in (rows for unit in split.units for rows in read(unit)):
             if rows.num_rows:
-                yield from rows.select(list(columns)).cast(arrow_schema).to_batches()
+                yield from to_spark(rows, arrow_schema).to_batches()

@@ -30,6 +30,7 @@ from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_columns, put_columns
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.task_errors import one_line
+from lakeidx.spark.values import TIME_ZONE, in_zone
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.limits import available_cores
@@ -57,9 +58,12 @@ class TableWriter(DataSourceArrowWriter):
     columns     of the data frame
     overwrite   replace the partitions the rows touch (the table, when it has no partitions) instead of upserting; with option
                 ``where`` all partitions it holds for
+    time_zone   of the session; None: tasks know it when it was set there
     """
 
-    def __init__(self, options: ReadOptions, columns: pa.Schema, *, overwrite: bool) -> None:
+    def __init__(
+        self, options: ReadOptions, columns: pa.Schema, *, overwrite: bool, time_zone: str | None = None
+    ) -> None:
         table = options.open()
         if options.where is not None and not overwrite:
             raise InvalidInputError('where: is for writes with .mode("overwrite"); filter the data frame')
@@ -67,6 +71,7 @@ class TableWriter(DataSourceArrowWriter):
         self.overwrite = overwrite
         self.batch_id = new_batch_id() if options.batch_id is None else options.batch_id
         self.columns = columns
+        self.time_zone = time_zone
         self.base = table.schema
         self.schema = self._merged(table, self.base)
         self.mode = None if not overwrite else "partitions" if self.base.partition_keys else "table"
@@ -102,6 +107,7 @@ class TableWriter(DataSourceArrowWriter):
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         attempt = context.taskAttemptId() if context is not None else 0
+        zone = self.time_zone or (context.getLocalProperty(TIME_ZONE) if context is not None else None)
         parts: list[StagedPart] = []
         waiting: list[pa.RecordBatch] = []
         rows = staged = content = waiting_bytes = size = 0
@@ -109,7 +115,8 @@ class TableWriter(DataSourceArrowWriter):
 
         def flush() -> None:
             nonlocal staged, content, waiting_bytes, upserts
-            piece = Piece(pa.Table.from_batches(waiting), rows - sum(b.num_rows for b in waiting) + 1)
+            found = in_zone(pa.Table.from_batches(waiting), schema.fields, zone)
+            piece = Piece(found, rows - found.num_rows + 1)
             check_columns(piece.rows.column_names, schema.fields, options, "the data frame")
             upserts = upserts or has_upserts(piece.rows)
             if upserts and not self.known:
@@ -117,7 +124,7 @@ class TableWriter(DataSourceArrowWriter):
             kept = _cast(piece, schema, number)
             parts.append(write_part(table.store, f"{self.directory}-{attempt}", number, len(parts), kept))
             content += content_of(kept, schema)
-            staged += sum(b.num_rows for b in waiting)
+            staged += found.num_rows
             waiting.clear()
             waiting_bytes = 0
 

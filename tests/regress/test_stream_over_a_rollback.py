@@ -83,7 +83,10 @@ def test_a_stream_over_a_dropped_table_stops(table: TableHandle) -> None:
 
 def test_a_join_worker_opens_the_table_that_was_created_again(table: TableHandle) -> None:
     def join_of(handle: TableHandle) -> joins._Join:
-        return joins._Join(handle.metadata, (("p", "p"), ("k", "k")), (("v", "name"),), False, None, None)
+        added, keys = pa.schema([("name", pa.string())]), tuple(handle.schema.field(n) for n in "pk")
+        return joins._Join(
+            handle.metadata, (("p", "p"), ("k", "k")), (("v", "name"),), False, None, None, added, keys, "UTC"
+        )
 
     def joined(join: joins._Join) -> list[str | None]:
         batches = rows([(1, 1, None), (1, 9, None)]).select(["p", "k"]).to_batches()

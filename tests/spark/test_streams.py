@@ -93,8 +93,9 @@ def test_a_query_over_stops_a_crash_a_new_column_and_a_rollback(spark: SparkSess
     assert {f.name for f in consumers.iterdir()} == {"consumer-c", lease.name}
     assert json.loads((consumers / "consumer-c").read_text())["nextSnapshot"] in (3, 4)  # Spark says late what is done.
     table.rollback(snapshot=2)
-    with pytest.raises(Exception, match="read up to snapshot 4, which was rolled back or replaced"):
+    with pytest.raises(Exception, match="read up to snapshot 4, which was rolled back or replaced") as raised:
         run(spark, table, sink, tmp_path / "checkpoint", **options)
+    assert "Traceback" not in str(raised.value)
 
 
 def test_available_now_and_rows_without_kinds(spark: SparkSession, tmp_path: Path) -> None:
@@ -113,3 +114,20 @@ def test_available_now_and_rows_without_kinds(spark: SparkSession, tmp_path: Pat
     assert query.awaitTermination(60)
     assert sink.rows() == [{"k": k, "v": "a"} for k in (1, 2, 3)]
     assert len(sink.batches) == 3
+
+
+def test_what_is_wrong_with_a_stream_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    """Also where a schema of its own lets it begin: Spark hides an error of `streamReader` behind one of its own."""
+    table = Table.create(f"{tmp_path}/d.db/t", SPEC)
+    upsert(table, {1: "a"})
+    wrong = [
+        ({"scan.mode": "nope"}, "InvalidInputError: scan.mode: 'nope' is not latest-full"),
+        ({"scan.mode": "from-snapshot", "scan.snapshot-id": "9"}, "snapshot 9 does not exist"),
+        ({"scan.tag-name": "t"}, "InvalidInputError: a stream begins by scan.mode"),
+    ]
+    for n, (options, says) in enumerate(wrong):
+        stream = spark.readStream.format(FORMAT).schema("k BIGINT").options(**options).load(table.uri)
+        writer = stream.writeStream.format("noop").option("checkpointLocation", f"{tmp_path}/{n}")
+        with pytest.raises(Exception, match=says) as raised:
+            writer.trigger(availableNow=True).start().awaitTermination()
+        assert "Traceback" not in str(raised.value)

@@ -18,6 +18,7 @@ source   org.apache.paimon.table.system.AuditLogTable, BinlogTable, org.apache.p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
@@ -27,6 +28,7 @@ import pyarrow.compute as pc
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
+from lakeidx.types import MAX_LENGTH, DataType, Field, Root, to_arrow_schema
 
 #: Column that says what became of a row: ``+I``, ``-U``, ``+U`` or ``-D``.
 ROW_KIND = "_rowkind"
@@ -55,26 +57,30 @@ class Layout(StrEnum):
         wanted = schema.table_options.table_read_sequence_number_enabled and bool(schema.primary_keys)
         return (SEQUENCE_NUMBER,) if system and wanted else ()
 
-    def arrow_schema(self, schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
+    def fields(self, schema: TableSchema, columns: Sequence[str]) -> list[Field]:
         """Return the columns of the rows.
 
         errors   InvalidInputError when a column of the table has the name of the kind's column
         """
-        fields = [schema.arrow_schema.field(n) for n in columns]
+        fields = [schema.field(n) for n in columns]
         if self is Layout.PLAIN:
-            return pa.schema(fields)
+            return fields
         (name,) = self.kind_columns
         if name in columns:
             raise InvalidInputError(
                 f"the table has a column {name!r}, the name of the row kind's: leave it out, or rename it"
             )
-        kind = pa.field(name, pa.string(), nullable=False)
+        kind = Field(-1, name, DataType(Root.VARCHAR, nullable=False, length=MAX_LENGTH))
         if self is Layout.KINDS:
-            return pa.schema([*fields, kind])
+            return [*fields, kind]
         if self is Layout.BINLOG:
-            fields = [pa.field(f.name, pa.list_(f.type), f.nullable) for f in fields]
-        numbers = [pa.field(n, pa.int64(), nullable=False) for n in self.numbers(schema)]
-        return pa.schema([kind, *numbers, *fields])
+            fields = [replace(f, type=_listed(f.type)) for f in fields]
+        numbers = [Field(-1, n, DataType(Root.BIGINT, nullable=False)) for n in self.numbers(schema)]
+        return [kind, *numbers, *fields]
+
+    def arrow_schema(self, schema: TableSchema, columns: Sequence[str]) -> pa.Schema:
+        """Return the columns of the rows in Arrow's types; errors as for `fields`."""
+        return to_arrow_schema(self.fields(schema, columns))
 
     def lay_out(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Lay out rows that have their kinds in a last column `ROW_KIND` (except the plain ones), after any sequence numbers."""
@@ -99,6 +105,11 @@ def split_system_name(uri: str) -> tuple[str, Layout | None]:
     if name not in (Layout.AUDIT_LOG.value, Layout.BINLOG.value):
         raise InvalidInputError(f"there is no system table {name!r}; there are audit_log and binlog", path=root)
     return root, Layout(name)
+
+
+def _listed(t: DataType) -> DataType:
+    """Return the type of arrays of a column's values."""
+    return DataType(Root.ARRAY, t.nullable, element=t.with_nullable(True))
 
 
 def _binlog(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -128,11 +139,12 @@ def _packed(rows: pa.Table) -> pa.Table:
     last = np.append(starts[1:], rows.num_rows) - 1
     ends = pa.array(last)
     names = _system_first(rows.column_names[:-1])
-    columns = [
-        rows.column(n).take(ends) if n == SEQUENCE_NUMBER else pa.ListArray.from_arrays(offsets, _whole(rows.column(n)))
-        for n in names
-    ]
+    columns = [rows.column(n).take(ends) if n == SEQUENCE_NUMBER else _lists(offsets, rows.column(n)) for n in names]
     return pa.table([kinds.take(ends), *columns], names=[SYSTEM_ROW_KIND, *names])
+
+
+def _lists(offsets: pa.Array, column: pa.ChunkedArray) -> pa.Array:
+    return pa.ListArray.from_arrays(offsets, _whole(column), type=pa.list_(pa.field("element", column.type)))
 
 
 def _system_first(names: Sequence[str]) -> list[str]:

@@ -51,7 +51,7 @@ def test_columns_of_the_layouts() -> None:
     assert columns(Layout.PLAIN) == ["k int32", "v string"]
     assert columns(Layout.KINDS) == ["k int32", "v string", "_rowkind string"]
     assert columns(Layout.AUDIT_LOG) == ["rowkind string", "k int32", "v string"]
-    assert columns(Layout.BINLOG) == ["rowkind string", "k list<item: int32>", "v list<item: string>"]
+    assert columns(Layout.BINLOG) == ["rowkind string", "k list<element: int32>", "v list<element: string>"]
 
 
 def test_a_column_that_is_named_like_the_kinds_is_refused() -> None:
