@@ -35,6 +35,7 @@ def upsert(
     table: str,
     *,
     batch_id: str | None = None,
+    replay: str = "refuse",
     overwrite: bool = False,
     options: Mapping[str, str] | None = None,
     parallelism: int | None = None,
@@ -43,6 +44,8 @@ def upsert(
 
     table         its directory, as a path or URI
     batch_id      a batch that was committed under it changes nothing; of a stream, made from the number of the micro-batch
+    replay        other rows under a batch id that is known: refuse, or skip to leave them out. Those count that came first, also
+                  when that batch still has to be committed; for frames that differ each time they are computed
     overwrite     replace the partitions that the rows touch (the table, when it has no partitions)
     options       as of ``frame.write.format("lakeidx")``
     parallelism   slots of the cluster; default as Spark says
@@ -51,7 +54,7 @@ def upsert(
     session = frame.sparkSession
     check_worker_python(session)
     check_names(frame)
-    given = {**(options or {}), "path": table, **({} if batch_id is None else {"batch-id": batch_id})}
+    given = {**(options or {}), "path": table, "replay": replay, **({} if batch_id is None else {"batch-id": batch_id})}
     zone = session.conf.get(TIME_ZONE)
     columns = arrow_schema(frame.schema)
     writer = TableWriter(ReadOptions.parse(given), columns, overwrite=overwrite, time_zone=zone)

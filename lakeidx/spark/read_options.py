@@ -29,6 +29,8 @@
 ``storage.<name>``                         option of the object store
 ``traceback``                              true: errors show where in lakeidx they were raised, not only their line
 ``batch-id``                               writes: a batch of the same name is committed once
+``replay``                                 writes: other rows under a batch id that is known: refuse (default), or skip to leave
+                                           them out, for what differs each time it is computed (``current_timestamp()``)
 ``write.merge-schema``                     writes: columns that the table does not have: add, or true (widen) to widen types, too;
                                            also as ``mergeSchema`` and ``merge_schema`` (see `lakeidx.landing.new_columns`)
 ``missing``                                upserts: columns that the frame does not have: refuse (default), or null to set them to
@@ -109,6 +111,7 @@ class ReadOptions:
     split_bytes: int | None = None
     open_cost: int | None = None
     batch_id: str | None = None
+    replay: str = "refuse"
     merge_schema: str = "refuse"
     missing: str = MISSING_DEFAULT
     between: tuple[str, str] | None = None
@@ -163,6 +166,7 @@ class ReadOptions:
             split_bytes=_size(given, "source.split.target-size"),
             open_cost=_size(given, "source.split.open-file-cost"),
             batch_id=given.get("batch-id"),
+            replay=_replay(given),
             merge_schema=merge_policy(_one_of(given, _MERGE) or "refuse"),
             missing=given.get("missing", MISSING_DEFAULT),
             between=_pair(given, "incremental-between"),
@@ -243,6 +247,15 @@ class ReadOptions:
 
 def _nearest(key: str) -> str:
     return f"; {did_you_mean(key, sorted(_KNOWN))}"
+
+
+def _replay(given: Mapping[str, str]) -> str:
+    wanted = given.get("replay", "refuse")
+    if wanted not in ("refuse", "skip"):
+        raise InvalidInputError(f"replay: write refuse or skip, not {wanted!r}")
+    if wanted == "skip" and "batch-id" not in given:
+        raise InvalidInputError("replay: skip goes by the batch's id: give batch-id, too")
+    return wanted
 
 
 def _one_of(given: Mapping[str, str], keys: tuple[str, ...]) -> str | None:

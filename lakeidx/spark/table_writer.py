@@ -168,10 +168,10 @@ class TableWriter(DataSourceArrowWriter):
         rows, content = sum(m.rows for m in staged), join_contents([m.content for m in staged])
         upserts = any(m.upserts for m in staged)
         done = context.files.read(IngestReport)
-        if done is not None:
+        if done is not None and self.options.replay == "refuse":
             # Rows that were cast to other columns than then cannot be compared, only their number.
             check_rows(done, None, rows, content=content if done.schema_id == self.schema.id else None)
-        else:
+        elif done is None:
             if upserts:
                 # A batch that was known when the write began may have been rolled back since.
                 self._refuse_missing()

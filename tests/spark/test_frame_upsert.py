@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 
 from lakeidx.api import Table
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
+from lakeidx.errors import InvalidInputError
 from lakeidx.spark import upsert
 from lakeidx.spark.datasource import FORMAT
 from lakeidx.table.handle import TableHandle
@@ -69,3 +70,17 @@ def commit_in_sparks_own_process(spark: SparkSession, table: Table) -> None:
     placed = BatchFiles(after.store, after.metadata.paths, "3").require(BucketAssignmentReport)
     assert placed.placing_tasks
     assert counts(spark, table) == {"b": ROWS // 2, "c": ROWS}
+
+
+def test_rows_that_differ_each_time_they_are_computed(spark: SparkSession, tmp_path: Path) -> None:
+    table = create(tmp_path, "hash")
+    frames = [
+        spark.range(100).select(sf.lit(0).alias("p"), sf.col("id").alias("k"), sf.lit(value).alias("v"))
+        for value in "abc"
+    ]
+    upsert(frames[0], table.uri, batch_id="1")
+    with pytest.raises(InvalidInputError, match="batch '1' was ingested with other content"):
+        upsert(frames[1], table.uri, batch_id="1")
+    assert upsert(frames[1], table.uri, batch_id="1", replay="skip").already
+    frames[2].write.format(FORMAT).mode("append").options(**{"batch-id": "1", "replay": "skip"}).save(table.uri)
+    assert counts(spark, table) == {"a": 100}
