@@ -262,7 +262,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.lookup.point.routes": ("unit/lookup/point/test_table_lookup.py",),
     "lakeidx.lookup.sort_store.build_kernels": ("unit/lookup/sort_store/test_writer.py",),
     "lakeidx.lookup.sort_store.file": ("unit/lookup/test_factory.py", "unit/lookup/point/test_point_damage.py",),
-    "lakeidx.lookup.sort_store.places": ("unit/lookup/sort_store/test_section_writer.py",),
     "lakeidx.lookup.sort_store.read_kernels": ("unit/lookup/keys/test_rank.py",),
     "lakeidx.lookup.stored_files": ("unit/maintenance/test_lookup_store.py",),
     "lakeidx.lookup.store": ("unit/lookup/test_factory.py",),

@@ -20,8 +20,6 @@ from lakeidx.lookup.hash_store.file import HashFile
 from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
 from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.keys.order import KeyOrder
-from lakeidx.lookup.sort_store.file import SortFile
-from lakeidx.lookup.sort_store.places import Sections
 from lakeidx.lookup.store import StoreType
 from lakeidx.types import DataType, format_type
 from tests.interop.java_judges import judge, paimon_0_9, paimon_jars
@@ -102,11 +100,10 @@ def test_sort_store_both_ways(tmp_path: Path) -> None:
             for fpp in (None, 0.05):
                 entries, absent = _random_entries(rng, 150)
                 add(entries, absent, PLAIN, codec, block_size, fpp)
-    # Large blocks of several sections, which Java reads as one.
+    # Large blocks.
     for block_size in (16384, 65536):
         texts = [(b"%06d" % i, b"text %d " % i * (i % 40)) for i in range(0, 9000, 3)]
         add(texts, [b"000001", b"00000", b"9"], PLAIN, "zstd", block_size, 0.05)
-        assert isinstance(SortFile(checks[-1][2], order=PLAIN, cache=BlockCache())._places, Sections)
     add([], [b"a"], PLAIN, "none", 65536, 0.05)
     for types, keys in _row_cases():
         entries = [(key, b"%d" % i) for i, key in enumerate(keys) if i % 3]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from lakeidx.codec.containers.compress import (
     BlockCodec,
     decompress_block,
     decompress_zstd_ranges,
-    decompress_zstd_together,
 )
 from lakeidx.errors import CorruptFileError
 
@@ -23,5 +21,3 @@ def test_the_expected_size_is_the_limit() -> None:
     assert (error.value.path, error.value.offset) == ("x", 7)
     with pytest.raises(CorruptFileError, match="holds 4398046511104 bytes, expected 100"):
         decompress_zstd_ranges(memoryview(b"-" + FRAME), [1], [1 + len(FRAME)], [100])
-    with pytest.raises(CorruptFileError, match="holds 4398046511104 bytes, expected 100"):
-        decompress_zstd_together(memoryview(b"-" + FRAME), np.array([1]), np.array([1 + len(FRAME)]), np.array([100]))

@@ -20,8 +20,6 @@ import struct
 import threading
 from collections.abc import Sequence
 from enum import IntEnum
-from itertools import pairwise
-from typing import Any
 
 import lz4.block
 import numpy as np
@@ -84,11 +82,6 @@ class BlockCompressor:
             )
         self.codec = codec
         self._zstd = zstandard.ZstdCompressor(level=level) if codec is BlockCodec.ZSTD else None
-
-    def compress_parts(self, block: memoryview, bounds: Sequence[int]) -> list[bytes]:
-        """Compress the parts ``block[bounds[i]:bounds[i + 1]]`` to a zstd frame each; for zstd only."""
-        assert self._zstd is not None
-        return [self._zstd.compress(block[start:end]) for start, end in pairwise(bounds)]
 
     def compress(self, block: bytes | memoryview) -> bytes:
         """Compress one block (`block` must be contiguous)."""
@@ -173,6 +166,8 @@ def decompress_zstd_ranges(
     try:
         for begin, end, size in zip(begins, ends, sizes, strict=True):
             raw = decompress(_bounded(data[begin:end], size, path, begin), max_output_size=size + 1)
+            if len(raw) < size:
+                raw = _decompress_zstd_frames(data[begin:end], size, path, begin)
             if len(raw) != size:
                 raise CorruptFileError(f"block holds {len(raw)} bytes, expected {size}", path=path, offset=begin)
             found.append(raw)
@@ -181,44 +176,10 @@ def decompress_zstd_ranges(
     return found
 
 
-def decompress_zstd_together(
-    data: memoryview,
-    begins: npt.NDArray[np.int64],
-    ends: npt.NDArray[np.int64],
-    sizes: npt.NDArray[np.int64],
-    *,
-    path: str | None = None,
-) -> Sequence[Any]:
-    """Decompress the zstd frames ``data[begin:end]`` in one call that lets other threads run: for many small frames.
-
-    sizes     original size of each
-    returns   an object that holds bytes for each
-    errors    CorruptFileError for a damaged frame or another size
-    """
-    if not len(begins):
-        return ()
-    frames, expected = _segments(data, begins, ends - begins), sizes.astype("=u8").tobytes()
-    try:
-        found = _zstd_context().multi_decompress_to_buffer(frames, decompressed_sizes=expected)
-    except zstandard.ZstdError:
-        # One by one says which frame it is.
-        return decompress_zstd_ranges(data, begins.tolist(), ends.tolist(), sizes.tolist(), path=path)
-    return [found[i] for i in range(len(begins))]
-
-
-def _segments(data: memoryview, begins: npt.ArrayLike, sizes: npt.NDArray[np.int64]) -> zstandard.BufferWithSegments:
-    """Return parts of some bytes as zstandard's calls for many of them take them."""
-    return zstandard.BufferWithSegments(data, np.stack([begins, sizes], axis=1).astype("=u8").tobytes())
-
-
 def as_arrays(blocks: Sequence[bytes]) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.int64]]:
-    """Return views of byte strings, and int64[n], the address of each."""
-    return [np.frombuffer(block, np.uint8) for block in blocks], addresses_of_bytes(blocks)
-
-
-def addresses_of_bytes(blocks: Sequence[Any]) -> npt.NDArray[np.int64]:
-    """Return int64[n], the address of each object that holds bytes; valid while the caller keeps them alive."""
-    return np.array([pa.py_buffer(block).address for block in blocks], np.int64)
+    """Return views of byte strings, and int64[n], the address of each; valid while the caller keeps them alive."""
+    addresses = np.array([pa.py_buffer(block).address for block in blocks], np.int64)
+    return [np.frombuffer(block, np.uint8) for block in blocks], addresses
 
 
 def _bounded(frame: memoryview, size: int, path: str | None, base: int) -> memoryview:

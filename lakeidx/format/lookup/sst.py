@@ -6,7 +6,6 @@ All numbers are little-endian; "varint" is unsigned LEB128.
 part            bytes
 ==============  ======================================================================================================
 data blocks     each: stored body, trailer
-section index   may be absent, see `sst_sections`; Java writes none
 bloom filter    bit set, no header, no trailer; may be absent
 index block     stored body, trailer; one entry for each data block, in order
 footer          36 bytes, see `Footer`
@@ -44,16 +43,14 @@ import numpy.typing as npt
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.containers.compress import BlockCodec, BlockCompressor, decompress_block
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.varint import MAX_INT, decode_varint, encode_varint
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.lookup.sst_sections import decode_sections
 
 MAGIC = 1481571681
 FOOTER_SIZE = 36
 TRAILER_SIZE = 5
-#: Bytes of the last part of a body, and of the position of an entry before it.
-BODY_TAIL_SIZE, POSITION_SIZE = 5, 4
+#: Bytes of the last part of a body.
+_BODY_TAIL_SIZE = 5
 ALIGNED, UNALIGNED = 0, 1
 _FOOTER = struct.Struct("<qiqqii")
 _TRAILER = struct.Struct("<BI")
@@ -105,7 +102,7 @@ def decode_footer(data: bytes, file_size: int, *, path: str | None = None) -> Fo
     bloom_offset, bloom_size, entries, index_offset, index_size, magic = _FOOTER.unpack(data)
     if magic != MAGIC:
         raise CorruptFileError(f"expected magic number {MAGIC}, found {magic}", path=path, offset=base + 32)
-    if index_size < BODY_TAIL_SIZE or index_offset < 0 or index_offset + index_size + TRAILER_SIZE != base:
+    if index_size < _BODY_TAIL_SIZE or index_offset < 0 or index_offset + index_size + TRAILER_SIZE != base:
         raise CorruptFileError(
             f"index block at {index_offset} of {index_size} bytes does not end at the footer",
             path=path,
@@ -123,23 +120,13 @@ def decode_footer(data: bytes, file_size: int, *, path: str | None = None) -> Fo
 
 
 def stored_block(body: bytes | memoryview, compressor: BlockCompressor) -> tuple[bytes | memoryview, bytes]:
-    """Frame a block body as stored in the file: stored body, compressed where that saves enough, and trailer."""
+    """Frame a block body as stored in the file: stored body, compressed where that saves more than an eighth, and trailer."""
     stored, codec = body, BlockCodec.NONE
     if compressor.codec is not BlockCodec.NONE:
         packed = encode_varint(len(body)) + compressor.compress(body)
-        if saves_enough(len(packed), len(body)):
+        if len(packed) < len(body) - len(body) // 8:
             stored, codec = packed, compressor.codec
-    return stored, block_trailer([stored], codec)
-
-
-def saves_enough(stored_bytes: int, body_bytes: int) -> bool:
-    """Return True when Paimon takes the compressed form of a block: with its size prefix below 7/8 of the body."""
-    return stored_bytes < body_bytes - body_bytes // 8
-
-
-def block_trailer(parts: Sequence[bytes | memoryview], codec: BlockCodec) -> bytes:
-    """Encode the trailer of a block whose stored body is the concatenated parts."""
-    return _TRAILER.pack(codec, crc32(*parts, bytes([codec])))
+    return stored, _TRAILER.pack(codec, crc32(stored, bytes([codec])))
 
 
 def read_block(file: memoryview, handle: BlockHandle, *, path: str | None = None) -> memoryview:
@@ -149,7 +136,7 @@ def read_block(file: memoryview, handle: BlockHandle, *, path: str | None = None
     errors   CorruptFileError when the block leaves the file, its checksum is wrong or it does not decompress
     """
     end = handle.offset + handle.size
-    if handle.offset < 0 or handle.size < BODY_TAIL_SIZE or end + TRAILER_SIZE > len(file):
+    if handle.offset < 0 or handle.size < _BODY_TAIL_SIZE or end + TRAILER_SIZE > len(file):
         raise CorruptFileError(
             f"block of {handle.size} bytes does not lie inside the file of {len(file)}",
             path=path,
@@ -212,9 +199,9 @@ def _entry_starts(body: bytes | memoryview, *, path: str | None = None, base: in
 
     errors   CorruptFileError when the tail of the body cannot be right
     """
-    tail = len(body) - BODY_TAIL_SIZE
+    tail = len(body) - _BODY_TAIL_SIZE
     if tail < 0:
-        raise CorruptFileError(f"expected a block of at least {BODY_TAIL_SIZE} bytes", path=path, offset=base)
+        raise CorruptFileError(f"expected a block of at least {_BODY_TAIL_SIZE} bytes", path=path, offset=base)
     count = _I32.unpack_from(body, tail)[0]
     if body[-1] == ALIGNED:
         if count <= 0 or tail % count:
@@ -280,22 +267,8 @@ def describe_sst(file: memoryview, *, path: str | None = None) -> dict[str, Any]
             "index_size": index.size,
             "magic": MAGIC,
         },
-        **_describe_section_index(file, footer, blocks, path),
         "blocks": blocks,
     }
-
-
-def _describe_section_index(
-    file: memoryview, footer: Footer, blocks: Sequence[dict[str, Any]], path: str | None
-) -> dict[str, Any]:
-    """Describe what lies between the data blocks and the filter: nothing, or the section index."""
-    end = blocks[-1]["offset"] + blocks[-1]["size"] + TRAILER_SIZE if blocks else 0
-    size = (footer.bloom or footer.index).offset - end - TRAILER_SIZE
-    if size == -TRAILER_SIZE:
-        return {}
-    entries = decode_body(read_block(file, BlockHandle(end, size), path=path), path=path, base=end)
-    decode_sections(RowBytes.from_list([value for _, value in entries]), end, path=path)
-    return {"section_index": {"offset": end, "size": size, "sections": len(entries)}}
 
 
 def _sized(cursor: Cursor) -> bytes:

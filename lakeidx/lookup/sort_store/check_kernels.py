@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import helper, inlined, kernel
-from lakeidx.codec.memory import compare_bytes, copy_bytes, load_i64, load_u8, load_u32, store_u8, store_u32
+from lakeidx.codec.jit import inlined, kernel
+from lakeidx.codec.memory import compare_bytes, load_i64, load_u8, load_u32
 from lakeidx.codec.varint import MAX_INT, load_varint, load_varint_unchecked
-from lakeidx.format.lookup.sst import BODY_TAIL_SIZE, POSITION_SIZE
 from lakeidx.lookup.keys.order import compare_keys, row_fault
 from lakeidx.lookup.keys.rank import common_prefix
 
@@ -111,64 +110,6 @@ def check_bodies(
             return np.int64(j), np.int64(fault)
         # The same values whenever a block is loaded again, so readers that still use an old copy are not disturbed.
         counts[number], steps[number], ends[number], skips[number] = count, step, end, skip
-    return np.int64(-1), np.int64(0)
-
-
-@helper
-def _after_entry(at: Any, end: Any) -> Any:
-    """Return where the entry ends that begins at an address; 0 when it leaves the bytes up to `end`."""
-    for _part in range(2):
-        length, part = load_varint(at, end)
-        if part == 0 or length > end - part:
-            return np.int64(0)
-        at = part + length
-    return at
-
-
-@kernel
-def tail_sizes(contents: Any, sizes: Any, counts: Any, tails: Any) -> None:
-    """Write the bytes of the tail that entries, given by address, size and number, need in a block body.
-
-    tails   int64[n]: 5 where all entries have one size, else their positions besides
-    """
-    for j in range(len(contents)):
-        end, at, step = contents[j] + sizes[j], contents[j], sizes[j] // counts[j]
-        for _ in range(counts[j]):
-            after = _after_entry(at, end)
-            if after != at + step:
-                break
-            at = after
-        tails[j] = BODY_TAIL_SIZE if at == end else BODY_TAIL_SIZE + POSITION_SIZE * counts[j]
-
-
-@kernel
-def add_tails(contents: Any, sizes: Any, counts: Any, bodies: Any, tails: Any) -> Any:
-    """Make block bodies of entries without their tails, given by address, size and number.
-
-    bodies   address of each body, of ``size + tail`` bytes
-    tails    what `tail_sizes` found
-    returns  (which content is damaged or -1, position of the fault in it)
-    """
-    for j in range(len(contents)):
-        content, size, count, body = contents[j], sizes[j], counts[j], bodies[j]
-        copy_bytes(body, content, size)
-        tail = body + size
-        if tails[j] == BODY_TAIL_SIZE:
-            store_u32(tail, size // count)
-            store_u8(tail + 4, 0)
-            continue
-        end, at = content + size, content
-        for _ in range(count):
-            store_u32(tail, at - content)
-            tail += POSITION_SIZE
-            after = _after_entry(at, end)
-            if after == 0:
-                return np.int64(j), at - content
-            at = after
-        if at != end:
-            return np.int64(j), at - content
-        store_u32(tail, count)
-        store_u8(tail + 4, 1)
     return np.int64(-1), np.int64(0)
 
 

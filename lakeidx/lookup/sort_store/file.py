@@ -5,9 +5,9 @@ What protects which byte:
 ==============  =======================================================================================================
 bytes           how damage is found
 ==============  =======================================================================================================
-data blocks     checksum of its trailer, or of its section in the section index, when a block is loaded; then every entry, unless
-                the block was loaded before and has the same checksum; without `checksum` also form and order of the keys (the
-                writer of a listed file has checked them, and the checksum says that these are its bytes)
+data blocks     checksum of its trailer when a block is loaded; then every entry, unless the block was loaded before and has the
+                same checksum; without `checksum` also form and order of the keys (the writer of a listed file has checked them,
+                and the checksum says that these are its bytes)
 index blocks    trailer checksum and order, at open; their ranges must fill the data area without a gap
 footer          magic number, and its parts must fill the end of the file exactly, at open
 filter, and     the format has no checksum for them. With `checksum` (from `LookupFile`, kept in listings) everything after the
@@ -22,23 +22,16 @@ changing the number of probes: the one change that goes unnoticed is one that ch
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.containers.checksum import crc32, crc32_ranges
-from lakeidx.codec.containers.compress import (
-    BlockCodec,
-    addresses_of_bytes,
-    as_arrays,
-    decompress_zstd_ranges,
-    decompress_zstd_together,
-)
+from lakeidx.codec.containers.compress import BlockCodec, as_arrays, decompress_zstd_ranges
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.lookup.sst import FOOTER_SIZE, BlockHandle, decode_footer, read_block, stored_body
+from lakeidx.format.lookup.sst import FOOTER_SIZE, TRAILER_SIZE, decode_footer, read_block, stored_body
 from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Loaded
 from lakeidx.lookup.bloom import BloomFilter, BloomShape
 from lakeidx.lookup.keys.order import KeyOrder
@@ -47,7 +40,6 @@ from lakeidx.lookup.mapped_file import map_file
 from lakeidx.lookup.packed import addresses_of, take_spans
 from lakeidx.lookup.sort_store import check_kernels as checks
 from lakeidx.lookup.sort_store import read_kernels as kernels
-from lakeidx.lookup.sort_store.places import Sections, Stored, read_places
 from lakeidx.tasks.in_parallel import idle_cores, in_parallel
 
 #: Bytes of block bodies that are worth a thread.
@@ -79,9 +71,14 @@ class SortFile(BlockFile):
         self.data = map_file(path, expected_size=size)
         self.view = self.data.data
         self.footer = decode_footer(bytes(self.view[-FOOTER_SIZE:]), len(self.view), path=path)
-        self._places = read_places(self.data, self.footer, order, path)
-        self.data_end = self._places.end
-        self.last_keys, self.starts = self._places.last_keys, self._places.starts
+        self.last_keys, self.starts, self._ends = self._read_index()
+        self.data_end = int(self._ends[-1]) + TRAILER_SIZE if len(self._ends) else 0
+        rest = (self.footer.bloom or self.footer.index).offset
+        # Files of development versions have an index of parts of blocks here, which the checksum of a listed file covers.
+        if self.data_end > rest or (self.data_end < rest and checksum is None):
+            raise CorruptFileError(
+                f"data blocks end at {self.data_end}, the next part begins at {rest}", path=path, offset=self.data_end
+            )
         self._base = int(self.data.ctypes.data)
         self._check_order = checksum is None
         if checksum is not None and crc32(self.view[self.data_end :]) != checksum:
@@ -105,13 +102,16 @@ class SortFile(BlockFile):
     @property
     def is_compressed(self) -> bool:
         """True when the first block is compressed."""
-        return self._places.is_compressed
+        return len(self._ends) > 0 and bool(self.data[self._ends[0]] != BlockCodec.NONE)
 
     @functools.cached_property
     def first_entries(self) -> npt.NDArray[np.int64] | None:
         """Entries before each block, and in all, int64[n + 1], by the unchecked tails; None with compression."""
-        counts = self._places.entry_counts()
-        return None if counts is None else np.concatenate([[0], np.cumsum(counts)])
+        if (self.data[self._ends] != BlockCodec.NONE).any():
+            return None
+        counts = np.empty(len(self._ends), np.int64)
+        checks.entry_counts(self.data.ctypes.data, self.starts, self._ends, counts)
+        return np.concatenate([[0], np.cumsum(counts)])
 
     def pinned_descriptor(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Make a descriptor over other block addresses; kernels get its ``.ctypes.data``."""
@@ -174,95 +174,50 @@ class SortFile(BlockFile):
         return Loaded(copies, np.concatenate([part.addresses for part in loaded]))
 
     def _load_share(self, numbers: npt.NDArray[np.int64]) -> Loaded:
-        stored = self._places.stored(numbers)
-        found = crc32_ranges(self.view, stored.starts.tolist(), stored.ends.tolist())
-        if not np.array_equal(found, stored.checksums):
-            bad = np.flatnonzero(found != stored.checksums)[0]
+        starts, ends = self.starts[numbers], self._ends[numbers]
+        # The type byte, which the checksum covers too, follows the stored body, and the checksum follows it.
+        expected = self.data[ends[:, None] + np.arange(1, TRAILER_SIZE)].view("<u4").reshape(-1)
+        found = crc32_ranges(self.view, starts.tolist(), (ends + 1).tolist())
+        if not np.array_equal(found, expected):
+            bad = np.flatnonzero(found != expected)[0]
             raise CorruptFileError(
-                f"block checksum is {found[bad]:08x}, expected {stored.checksums[bad]:08x}",
+                f"block checksum is {found[bad]:08x}, expected {expected[bad]:08x}",
                 path=self.path,
-                offset=int(stored.starts[bad]),
+                offset=int(starts[bad]),
             )
-        addresses, sizes = self._base + stored.contents, stored.content_ends - stored.contents
-        copies = self._decompressed(numbers, stored, addresses, sizes)
+        addresses, sizes = self._base + starts, ends - starts
+        copies = self._decompressed(numbers, addresses, sizes)
         new = found != self._checked[numbers]
         self._check_bodies(numbers[new], addresses[new], sizes[new], whole=self._check_order)
         self._checked[numbers[new]] = found[new]
         return Loaded(copies, addresses)
 
     def _decompressed(
-        self,
-        numbers: npt.NDArray[np.int64],
-        stored: Stored,
-        addresses: npt.NDArray[np.int64],
-        sizes: npt.NDArray[np.int64],
+        self, numbers: npt.NDArray[np.int64], addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
     ) -> dict[int, Block]:
         """Decompress blocks that are compressed; their addresses and sizes replace those in the file."""
-        packed = (stored.codecs == BlockCodec.ZSTD) & (stored.contents >= 0)
-        at = np.flatnonzero(packed & (stored.entries == 0))
-        ends, plain = stored.content_ends[at].tolist(), stored.sizes[at].tolist()
-        raw = decompress_zstd_ranges(self.view, stored.contents[at].tolist(), ends, plain, path=self.path)
+        ends = self._ends[numbers]
+        codecs = self.data[ends]
+        plain, contents = self._size_prefixes(numbers)
+        packed = (codecs == BlockCodec.ZSTD) & (contents >= 0)
+        at = np.flatnonzero(packed)
+        raw = decompress_zstd_ranges(
+            self.view, contents[at].tolist(), ends[at].tolist(), plain[at].tolist(), path=self.path
+        )
         bodies, addresses[at] = as_arrays(raw)
-        sizes[at] = stored.sizes[at]
+        sizes[at] = plain[at]
         copies = dict(zip(numbers[at].tolist(), bodies, strict=True))
-        for i in np.flatnonzero(~packed & (stored.codecs != BlockCodec.NONE)).tolist():
-            start, end = int(stored.starts[i]), int(stored.content_ends[i])
-            body = stored_body(self.view[start:end], int(stored.codecs[i]), path=self.path, base=start)
+        for i in np.flatnonzero(~packed & (codecs != BlockCodec.NONE)).tolist():
+            start, end = int(self.starts[numbers[i]]), int(ends[i])
+            body = stored_body(self.view[start:end], int(codecs[i]), path=self.path, base=start)
             copies[int(numbers[i])] = body
             addresses[i], sizes[i] = body.ctypes.data, len(body)
-        at = np.flatnonzero(packed & (stored.entries > 0))
-        if len(at):
-            bodies, addresses[at] = self._section_bodies(stored, at)
-            sizes[at] = [len(body) for body in bodies]
-            copies.update(zip(numbers[at].tolist(), bodies, strict=True))
         return copies
-
-    def _section_bodies(self, stored: Stored, at: npt.NDArray[np.int64]) -> tuple[list[Block], npt.NDArray[np.int64]]:
-        """Make the bodies of sections: their entries, decompressed, and the tail."""
-        sizes, counts = stored.sizes[at], stored.entries[at]
-        contents = decompress_zstd_together(
-            self.view, stored.contents[at], stored.content_ends[at], sizes, path=self.path
-        )
-        entries, tails = addresses_of_bytes(contents), np.empty(len(at), np.int64)
-        checks.tail_sizes(entries, sizes, counts, tails)
-        # Each of its own: the cache drops them one by one.
-        bodies = [np.empty(size, np.uint8) for size in (sizes + tails).tolist()]
-        addresses = addresses_of_bytes(bodies)
-        damaged, fault = checks.add_tails(entries, sizes, counts, addresses, tails)
-        if damaged >= 0:
-            raise CorruptFileError(
-                f"entry at {fault} of the section's {sizes[damaged]} bytes is damaged",
-                path=self.path,
-                offset=int(stored.starts[at[damaged]]),
-            )
-        return bodies, addresses
 
     def check_order(self, number: int) -> None:
         """Check form and order of all keys of a block, also where a known checksum speaks for the writer."""
         body = self.block(number)
         self._check_bodies(*(np.array([x], np.int64) for x in (number, body.ctypes.data, len(body))), whole=True)
-
-    def check_sections(self) -> None:
-        """Check that each block holds the entries of its sections; nothing where there are no sections."""
-        if not isinstance(self._places, Sections):
-            return
-        blocks = self._places.blocks
-        firsts = np.searchsorted(self.starts, blocks.starts).tolist()
-        for i, (first, after) in enumerate(itertools.pairwise([*firsts, len(self.starts)])):
-            start, end = int(blocks.starts[i]), int(blocks.ends[i])
-            body = np.frombuffer(read_block(self.view, BlockHandle(start, end - start), path=self.path), np.uint8)
-            fault, _, _, size, _ = checks.check_body(
-                body.ctypes.data, len(body), *self.order.for_kernels, 0, -1, 0, -1, True
-            )
-            sections = [self.block(n)[: self.entry_ends[n]] for n in range(first, after)]
-            if (
-                fault >= 0
-                or blocks.last_keys[i] != self.last_keys[after - 1]
-                or not np.array_equal(body[:size], np.concatenate(sections))
-            ):
-                raise CorruptFileError(
-                    "a block does not hold the entries of its sections", path=self.path, offset=start
-                )
 
     def _check_bodies(
         self,
@@ -284,12 +239,43 @@ class SortFile(BlockFile):
             )
 
     def file_range(self, number: int) -> Block:
-        """Read the stored content of a block."""
-        return self._places.content(number)
+        """Read the stored body of a block."""
+        return self.data[self.starts[number] : self._ends[number]]
 
     def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the bytes of blocks in memory, unchecked."""
-        return self._places.body_bytes(numbers)
+        """Return the bytes of decompressed bodies, by the unchecked prefixes; 0 for a block that is not compressed."""
+        return self._size_prefixes(numbers)[0]
+
+    def _size_prefixes(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return body sizes, 0 for a block that is not compressed, and where the content begins; -1 for a damaged prefix."""
+        sizes, contents = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.int64)
+        checks.body_sizes(self.data.ctypes.data, self._ends, self.starts, numbers, sizes, contents)
+        return sizes, contents
+
+    def _read_index(self) -> tuple[RowBytes, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Read the block index: last key of each block, where it begins, and where its stored body ends."""
+        index = self.footer.index
+        block = np.frombuffer(read_block(self.view, index, path=self.path), np.uint8)
+        fault, count, step, end, _ = checks.check_body(
+            block.ctypes.data, len(block), *self.order.for_kernels, 0, -1, 0, -1, True
+        )
+        if fault >= 0:
+            raise CorruptFileError(
+                f"index block is damaged at {fault} of its {len(block)} bytes (key order: {self.order})",
+                path=self.path,
+                offset=index.offset,
+            )
+        keys, key_sizes, values, sizes = (np.empty(count, np.int64) for _ in range(4))
+        checks.spans_of_body(block.ctypes.data, count, step, end, keys, key_sizes, values, sizes)
+        starts, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+        fault, place = checks.read_handles(values, sizes, TRAILER_SIZE, starts, ends)
+        if fault >= 0:
+            raise CorruptFileError(
+                f"block {fault} of the index does not begin at {place}, where the one before ends",
+                path=self.path,
+                offset=index.offset,
+            )
+        return take_spans(keys, key_sizes), starts, ends
 
     def _spans(self, number: int, body: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], ...]:
         spans = tuple(np.empty(self.counts[number], np.int64) for _ in range(4))

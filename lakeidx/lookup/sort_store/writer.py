@@ -27,13 +27,11 @@ from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.packed import addresses_of
 from lakeidx.lookup.scratch_file import ScratchFile
 from lakeidx.lookup.sort_store import build_kernels as kernels
-from lakeidx.lookup.sort_store.section_writer import SectionWriter
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType
 
 
 class SortLookupStoreWriter(EntryWriter):
-    """Writes one SST, byte for byte as Java does for the same input (zstd and lz4: as far as the library versions agree), but for
-    the sections of zstd blocks of more than 8 KB (`format.lookup.sst_sections`).
+    """Writes one SST, byte for byte as Java does for the same input (zstd and lz4: as far as the library versions agree).
 
     path              the file; it appears at `finish`
     order             form and order of the keys
@@ -41,7 +39,7 @@ class SortLookupStoreWriter(EntryWriter):
                       kept until `finish`, 4 bytes each); 0: no filter
     errors            InvalidInputError for a key that is not greater than the one before it, of another form, or an entry
                       of 2 GiB; UnavailableError for a full disk. After an error the writer is aborted.
-    cost              memory of one block, the filter, and the last key of each block and section
+    cost              memory of one block, the filter, and the last key of each block
     source            org.apache.paimon.lookup.sort.SortLookupStoreWriter, release 1.4.2
     """
 
@@ -56,7 +54,6 @@ class SortLookupStoreWriter(EntryWriter):
         self._options = options
         super().__init__(order)
         self._compressor = BlockCompressor(options.compression, options.zstd_level)
-        self._sections = SectionWriter(self._compressor)
         self._filter: BloomFilter | None = None
         self._hashes: list[npt.NDArray[np.int32]] | None = None
         if options.bloom_fpp is not None and expected_entries is None:
@@ -159,11 +156,10 @@ class SortLookupStoreWriter(EntryWriter):
         self._body, self._starts = body, starts
 
     def _close_block(self) -> None:
-        end, count = int(self._state[kernels.SIZE]), int(self._state[kernels.COUNT])
         size = int(kernels.close_body(self._state.ctypes.data, self._body.ctypes.data, self._starts.ctypes.data))
         assert self._last_key is not None
         offset = self._file.size
-        self._file.write(*self._sections.store(self._body[:size].data, self._starts[:count], end, self._last_key))
+        self._file.write(*stored_block(self._body[:size].data, self._compressor))
         handle = BlockHandle(offset, self._file.size - offset - TRAILER_SIZE)
         self._index.append((self._last_key, encode_index_value(handle)))
 
@@ -171,9 +167,7 @@ class SortLookupStoreWriter(EntryWriter):
         """Build the parts between the data blocks and the footer."""
         bloom, entries = None, 0
         parts: list[bytes | memoryview] = []
-        if self._sections.index:
-            parts += stored_block(encode_body(self._sections.index), self._compressor)
-        offset = self._file.size + sum(map(len, parts))
+        offset = self._file.size
         if self._hashes and self._options.bloom_fpp is not None:
             self._filter = BloomFilter(BloomShape.for_rate(self._entries, self._options.bloom_fpp))
             shape = self._filter.shape

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import ctypes
 import struct
 from contextlib import suppress
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,11 +10,9 @@ from hypothesis import strategies as st
 from lakeidx.codec.containers.compress import (
     BlockCodec,
     BlockCompressor,
-    addresses_of_bytes,
     as_arrays,
     decompress_block,
     decompress_zstd_ranges,
-    decompress_zstd_together,
     parse_codec,
 )
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
@@ -110,37 +106,10 @@ def test_frames_that_follow_one_another_are_one_block() -> None:
     payload = b"".join(BlockCompressor(BlockCodec.ZSTD).compress(block) for block in blocks)
     whole = b"".join(blocks)
     assert decompress_block(BlockCodec.ZSTD, memoryview(payload), len(whole)).tobytes() == whole
+    assert decompress_zstd_ranges(memoryview(payload), [0], [len(payload)], [len(whole)]) == [whole]
     for size in (len(whole) - 1, len(whole) + 1):
         with pytest.raises(CorruptFileError, match=f"holds 670 bytes, expected {size}"):
             decompress_block(BlockCodec.ZSTD, memoryview(payload), size)
     for end in range(len(payload)):
         with pytest.raises(CorruptFileError):
             decompress_block(BlockCodec.ZSTD, memoryview(payload[:end]), len(whole))
-
-
-def test_many_frames_are_decompressed_in_one_call() -> None:
-    blocks = [b"first" * 50, b"second" * 70] * 40
-    frames = [BlockCompressor(BlockCodec.ZSTD).compress(block) for block in blocks]
-    sizes, ends = np.array([len(b) for b in blocks]), np.cumsum([len(f) for f in frames])
-    data, begins = memoryview(b"".join(frames)), ends - [len(f) for f in frames]
-    found = decompress_zstd_together(data, begins, ends, sizes)
-    assert [bytes(f) for f in found] == blocks
-    addresses = addresses_of_bytes(found).tolist()
-    assert [ctypes.string_at(a, len(b)) for a, b in zip(addresses, blocks, strict=True)] == blocks
-    assert decompress_zstd_together(data, begins[:0], ends[:0], sizes[:0]) == ()
-    for wrong in (419, 421):
-        with pytest.raises(CorruptFileError, match=f"holds 420 bytes, expected {wrong}") as error:
-            decompress_zstd_together(data, begins, ends, np.where(np.arange(80) == 7, wrong, sizes), path="x")
-        assert (error.value.path, error.value.offset) == ("x", begins[7])
-    with pytest.raises(CorruptFileError) as error:
-        decompress_zstd_together(data, begins, ends - (np.arange(80) == 5), sizes, path="x")
-    assert error.value.offset == begins[5]
-
-
-def test_parts_of_a_block_are_frames() -> None:
-    block, bounds = bytes(range(256)) * 50, [0, 7000, 7001, 9000, 12_800]
-    frames = BlockCompressor(BlockCodec.ZSTD, 3).compress_parts(memoryview(block), bounds)
-    assert [len(f) for f in frames][1] < 20
-    for frame, start, end in zip(frames, bounds, bounds[1:], strict=False):
-        assert decompress_block(BlockCodec.ZSTD, memoryview(frame), end - start).tobytes() == block[start:end]
-    assert decompress_block(BlockCodec.ZSTD, memoryview(b"".join(frames)), len(block)).tobytes() == block

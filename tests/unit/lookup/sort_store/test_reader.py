@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+import zstandard
 
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.rows.rowbytes import RowBytes
@@ -15,6 +18,7 @@ from lakeidx.lookup.block_cache import BlockCache, Loaded
 from lakeidx.lookup.sort_store import file as sort_file
 from lakeidx.lookup.sort_store.file import SortFile
 from lakeidx.lookup.store import StoreType
+from tests.unit.lookup import models
 from tests.unit.lookup.stores import ask, build, factory
 
 
@@ -189,3 +193,24 @@ def test_entries_without_numbers(tmp_path: Path, store_type: StoreType, codec: s
     made_by = factory(store_type, block_size=64, compression=codec)
     with made_by.open_reader(build(made_by, tmp_path / "x", [(b"%03d" % i, b"v" * 9) for i in range(99)])) as reader:
         assert reader.entry_numbers(RowBytes.from_list([b"001"])) is None
+
+
+def test_bytes_between_blocks_and_filter_are_for_files_of_ours_only(tmp_path: Path) -> None:
+    """Development versions wrote an index of parts of blocks there, and blocks of several zstd frames."""
+    path = tmp_path / "x"
+    entries = [(b"%04d" % i, b"v" * (i % 90)) for i in range(200)]
+    body = models._block(entries)
+    frames = b"".join(zstandard.compress(part) for part in (body[:900], body[900:]))
+    stored = models.varint(len(body)) + frames + b"\1"
+    block = stored + struct.pack("<I", zlib.crc32(stored))
+    index = models._block([(entries[-1][0], models.varint(0) + models.varint(len(stored) - 1))]) + b"\0"
+    index += struct.pack("<I", zlib.crc32(index))
+    gap = b"parts of blocks"
+    footer = struct.pack("<qiqqii", 0, 0, 0, len(block) + len(gap), len(index) - 5, 1481571681)
+    path.write_bytes(block + gap + index + footer)
+    made_by = factory(StoreType.SORT, bloom_fpp=None)
+    with made_by.open_reader(str(path), checksum=crc32(gap, index, footer)) as reader:
+        assert ask(reader, [b"0007", b"0199", b"x"]) == [b"v" * 7, b"v" * 19, None]
+        assert reader.verify() == len(entries)
+    with pytest.raises(CorruptFileError, match="data blocks end at"):
+        made_by.open_reader(str(path))
