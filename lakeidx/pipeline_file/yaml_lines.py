@@ -12,7 +12,9 @@ import yaml
 
 from lakeidx.errors import InvalidInputError
 
-_REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<then>\}|:-)")
+#: What a shell would read as a reference, and nothing here does; options may have the names of columns, as ``$dt``.
+_OTHER_REFERENCE = re.compile(r"\$\{[^}]*\}?|\$[A-Za-z_][A-Za-z0-9_]*")
 Path = tuple[str | int, ...]
 
 #: Names of variables that pipeline files may use besides those of `_OPEN_NAMES`, separated by commas.
@@ -55,9 +57,10 @@ class YamlDocument:
 def parse_yaml(text: str, *, path: str, environment: Mapping[str, str] | None = None) -> YamlDocument:
     """Parse a YAML file; of a component's ``defs.yaml`` the attributes.
 
-    ``${NAME}`` and ``${NAME:-default}`` are looked up in the places that `_OPEN_WORDS` names, and nowhere else; NAME begins with
-    LAKEIDX_WAREHOUSE or LAKEIDX_LANDING, or is listed in LAKEIDX_PIPELINE_VARIABLES. So whoever may write a pipeline file cannot
-    read other variables of the process, secrets among them.
+    ``${NAME}`` and ``${NAME:-default}`` are looked up in the places that `_OPEN_WORDS` names, and nowhere else. As in a shell the
+    default stands for an empty variable, too, and may have references of its own. NAME begins with LAKEIDX_WAREHOUSE or
+    LAKEIDX_LANDING, or is listed in LAKEIDX_PIPELINE_VARIABLES. So whoever may write a pipeline file cannot read other variables of
+    the process, secrets among them.
 
     environment   where variables are looked up; None = os.environ
     errors        InvalidInputError naming file and line when it is not YAML; lesser problems are in the document
@@ -121,7 +124,7 @@ def resolve_references(
             return [walk(child, (*at, i)) for i, child in enumerate(item)]
         if not isinstance(item, str):
             return item
-        return _REFERENCE.sub(lambda match: builder.expand(match, at, lambda text: problems.append((at, text))), item)
+        return builder.fill(item, at, lambda text: problems.append((at, text)))
 
     return walk(value, ()), problems
 
@@ -147,10 +150,7 @@ class _Builder:
         if isinstance(node, yaml.SequenceNode):
             return [self.build(child, (*at, i)) for i, child in enumerate(node.value)]
         if node.tag == "tag:yaml.org,2002:str":
-            return _REFERENCE.sub(
-                lambda match: self.expand(match, at, lambda text: self._document.problems.append((line, text))),
-                node.value,
-            )
+            return self.fill(node.value, at, lambda text: self._document.problems.append((line, text)))
         return yaml.SafeLoader("").construct_object(node)
 
     def _mapping(self, node: yaml.MappingNode, at: Path) -> dict[str, Any]:
@@ -164,10 +164,41 @@ class _Builder:
             out[key] = self.build(value_node, (*at, key))
         return out
 
-    def expand(self, match: re.Match[str], at: Path, report: Callable[[str], None]) -> str:
-        """Return the value of a reference; one that cannot be resolved is reported."""
-        name = match["name"]
-        if at not in _OPEN_PLACES and not (len(at) == 2 and at[0] == _OPTIONS):
+    def fill(self, text: str, at: Path, report: Callable[[str], None]) -> str:
+        """Replace the references of a text; what cannot be replaced is reported."""
+        return self._fill(text, 0, at, report, inside=False)[0] if "$" in text else text
+
+    def _fill(self, text: str, start: int, at: Path, report: Callable[[str], None], *, inside: bool) -> tuple[str, int]:
+        """Return the text from a place on with its references replaced, and where it ends; `inside` a default, after its brace,
+        which lies beyond the text where there is none.
+        """
+        out: list[str] = []
+        here = start
+        while here < len(text):
+            if inside and text[here] == "}":
+                return "".join(out), here + 1
+            found, other = _REFERENCE.match(text, here), _OTHER_REFERENCE.match(text, here)
+            if found is not None:
+                value, here = self._value(found, at, report)
+                out.append(value)
+                continue
+            if other is not None and (at in _OPEN_PLACES or (_is_open(at) and other[0].startswith("${"))):
+                report(f"{other[0]} is not replaced: write ${{NAME}} or ${{NAME:-default}}")
+            end = here + 1 if other is None else other.end()
+            out.append(text[here:end])
+            here = end
+        return "".join(out), here + inside
+
+    def _value(self, found: re.Match[str], at: Path, report: Callable[[str], None]) -> tuple[str, int]:
+        """Return the value of a reference, and where it ends; one that cannot be resolved is reported."""
+        name, default, end = found["name"], None, found.end()
+        in_default: list[str] = []
+        if found["then"] == ":-":
+            default, end = self._fill(found.string, end, at, in_default.append, inside=True)
+            if end > len(found.string):
+                report(f"{found.string} lacks a closing brace")
+                return name, end
+        if not _is_open(at):
             problem = f"${{{name}}} is allowed in {_OPEN_WORDS} only"
         elif not name.startswith(_OPEN_NAMES) and name not in self._allowed:
             problem = (
@@ -175,10 +206,18 @@ class _Builder:
                 f"LAKEIDX_LANDING, or list it in {_ALLOWED_VARIABLES}; never one that holds a secret"
             )
         else:
-            value = self._variables.get(name, match["default"])
+            value = self._variables.get(name)
+            if default is not None and not value:
+                for text in in_default:
+                    report(text)
+                return default, end
             if value is not None:
-                return value
+                return value, end
             problem = f"the environment variable {name} is not set; set it, or write ${{{name}:-default}}"
         report(problem)
         # Keeps the value a text that nothing else is said about.
-        return name
+        return name, end
+
+
+def _is_open(at: Path) -> bool:
+    return at in _OPEN_PLACES or (len(at) == 2 and at[0] == _OPTIONS)
