@@ -21,6 +21,7 @@ from lakeidx.key_index.advice.model import Machine
 from lakeidx.maintenance.advise import SAMPLE, Workload, advise_table
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.file_index_rebuild import FileIndexRebuildReport, rebuild_spec, run_file_index_rebuild
+from lakeidx.maintenance.hash_index_rebuild import run_hash_index_rebuild
 from lakeidx.maintenance.lookup_store import LookupStoreReport, run_lookup_store
 from lakeidx.maintenance.partition_argument import find_partitions
 from lakeidx.maintenance.ring_resize import ResizeReport, run_ring_resize
@@ -167,10 +168,20 @@ class UpkeepMixin(TableHandle):
         runner: RunnerLike = None,
         progress: Progress | None = None,
     ) -> FileIndexRebuildReport:
-        """Add, replace or drop file indexes of the data files there are; without a type as the table's options say."""
+        """Add, replace or drop file indexes of the data files there are; without a type as the table's options say.
+
+        index_type   ``hash``: make the hash index of a table with dynamic buckets anew from its data files, in one commit
+        """
+        made = make_runner(None if dry_run else runner, progress=progress)
+        if index_type == "hash":
+            if columns or drop:
+                raise InvalidInputError(
+                    "the hash index is of the primary key: it takes no columns, and cannot be dropped"
+                )
+            chosen = find_partitions(self, partitions)
+            return self._logged(run_hash_index_rebuild(self.metadata, made, partitions=chosen, dry_run=dry_run))
         spec = rebuild_spec(self.schema, index_type, list(columns), drop=drop)
         chosen = find_partitions(self, partitions)
-        made = make_runner(None if dry_run else runner, progress=progress)
         return self._logged(run_file_index_rebuild(self.metadata, made, spec, partitions=chosen, dry_run=dry_run))
 
     def resize_rings(

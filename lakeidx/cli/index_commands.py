@@ -1,5 +1,5 @@
-"""``lakeidx index TABLE`` lists index files; ``index rebuild TABLE`` changes the file indexes of data files; ``index resize
-TABLE`` splits and merges the buckets of rings.
+"""``lakeidx index TABLE`` lists index files; ``index rebuild TABLE`` changes the file indexes of data files, or makes the hash
+index anew; ``index resize TABLE`` splits and merges the buckets of rings.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def rebuild(
     table: TableArgument,
     index_type: Annotated[
         str | None,
-        typer.Option("--type", help="bloom-filter, bitmap, bsi or range-bitmap; default: those the options name"),
+        typer.Option("--type", help="hash, bloom-filter, bitmap, bsi or range-bitmap; default: those the options name"),
     ] = None,
     columns: Annotated[str | None, typer.Option("--columns", help="comma list; col[key] for an entry of a map")] = None,
     drop: Annotated[bool, typer.Option("--drop", help="drop this type (of these columns, or of all)")] = False,
@@ -46,7 +46,8 @@ def rebuild(
 ) -> None:
     """Add, replace or drop file indexes of existing data files, which are not rewritten.
 
-    Without --type the files get exactly the indexes that the table's options request.
+    Without --type the files get exactly the indexes that the table's options request. --type hash makes the hash index of a table
+    with dynamic buckets anew from the keys in its data files, in one commit, when index files are missing or damaged.
     """
     opened = UpkeepMixin.open(table)
     with stages(no_progress) as on_stage:

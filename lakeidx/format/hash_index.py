@@ -22,6 +22,9 @@ from lakeidx.codec.containers.checksum import crc32
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.file_names import checksum_in
 
+#: What a damaged or missing file is mended by.
+REBUILD = "rebuild the hash index with 'lakeidx index rebuild TABLE --type hash'"
+
 
 def decode_hash_index(data: bytes, path: str | None = None) -> npt.NDArray[np.int32]:
     """Decode the hashes of a file, in file order; int32[n], native byte order, writable.
@@ -47,9 +50,7 @@ def check_checksum(data: bytes, path: str) -> None:
     errors   CorruptFileError
     """
     if not has_its_checksum(data, path):
-        raise CorruptFileError(
-            "the HASH index lacks the checksum in its name: rebuild it, as docs/upkeep.md says", path=path
-        )
+        raise CorruptFileError(f"the hash index file lacks the checksum in its name: {REBUILD}", path=path)
 
 
 def encode_hash_index(hashes: npt.NDArray[np.int32]) -> bytes:

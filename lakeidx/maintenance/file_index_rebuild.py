@@ -52,11 +52,11 @@ Payloads = dict[str, dict[str, bytes | None]]
 
 
 class FileIndexRebuildReport(Result, BaseModel):
-    """What a rebuild did, or (dry run) would do.
+    """What a rebuild of file indexes, or of the hash index, did, or (dry run) would do.
 
     files        live data files examined
-    rewritten    files whose indexes changed
-    index_bytes  bytes of their new containers
+    rewritten    files whose indexes changed; hash index files that were written
+    index_bytes  bytes of their new containers, or of those files
     rows_read    rows read to build indexes
     """
 

@@ -19,7 +19,7 @@ from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.deletion_vector import Positions, decode_vector, encode_deletion_vectors, vector_range
-from lakeidx.format.hash_index import check_checksum, decode_hash_index, encode_hash_index, has_its_checksum
+from lakeidx.format.hash_index import REBUILD, check_checksum, decode_hash_index, encode_hash_index, has_its_checksum
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
@@ -59,12 +59,14 @@ def read_hash_bytes(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
              name says; NotFoundError
     """
     path = index_file_path(metadata, schema, entry)
-    data = metadata.store.get(path)
+    try:
+        data = metadata.store.get(path)
+    except NotFoundError as error:
+        raise NotFoundError(f"no such file: unless its snapshot has expired, {REBUILD}", path=path) from error
     if len(data) != 4 * entry.row_count:
         found = f"{len(data) // 4} hashes" + (f" and {len(data) % 4} bytes" if len(data) % 4 else "")
         raise CorruptFileError(
-            f"the index file has {found}, the manifest says {entry.row_count}: rebuild the index, as docs/upkeep.md says",
-            path=path,
+            f"the hash index file has {found}, the manifest says {entry.row_count}: {REBUILD}", path=path
         )
     check_checksum(data, path)
     return data

@@ -24,7 +24,7 @@ from lakeidx.bucket_assignment.hash_set import shared_with
 from lakeidx.codec.bucket import fixed_buckets
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.errors import CorruptFileError
+from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import TableSchema
@@ -113,7 +113,7 @@ def are_few(asked: int, held: int) -> bool:
 class IndexHits:
     """What one HASH index file has of the hashes requested.
 
-    hashes   int32[k]: those hashes, and some others that are in the file, too; None for a damaged file
+    hashes   int32[k]: those hashes, and some others that are in the file, too; None for a damaged or missing file
     """
 
     entry: IndexEntry
@@ -139,7 +139,7 @@ def find_hits(
     columns        int32[n] each: the hashes; when they are many against the index, it is kept whole; when they are few, the
                    process holds on to the index, if all of these files fit its bound. None: all hashes, of files that the process
                    holds from there
-    skip_damaged   a damaged file is logged, and its hits are None; else it is an error
+    skip_damaged   a damaged or missing file is logged, and its hits are None; else it is an error
     threads        files read at a time
     memory         the filter, and 64 MiB of files or two of them
     errors         CorruptFileError for a damaged file; NotFoundError
@@ -163,7 +163,7 @@ def find_hits(
     def read(entry: IndexEntry) -> IndexHits:
         try:
             return IndexHits(entry, hashes_of(entry))
-        except CorruptFileError as error:
+        except (CorruptFileError, NotFoundError) as error:
             if not skip_damaged:
                 raise
             _log.warning("reading bucket %d without its hash index: %s", entry.bucket, error)
@@ -181,7 +181,7 @@ def find_hits(
 class KeyBuckets:
     """The HASH index of one partition, or the part that some keys need; query it by `of`.
 
-    unreadable   buckets with a damaged index file: any key may be in them
+    unreadable   buckets with a damaged or missing index file: any key may be in them
     files, rows  index files read, and the hashes in them
     split        hashes that two files have; a hash belongs to the later one, as in Java
     """
@@ -216,7 +216,7 @@ def find_buckets(
 
 
 def load_buckets(metadata: TableMetadata, schema: TableSchema, entries: Sequence[IndexEntry]) -> KeyBuckets:
-    """Load the whole HASH index of one partition, for a process that needs it again and again; damaged files are logged.
+    """Load the whole HASH index of one partition, for a process that needs it again; damaged and missing files are logged.
 
     memory   8 to 10 bytes per hash
     """

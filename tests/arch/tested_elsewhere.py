@@ -267,6 +267,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.lookup.store": ("unit/lookup/test_factory.py",),
     "lakeidx.lookup.versions": ("unit/lookup/point/test_table_lookup.py",),
     "lakeidx.maintenance.advise": ("unit/cli/test_advise_command.py",),
+    "lakeidx.maintenance.hash_index_rebuild": ("regress/test_a_damaged_hash_index_is_made_anew.py",),
     "lakeidx.maintenance.rollback": ("unit/batch/test_index_types.py",),
     "lakeidx.maintenance.snapshot_expiry": ("unit/api/test_table.py",),
     "lakeidx.options.catalogue": ("unit/options/test_names.py",),
