@@ -28,7 +28,7 @@ from lakeidx.table.key_buckets import buckets_by_function, find_buckets, hash_en
 from lakeidx.table.scan.changes import ChangeScan, scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import Layout
-from lakeidx.table.scan.plan import PlanOptions
+from lakeidx.table.scan.plan import PlanOptions, skips_level_0
 from lakeidx.table.scan.states import State, StateName, check_range, find_state, state_of
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.stream.consumer import StreamConsumer
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 class LookingMixin(TableHandle):
     """The verbs of a table that read."""
 
-    _lookup: TableLookup | None = None
+    #: By whether they answer from what readers do not see yet.
+    _lookups: dict[bool, TableLookup] | None = None
 
     @overload
     def scan(
@@ -210,11 +211,18 @@ class LookingMixin(TableHandle):
         errors    InvalidInputError for a missing or wrong key column, a table without primary key, or one of another writer
                   with a column ``_FOUND``; CorruptFileError
         """
+        return self._look_up(keys, unseen=False)
+
+    def _look_up(self, keys: Rows, *, unseen: bool) -> pa.Table:
+        """Look up rows; `unseen`: as they are with what readers see after a compaction."""
         # Stores of lookup files, and how they are built: scans need none of it.
         from lakeidx.lookup.point.table_lookup import TableLookup
 
-        lookup = self._lookup = self._lookup or TableLookup(self.metadata)
-        answer = lookup.lookup(as_table(keys))
+        unseen = unseen and skips_level_0(self.schema)
+        lookups = self._lookups = self._lookups or {}
+        if unseen not in lookups:
+            lookups[unseen] = TableLookup(self.metadata, unseen=unseen)
+        answer = lookups[unseen].lookup(as_table(keys))
         if "_FOUND" in answer.rows.column_names:
             raise InvalidInputError("the table has a column '_FOUND', the name of the answer's first column: rename it")
         return answer.rows.add_column(0, "_FOUND", pa.array(answer.found))

@@ -105,4 +105,4 @@ class Table(WritingMixin, LookingMixin, UpkeepMixin):
 
     def __getstate__(self) -> dict[str, Any]:
         # Open files stay here.
-        return {k: v for k, v in self.__dict__.items() if k != "_lookup"}
+        return {k: v for k, v in self.__dict__.items() if k != "_lookups"}

@@ -187,7 +187,8 @@ class WritingMixin(LookingMixin):
     ) -> BatchResult | DeletePlan | None:
         """Delete rows by key, or all rows that match a condition, as one batch.
 
-        Rows are looked for in the newest snapshot. One that another batch updates before this one commits is deleted, too, unless
+        Rows are looked for in the newest snapshot, also those that readers see only after a compaction (deletion vectors). One
+        that another batch updates before this one commits is deleted, too, unless
         `sequence.field` orders it later.
 
         keys      the primary key's columns; keys that are not there are skipped
@@ -245,7 +246,7 @@ class WritingMixin(LookingMixin):
         return result
 
     def _rows_of(self, keys: pa.Table) -> pa.Table:
-        answer = self.lookup(keys)
+        answer = self._look_up(keys, unseen=True)
         return answer.filter(answer.column("_FOUND")).select(list(_columns_of_deletes(self.schema)))
 
     def _count_of(self, keys: Rows | None, where: str | Predicate | None) -> int:
@@ -253,12 +254,12 @@ class WritingMixin(LookingMixin):
             # A key may be given twice.
             found = self._rows_of(as_table(keys)).select(list(self.schema.primary_keys))
             return int(found.group_by(found.column_names).aggregate([]).num_rows)
-        scan = partial(self.scan, where=where, columns=self.schema.primary_keys)
+        scan = partial(self.scan_committed, where=where, columns=self.schema.primary_keys)
         return on_newest(self.metadata, lambda _: int(sum(t.num_rows for t in scan().batches())))
 
     def _rows_where(self, where: str | Predicate | None) -> pa.Table:
         wanted = _columns_of_deletes(self.schema)
-        return on_newest(self.metadata, lambda _: self.scan(where=where, columns=wanted).to_arrow())
+        return on_newest(self.metadata, lambda _: self.scan_committed(where=where, columns=wanted).to_arrow())
 
 
 def _columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:

@@ -212,6 +212,7 @@ def _check_no_nulls(table: TableHandle, old: TableSchema, new: TableSchema) -> N
 
 def _has_null(table: TableHandle, name: str) -> bool:
     def look(_: Snapshot | None) -> bool:
-        return bool(table.scan(where=f"`{name}` IS NULL", columns=[name], limit=1).to_arrow().num_rows)
+        scan = table.scan_committed(where=f"`{name}` IS NULL", columns=[name], limit=1)
+        return bool(scan.to_arrow().num_rows)
 
     return on_newest(table.metadata, look)

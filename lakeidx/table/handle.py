@@ -124,16 +124,7 @@ class TableHandle:
 
         def plan(found: Snapshot | None) -> ScanPlan:
             schema = self.metadata.schema(found.schema_id) if travels and found is not None else newest
-            predicate = bind_where(where, schema)
-            return plan_scan(
-                self.metadata,
-                found,
-                schema,
-                predicate,
-                bucket_finder=make_bucket_finder(self.metadata, schema),
-                embedded_test=FileIndexTest(self.store, schema, predicate).embedded_may_match,
-                layers=layers,
-            )
+            return self._planned(found, schema, where, layers=layers)
 
         if travels:
             found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
@@ -142,6 +133,37 @@ class TableHandle:
         else:
             planned = on_newest(self.metadata, plan)
         return TableScan(self.metadata, planned, columns=columns, limit=limit)
+
+    def scan_committed(
+        self, *, where: str | Predicate | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+    ) -> TableScan:
+        """Plan a scan of the newest state as the next compaction leaves it, with what readers do not see before: for verbs that
+        read before they write.
+        """
+        schema = self.schema
+        planned = on_newest(self.metadata, lambda found: self._planned(found, schema, where, least_level=0))
+        return TableScan(self.metadata, planned, columns=columns, limit=limit)
+
+    def _planned(
+        self,
+        snapshot: Snapshot | None,
+        schema: TableSchema,
+        where: str | Predicate | None,
+        *,
+        layers: PlanOptions | None = None,
+        least_level: int | None = None,
+    ) -> ScanPlan:
+        predicate = bind_where(where, schema)
+        return plan_scan(
+            self.metadata,
+            snapshot,
+            schema,
+            predicate,
+            bucket_finder=make_bucket_finder(self.metadata, schema),
+            embedded_test=FileIndexTest(self.store, schema, predicate).embedded_may_match,
+            layers=layers,
+            least_level=least_level,
+        )
 
 
 def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:

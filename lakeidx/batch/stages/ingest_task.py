@@ -102,7 +102,7 @@ def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
         from lakeidx.batch.stages.completed_rows import RowCompletion
         from lakeidx.lookup.point import table_lookup
 
-        lookup = table_lookup.TableLookup(table, pinned=tasks[0].options.missing == "table")
+        lookup = table_lookup.TableLookup(table, pinned=tasks[0].options.missing == "table", unseen=True)
         if tasks[0].options.check_before:
             refuse.append(BeforeImageCheck(schema, lookup.lookup, tasks[0].options).contradictions)
         else:

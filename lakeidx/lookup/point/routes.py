@@ -66,11 +66,14 @@ class Route:
 
 
 def partition_files(
-    view: SnapshotView, wanted: Collection[bytes], before: Mapping[bytes, PartitionFiles]
+    view: SnapshotView, wanted: Collection[bytes], before: Mapping[bytes, PartitionFiles], *, unseen: bool = False
 ) -> dict[bytes, PartitionFiles]:
-    """Load the files of some partitions; hash maps of `before` are taken over where the index files are the same."""
+    """Load the files of some partitions; hash maps of `before` are taken over where the index files are the same.
+
+    unseen   also those of level 0 that readers do not see before a compaction
+    """
     out = {p: PartitionFiles() for p in wanted}
-    hidden = skips_level_0(view.schema)
+    hidden = not unseen and skips_level_0(view.schema)
     for entry in view.entries:
         if entry.bucket >= 0 and not (hidden and entry.file.level == 0):
             out.setdefault(entry.partition, PartitionFiles()).buckets.setdefault(entry.bucket, []).append(entry)

@@ -82,6 +82,7 @@ class TableLookup:
     blocks      decompressed blocks; None: bounded by ``lookup.cache-max-memory-size``
     use_files   False answers from data files only (tests compare)
     pinned      True answers from the snapshot of the first lookup, whatever is committed since
+    unseen      True answers from all that is committed, also from what readers see after a compaction: for what writes
     errors      InvalidInputError for a table without primary key
     """
 
@@ -93,6 +94,7 @@ class TableLookup:
         blocks: BlockCache | None = None,
         use_files: bool = True,
         pinned: bool = False,
+        unseen: bool = False,
     ) -> None:
         schema = metadata.latest_schema()
         if not schema.primary_keys:
@@ -103,6 +105,7 @@ class TableLookup:
         self._places = self._readers.places
         self._use_files = use_files
         self._pinned = pinned
+        self._unseen = unseen
         self._vectors: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
         self._state: _State | None = None
         self._lock = threading.RLock()
@@ -192,7 +195,7 @@ class TableLookup:
             state = _State(snapshot, schema, {} if old is None else old.listed)
             if old is not None and old.partitions:
                 view = load_view(self._metadata, snapshot, partitions=None if old.whole else list(old.partitions))
-                state.partitions = partition_files(view, list(old.partitions), old.partitions)
+                state.partitions = partition_files(view, list(old.partitions), old.partitions, unseen=self._unseen)
                 state.whole = old.whole
             self._state = state
             return state
@@ -200,13 +203,15 @@ class TableLookup:
     def _load_partitions(self, state: _State, wanted: Sequence[bytes]) -> None:
         if state.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
             if not state.whole:
-                state.partitions = partition_files(load_view(self._metadata, state.snapshot), (), {})
+                state.partitions = partition_files(
+                    load_view(self._metadata, state.snapshot), (), {}, unseen=self._unseen
+                )
                 state.whole = True
             return
         missing = [p for p in wanted if p not in state.partitions]
         if missing:
             view = load_view(self._metadata, state.snapshot, partitions=missing)
-            state.partitions |= partition_files(view, missing, {})
+            state.partitions |= partition_files(view, missing, {}, unseen=self._unseen)
 
     def _read_listings(self, state: _State, routes: Sequence[Route]) -> None:
         """Read the listings of buckets with files of which no lookup file is known, once for a snapshot."""

@@ -119,7 +119,7 @@ def plan_scan(
     """Plan the scan of one snapshot.
 
     predicate     bound to `schema`
-    least_level   files of lower levels are left out; None: what batch readers see
+    least_level   files of lower levels are left out; None: what batch readers see; 0: all that is committed
     view          what was read of the snapshot already: the scan is of these files; only for a predicate of all rows
     errors      UnsupportedError when an option of the table makes reading go wrong
     """
@@ -153,7 +153,7 @@ def plan_scan(
             entries = _layer(trace, "bucket", entries, wanted, started)
     grouped = _group(entries)
     if layers.values and predicate != TRUE:
-        _prune_values(metadata, schema, predicate, grouped, trace)
+        _prune_values(metadata, schema, predicate, grouped, trace, with_level_0=least == 0)
     vectors = deletion_vectors(index)
     buckets = tuple(
         _bucket_files(schema, partition, bucket, total, files, vectors)
@@ -267,7 +267,13 @@ def _group(entries: Sequence[ManifestEntry]) -> _Grouped:
 
 
 def _prune_values(
-    metadata: TableMetadata, schema: TableSchema, predicate: Predicate, grouped: _Grouped, trace: list[LayerTrace]
+    metadata: TableMetadata,
+    schema: TableSchema,
+    predicate: Predicate,
+    grouped: _Grouped,
+    trace: list[LayerTrace],
+    *,
+    with_level_0: bool,
 ) -> None:
     started = time.monotonic()
     # Partition columns have been dealt with exactly; what is left refers to other columns.
@@ -276,7 +282,8 @@ def _prune_values(
         return
     pruner = ValuePruner(predicate, schema.fields, metadata.schema)
     before = [f for files in grouped.values() for f in files]
-    alone = not schema.primary_keys or skips_level_0(schema)
+    # Above level 0, deletion vectors leave one version of a key; elsewhere a merge chooses among versions.
+    alone = not schema.primary_keys or (skips_level_0(schema) and not with_level_0)
     engine_keeps_values = schema.table_options.merge_engine in ("deduplicate", "first-row")
     for place, files in grouped.items():
         if alone:
