@@ -40,6 +40,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "lookup_store": ("--rows", "10000,1000000"),
     "advice": ("--rounds", "3"),
     "growth": ("--most", "0.02"),
+    "s3": (),
 }
 #: Begun by their name only: they take as long as all others together, or more disk.
 ALONE = ("peers", "large")

@@ -10,7 +10,7 @@ from lakeidx.key_index.advice.measures import Needs
 from lakeidx.key_index.advice.model import Machine
 from lakeidx.landing.key_rows import column_names, landing_types, read_key_rows
 from lakeidx.maintenance.advise import SAMPLE, SourceRows, Workload, advise_files
-from lakeidx.storage import open_store
+from lakeidx.storage.landing_folders import open_landing
 from lakeidx.types import Field
 
 
@@ -35,7 +35,7 @@ def advise_new_table(
     if not files:
         raise InvalidInputError("give the landing files that the table would be made of")
     if not key:
-        names = column_names(open_store(files[0]), files[0])
+        names = column_names(open_landing(files[0]), files[0])
         raise InvalidInputError(f"name the key columns with key (--key); {files[0]} has {', '.join(names)}")
     held, batches = list(files), list(keys)
     if not batches:
@@ -51,7 +51,7 @@ def advise_new_table(
     if not any(batch.num_rows for batch in rows):
         raise InvalidInputError(f"there are no rows in {', '.join(batches)}")
     return advise_files(
-        [SourceRows(p, read_key_rows(p, fields), open_store(p).size(p)) for p in held],
+        [SourceRows(p, read_key_rows(p, fields), open_landing(p).size(p)) for p in held],
         Workload(batches=rows, batch_rows=batch_rows, sample=sample),
         keys=key,
         key_types=[types[n] for n in key],

@@ -20,8 +20,9 @@ from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.storage import open_store
+from lakeidx.storage import kind_of_store
 from lakeidx.storage.base import ObjectStore, OutputFile, WriteOnly
+from lakeidx.storage.landing_folders import open_landing
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.types import STRING_ROOTS
 
@@ -43,15 +44,11 @@ _DICTIONARY_BYTES = 2
 
 
 def landing_store(store: ObjectStore, path: str) -> ObjectStore:
-    """Open the store a landing file is in: the table's, or its own for a local file of a table on S3 and the other way round.
+    """Open the store a landing file is in: the table's, or its own for a file that lies in a store of another kind.
 
     A store of its own is reached as environment variables say.
     """
-    return store if _is_remote(store.uri) == _is_remote(path) else open_store(path)
-
-
-def _is_remote(uri: str) -> bool:
-    return "://" in uri and not uri.startswith("file:")
+    return store if kind_of_store(store.uri) == kind_of_store(path) else open_landing(path)
 
 
 def describe_source(store: ObjectStore, path: str) -> SourceFile:

@@ -16,7 +16,8 @@ from lakeidx.dagster.submitted import report_of, run_command
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.storage import ObjectStore, open_store
+from lakeidx.storage import ObjectStore, kind_of_store
+from lakeidx.storage.landing_folders import open_landing
 from lakeidx.storage.s3.event_queue import EventQueue
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.lazy_runner import LazyRunner
@@ -35,12 +36,16 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     read_timeout: float | None = Field(default=None, description="seconds a request may stay without an answer; 60")
 
     def storage_options(self, uri: str) -> dict[str, Any] | None:
-        """Return the options for `lakeidx.storage.open_store`; none for local paths."""
-        return {k: v for k, v in self.model_dump().items() if v} if "://" in uri else None
+        """Return the options for `lakeidx.storage.open_store`; none for local paths, and those of requests for other clouds."""
+        given = {k: v for k, v in self.model_dump().items() if v}
+        kind = kind_of_store(uri)
+        # A queue of S3's events has an address of the web.
+        of_s3 = kind in ("s3", "http", "https")
+        return given if of_s3 else {k: v for k, v in given.items() if k == "read_timeout"} if kind else None
 
     def open(self, uri: str) -> ObjectStore:
-        """Return the store a path or URI is in."""
-        return open_store(uri, self.storage_options(uri))
+        """Return the store a path or URI is in; landing folders may also be where only fsspec reads."""
+        return open_landing(uri, self.storage_options(uri))
 
     def queue(self, url: str) -> EventQueue:
         """Return a queue of S3's event notifications."""

@@ -16,8 +16,8 @@ from lakeidx.landing.arrow_ipc import arrow_ipc_names
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.read import LandingOptions, is_landing_file, landing_format, open_parquet, read_landing
 from lakeidx.landing.text.compressed import open_plain
-from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.landing_folders import open_landing
 from lakeidx.types import DataType, Field, parse_type, to_arrow_schema
 
 #: Columns that hold a whole record key, when the file has one and none is named.
@@ -39,7 +39,7 @@ def key_pieces(path: str, fields: Sequence[Field]) -> Iterator[pa.Table]:
     """Read the given columns of a file in pieces, as `read_key_rows`; a file with an unknown ending is read as JSON lines."""
     schema = to_arrow_schema(fields)
     options = _ANY if is_landing_file(path) else LandingOptions("jsonl", ignore_extra=True)
-    store = open_store(path)
+    store = open_landing(path)
     before = store.info(path)
     for piece in read_landing(store, path, fields, options):
         kept, rejected = cast_piece(piece, fields, path, as_stored=True)
@@ -63,7 +63,7 @@ def read_record_keys(path: str, key_fields: Sequence[str], column: str | None) -
                 else the only column there is
     errors      InvalidInputError when no column is found, or a key is null; see `read_key_rows`
     """
-    names = column_names(open_store(path), path)
+    names = column_names(open_landing(path), path)
     wanted = _key_columns(path, names, key_fields, column)
     nullable = len(wanted) > 1
     text = parse_type("STRING" if nullable else "STRING NOT NULL")
@@ -147,7 +147,7 @@ def landing_types(paths: Sequence[str], names: Sequence[str]) -> dict[str, DataT
 
 
 def _as_they_are(path: str, names: Sequence[str]) -> pa.Table:
-    store = open_store(path)
+    store = open_landing(path)
     missing = [n for n in names if n not in (have := column_names(store, path))]
     if missing:
         raise InvalidInputError(_no_column(missing[0], have), path=path)

@@ -98,7 +98,7 @@ class EventsConfig(Strict):
 class LandingConfig(Strict):
     """Where landing files appear and how they are read.
 
-    path                  folder, local or ``s3://``
+    path                  folder: local, ``s3://``, ``gs://``, ``az://``, or any URL that fsspec reads (``sftp://``, ``https://``)
     pattern               glob of file names below it
     format                format of the files; without it the ending of the name decides. Changes of a database: ``debezium``,
                           ``canal``, ``maxwell``, ``ogg``, ``dms-json`` (messages, one a line); ``dms``: files with a column

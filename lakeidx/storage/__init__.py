@@ -11,7 +11,7 @@ from typing import Any
 
 from lakeidx import arguments
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile, join, name_of, parent_of
+from lakeidx.storage.base import CLOUD_OF, FileInfo, ObjectStore, OutputFile, join, kind_of_store, name_of, parent_of
 from lakeidx.storage.local import LocalStore
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "ObjectStore",
     "OutputFile",
     "join",
+    "kind_of_store",
     "name_of",
     "open_store",
     "parent_of",
@@ -38,14 +39,13 @@ def open_store(uri: str, storage_options: Mapping[str, Any] | None = None) -> Ob
     if not isinstance(uri, str) or not uri:
         raise InvalidInputError(f"expected a path or URI, not {uri!r}")
     options = arguments.storage_options(storage_options, path=uri)
-    scheme, colon, rest = uri.partition(":")
-    if not colon or not rest.startswith("//") or scheme.lower() == "file":
+    kind = kind_of_store(uri)
+    if not kind:
         return LocalStore(uri)
+    if kind not in CLOUD_OF:
+        known = ", ".join(f"{name}://" for name in CLOUD_OF)
+        raise UnsupportedError(f"no store for {kind}:// URIs; use a local path, file:// or {known}", path=uri)
     # Only tables of an object store pay for its client, errors and retries.
-    from lakeidx.storage.remote.options import CLOUD_OF
     from lakeidx.storage.remote.store import RemoteStore
 
-    if scheme.lower() not in CLOUD_OF:
-        known = ", ".join(f"{name}://" for name in CLOUD_OF)
-        raise UnsupportedError(f"no store for {scheme}:// URIs; use a local path, file:// or {known}", path=uri)
     return RemoteStore(uri, options)

@@ -16,6 +16,13 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
+#: Object stores of clouds, by the scheme of a URI.
+CLOUD_OF = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("gs", "gcs"), "gs"),
+    **dict.fromkeys(("az", "azure", "abfs", "abfss"), "az"),
+}
+
 
 class FileInfo(NamedTuple):
     """One entry of a listing.
@@ -214,6 +221,13 @@ class ObjectStore(Protocol):
     def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
         """Write a file in pieces (Arrow's writers); replaces an existing one; `durable` as for `put`."""
         ...
+
+
+def kind_of_store(uri: str) -> str:
+    """Return the cloud of a URI, its scheme where it is of none, and nothing for a local path."""
+    scheme, mark, _ = uri.partition("://")
+    name = scheme.lower() if mark else "file"
+    return "" if name == "file" else CLOUD_OF.get(name, name)
 
 
 def join(dir: str, *names: str) -> str:

@@ -20,8 +20,8 @@ from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.pipeline_file.model import check_document
 from lakeidx.pipeline_file.yaml_lines import YamlDocument
-from lakeidx.storage import open_store
 from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.landing_folders import open_landing
 from lakeidx.types import format_type, from_arrow
 
 #: Files that are looked at: the first, the last, and some in between.
@@ -58,7 +58,7 @@ def infer_table(folder: str, *, keys: Sequence[str] = (), partition_by: Sequence
     partition_by   columns that partition the table
     errors         NotFoundError for a folder without landing files; InvalidInputError when no key is found
     """
-    store = open_store(folder)
+    store = open_landing(folder)
     files = sorted((f for f in store.list(folder) if not f.is_dir and is_landing_file(f.name)), key=lambda f: f.name)
     if not files:
         raise NotFoundError(f"no landing files ({ENDINGS})", path=folder)

@@ -42,7 +42,6 @@ class Cloud(NamedTuple):
     as_is      options that have obstore's name
     """
 
-    schemes: tuple[str, ...]
     prefixes: tuple[str, ...]
     names: Mapping[str, str]
     others: Mapping[str, str]
@@ -51,7 +50,6 @@ class Cloud(NamedTuple):
 
 _CLOUDS = {
     "s3": Cloud(
-        ("s3", "s3a", "s3n"),
         ("aws_", "s3_"),
         {"endpoint_url": "endpoint", "key": "access_key_id", "secret": "secret_access_key", "token": "session_token",
          "region": "region", "anon": "skip_signature", "path_style": "", "profile": "", "use_ssl": ""},
@@ -64,7 +62,6 @@ _CLOUDS = {
          "unsigned_payload", "checksum_algorithm", "disable_bulk_delete", "s3_express"),
     ),
     "gs": Cloud(
-        ("gs", "gcs"),
         ("google_", "gcs_", "gs_"),
         {"endpoint_url": "base_url", "anon": "skip_signature", "token": "bearer_token"},
         {"endpoint": "endpoint_url", "base_url": "endpoint_url", "anonymous": "anon", "skip_signature": "anon",
@@ -72,7 +69,6 @@ _CLOUDS = {
         ("service_account", "service_account_key", "application_credentials"),
     ),
     "az": Cloud(
-        ("az", "azure", "abfs", "abfss"),
         ("azure_storage_", "azure_", "adls_", "az_"),
         {"endpoint_url": "endpoint", "anon": "skip_signature", "sas_token": "sas_key", "token": "token"},
         {"endpoint": "endpoint_url", "anonymous": "anon", "skip_signature": "anon", "sas_key": "sas_token",
@@ -82,8 +78,6 @@ _CLOUDS = {
          "use_fabric_endpoint", "encryption_key"),
     ),
 }  # fmt: skip
-#: Kind of store by the scheme of a URI.
-CLOUD_OF = {scheme: name for name, cloud in _CLOUDS.items() for scheme in cloud.schemes}
 _FLAGS = ("anon", "path_style", "use_ssl", "allow_http")
 _NUMBERS = ("max_concurrency", "connect_timeout", "read_timeout", "max_attempts")
 _COMMON = (*_NUMBERS, "allow_http", "verify", "proxy_url", "client_options")

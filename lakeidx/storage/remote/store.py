@@ -18,11 +18,11 @@ import pyarrow as pa
 import tenacity
 
 from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
-from lakeidx.storage.base import FileInfo, name_of
+from lakeidx.storage.base import CLOUD_OF, FileInfo, kind_of_store, name_of
 from lakeidx.storage.range_file import open_ranges
 from lakeidx.storage.remote.clients import SHARED_CLIENTS, client_for
 from lakeidx.storage.remote.errors import Busy, Exists, OutOfRange, Transient, translate
-from lakeidx.storage.remote.options import CLOUD_OF, RemoteOptions
+from lakeidx.storage.remote.options import RemoteOptions
 from lakeidx.storage.remote.output import PART_BYTES, RemoteOutput
 
 S = TypeVar("S")
@@ -49,7 +49,7 @@ class RemoteStore:
 
     def __init__(self, uri: str, options: Mapping[str, Any] | None = None) -> None:
         self._uri = uri
-        self._cloud = CLOUD_OF.get(uri.partition("://")[0].lower(), "")
+        self._cloud = kind_of_store(uri)
         self._split(uri)
         self._raw_options = dict(options or {})
         self._options = RemoteOptions.parse(self._cloud, options)
@@ -282,9 +282,8 @@ class RemoteStore:
 
     def _split(self, path: str) -> tuple[str, str]:
         """Return bucket and key."""
-        scheme, mark, rest = path.partition("://")
-        bucket, _, key = rest.partition("/")
-        if not mark or not bucket or not self._cloud or CLOUD_OF.get(scheme.lower()) != self._cloud:
+        bucket, _, key = path.partition("://")[2].partition("/")
+        if not bucket or self._cloud not in CLOUD_OF or kind_of_store(path) != self._cloud:
             raise InvalidInputError(f"expected {self._cloud or 's3'}://bucket/...", path=path)
         return bucket, key.rstrip("/")
 
