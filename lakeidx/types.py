@@ -364,6 +364,7 @@ def to_arrow(t: DataType) -> pa.DataType:
     return pa.struct([_to_arrow_field(f) for f in t.fields])
 
 
+_VARIANT = {b"variant": b"true"}
 _FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], DataType], ...] = (
     (pa.types.is_boolean, DataType(Root.BOOLEAN)),
     (pa.types.is_int8, DataType(Root.TINYINT)),
@@ -377,7 +378,15 @@ _FROM_ARROW: tuple[tuple[Callable[[pa.DataType], bool], DataType], ...] = (
     (pa.types.is_time, DataType(Root.TIME, precision=3)),
     # Texts, and columns without any value.
     (lambda t: str(t) in ("string", "large_string", "string_view", "null"), DataType(Root.VARCHAR, length=MAX_LENGTH)),
-    (lambda t: "binary" in str(t), DataType(Root.VARBINARY, length=MAX_LENGTH)),
+    (
+        lambda t: pa.types.is_fixed_size_binary(t) or str(t) in ("binary", "large_binary", "binary_view"),
+        DataType(Root.VARBINARY, length=MAX_LENGTH),
+    ),
+    # As Spark marks them.
+    (
+        lambda t: pa.types.is_struct(t) and any(_VARIANT.items() <= (f.metadata or {}).items() for f in t),
+        DataType(Root.VARIANT),
+    ),
 )
 _UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 

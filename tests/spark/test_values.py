@@ -138,6 +138,17 @@ def test_every_type_through_every_door(session: SparkSession, tmp_path: Path) ->
         assert shown(session.read.format(FORMAT).load(back.uri)) == texts
 
 
+def test_columns_that_a_frame_brings(session: SparkSession, tmp_path: Path) -> None:
+    every = VALUES | TIMES
+    table = create(tmp_path, "whole", {n: t for n, (t, _, _) in every.items()})
+    row = {"id": 1, **{n: v for n, (_, v, _) in every.items()}}
+    table.upsert(pa.Table.from_pylist([row], schema=table.schema.arrow_schema))
+    new = create(tmp_path, "new", {})
+    frame = session.read.format(FORMAT).load(table.uri)
+    frame.write.format(FORMAT).mode("append").option("mergeSchema", "add").save(new.uri)
+    assert shown(session.read.format(FORMAT).load(new.uri)) == [["1", *(text for _, _, text in every.values())]]
+
+
 def test_streams(session: SparkSession, tmp_path: Path) -> None:
     table = create(tmp_path, "t", {n: t for n, (t, _, _) in VALUES.items()})
     row = {"id": 1, **{n: v for n, (_, v, _) in VALUES.items()}}

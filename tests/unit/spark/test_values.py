@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.new_columns import new_columns
 from lakeidx.types import Field, parse_type
 
 pytest.importorskip("pyspark")
@@ -105,3 +106,18 @@ def test_what_spark_does_not_have_of_a_value() -> None:
     assert found.column("v").cast(pa.int64()).to_pylist() == [-1, 1, None]
     assert found.column("l").combine_chunks().values.cast(pa.int64()).to_pylist() == [-1, 1, None]
     assert found.column("t").cast(pa.int64()).to_pylist() == [1_000_000, None, 86_399_999_000_000]
+
+
+def test_columns_that_a_frame_brings_have_a_type_for_all_their_values() -> None:
+    given = {
+        "bytes": ("BYTES", "BYTES"),
+        "inside": ({"type": "ARRAY", "element": "BINARY(4)"}, "ARRAY<BYTES>"),
+        "va": ("VARIANT", "VARIANT"),
+        "row": ({"type": "ROW", "fields": [{"id": 1, "name": "va", "type": "VARIANT"}, {"id": 2, "name": "b", "type": "BYTES"}]},
+                "ROW<va VARIANT, b BYTES>"),
+        "t": ("TIME(0)", "TIME(3)"),
+        "clock": ("TIMESTAMP(3)", "TIMESTAMP(6)"),
+        "point": ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
+    }  # fmt: skip
+    frame = arrow_schema(spark_schema([field(n, t) for n, (t, _) in given.items()]))
+    assert {n: str(t) for n, t in new_columns(frame, [], "add").items()} == {n: t for n, (_, t) in given.items()}
