@@ -11,6 +11,10 @@ of the new ones. Around it:
 The commit insists on the very files it has read, so a batch that came in between makes it plan again; and it changes the
 hash index of the partition, so a batch that was placed by the old ring and comes later is placed again.
 
+A key goes to the new bucket that the ring says, if it says one. Two kinds of keys it may say otherwise of: those that another
+writer (Java) placed in an old bucket, and those that share the hash of a key that was there before; both are found by the HASH
+index, never by the ring. They go to whichever new bucket is next on the ring, and all keys of one hash to the same.
+
 source   org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy, release 1.0.2
          (what a resize rewrites); one commit of data and index, and the fit of ring and snapshot, are lakeidx's own
 """
@@ -19,11 +23,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from lakeidx.batch.commit_priority import commit_in_turn
@@ -45,15 +50,15 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.key_index.bucket.bucket_index import has_rings
-from lakeidx.key_index.bucket.consistent_hashing import HashingMetadata, resize
-from lakeidx.key_index.bucket.rings import HashRings, Resize, plan_resizes
+from lakeidx.key_index.bucket.bucket_index import has_rings, ring_fields
+from lakeidx.key_index.bucket.consistent_hashing import HashingMetadata, nodes_of, resize, ring_places
+from lakeidx.key_index.bucket.rings import HashRings, Resize, bucket_of_node, plan_resizes
+from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
 from lakeidx.key_index.registry import data_file_footer
 from lakeidx.key_index.table_view import make_tag_context
-from lakeidx.maintenance.ring_children import ChildBuckets, child_buckets
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
 from lakeidx.table.expiration.overtaken import on_newest
@@ -258,7 +263,7 @@ def _rewrite_buckets(work: RingRewrite) -> TableChanges:
     """
     entries = [_entry(work, FileKind.DELETE, bucket, file) for bucket, file in work.files]
     index = [replace(e, kind=FileKind.DELETE) for e in work.index]
-    children = child_buckets(work.ring, work.plan.buckets, _keys_of(work), work.schema)
+    children = _child_buckets(work.ring, work.plan.buckets, _keys_of(work), work.schema)
     for bucket in work.plan.buckets:
         made, hashes = _write_bucket(work, bucket, children)
         entries += [_entry(work, FileKind.ADD, bucket, file) for file in made]
@@ -279,7 +284,7 @@ def _keys_of(work: RingRewrite) -> Iterator[pa.Table]:
         yield from _read_run(work, [(bucket, file)], columns=work.schema.trimmed_primary_keys)
 
 
-def _write_bucket(work: RingRewrite, bucket: int, children: ChildBuckets) -> tuple[list[DataFileMeta], np.ndarray]:
+def _write_bucket(work: RingRewrite, bucket: int, children: _ChildBuckets) -> tuple[list[DataFileMeta], np.ndarray]:
     """Write the files of one new bucket, and return the sorted hashes of its keys."""
     schema = work.schema
     hashes: list[np.ndarray] = [np.zeros(0, np.int32)]
@@ -304,7 +309,7 @@ def _write_bucket(work: RingRewrite, bucket: int, children: ChildBuckets) -> tup
     return made, sorted_distinct(np.concatenate(hashes))
 
 
-def _rows_of(work: RingRewrite, bucket: int, children: ChildBuckets) -> Iterator[tuple[pa.Table, np.ndarray]]:
+def _rows_of(work: RingRewrite, bucket: int, children: _ChildBuckets) -> Iterator[tuple[pa.Table, np.ndarray]]:
     """Yield merged rows of the old buckets that go to a new one, in key order, with their hashes; deleted keys left out."""
     schema = work.schema
     names = schema.trimmed_primary_keys
@@ -385,3 +390,54 @@ def _report(
             for w in work
         ),
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ChildBuckets:
+    """Hash -> new bucket.
+
+    hashes    int32[u] ascending, of all keys of the old buckets; empty when there is one new bucket, which takes all
+    buckets   int32[u]
+    only      the one new bucket, None when there are several
+    """
+
+    hashes: NDArray[np.int32]
+    buckets: NDArray[np.int32]
+    only: int | None = None
+
+    def of(self, hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the bucket of each key hash, int32[n]; all of them must be known."""
+        if self.only is not None:
+            return np.full(len(hashes), self.only, np.int32)
+        return self.buckets[np.searchsorted(self.hashes, hashes)]
+
+
+def _child_buckets(
+    ring: HashingMetadata, children: Iterable[int], keys: Iterable[pa.Table], schema: TableSchema
+) -> _ChildBuckets:
+    """Decide over all keys of the old buckets.
+
+    ring       after the resize
+    children   the new buckets
+    keys       tables with at least the trimmed primary key, deleted keys too
+    memory     8 bytes per key, sorted
+    """
+    mine = sorted(set(children))
+    none = np.zeros(0, np.int32)
+    if len(mine) == 1:
+        return _ChildBuckets(none, none, mine[0])
+    part = replace(ring, nodes=tuple(n for n in ring.nodes if n.file_id_prefix and bucket_of_node(n) in mine))
+    buckets = np.array([bucket_of_node(n) for n in part.nodes], np.int64)
+    names = list(schema.trimmed_primary_keys)
+    fields = ring_fields(names, IndexOptions(schema.options))
+    packed = [np.zeros(0, np.int64)]
+    for rows in keys:
+        if rows.num_rows:
+            columns = [rows.column(n) for n in names]
+            goes = buckets[nodes_of(part, ring_places(record_keys(columns, names), fields))]
+            packed.append(hash_columns(columns, schema.key_types).astype(np.int64) << 32 | goes)
+    # Sorted by hash, then bucket: of a hash that the ring sends to several the smallest bucket takes all.
+    every = np.sort(np.concatenate(packed))
+    hashes = (every >> 32).astype(np.int32)
+    first = np.append(True, hashes[1:] != hashes[:-1]) if len(hashes) else np.zeros(0, np.bool_)
+    return _ChildBuckets(hashes[first], (every[first] & 0xFFFFFFFF).astype(np.int32))

@@ -82,8 +82,9 @@ def test_a_damaged_file_is_an_error_or_is_named(table: TableHandle, caplog: pyte
         False,
     ]
     Path(path).unlink()
-    with pytest.raises(NotFoundError):
-        find_buckets(table.metadata, table.schema, entries, asked, skip_damaged=True)
+    assert find_buckets(table.metadata, table.schema, entries, asked, skip_damaged=True).unreadable == (0,)
+    with pytest.raises(NotFoundError, match="lakeidx index rebuild TABLE --type hash"):
+        find_buckets(table.metadata, table.schema, entries, asked)
 
 
 def test_entries_come_from_the_index_manifest_alone(tmp_path: Path) -> None:
