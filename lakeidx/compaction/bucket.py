@@ -138,7 +138,7 @@ class BucketReader:
                 work.metadata.schema(file.schema_id),
                 work.schema,
                 columns,
-                predicate=None if keys is None else keys.predicate(work.schema),
+                predicate=None if keys is None else keys.condition(work.schema),
                 deletion_vector=self._left_out(file, without or {}),
                 selection=selection,
                 batch_rows=batch_rows,

@@ -14,7 +14,7 @@ from lakeidx.codec.order.normalized_key import NormalizedKeys, normalized_keys, 
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.predicate import Compare, Op, Predicate, and_
+from lakeidx.predicate import BoundPredicate, Compare, Op, and_
 from lakeidx.types import STRING_ROOTS, DataType, Root
 
 #: Key columns whose internal values are those of predicates, and sort as these do.
@@ -32,14 +32,14 @@ class KeyRange:
     high: bytes | None = None
     cut: frozenset[str] = frozenset()
 
-    def predicate(self, schema: TableSchema) -> Predicate | None:
+    def condition(self, schema: TableSchema) -> BoundPredicate | None:
         """Return a condition on the first key column that every row inside satisfies; None where there is none."""
         first = schema.field(schema.trimmed_primary_keys[0])
         if first.type.root not in _PRUNES:
             return None
         bounds = ((Op.GE, self.low), (Op.LE, self.high))
         known = [Compare(first.name, op, _values(key, schema.key_types)[0]) for op, key in bounds if key is not None]
-        return and_(known) if known else None
+        return BoundPredicate(and_(known), schema.fields) if known else None
 
     def inside(self, tables: Iterable[pa.Table], schema: TableSchema) -> Iterator[pa.Table]:
         """Take the rows inside, each by its own key: whatever their order, a row is in exactly one range."""

@@ -25,8 +25,7 @@ from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from lakeidx.predicate import Constant, Predicate, devolve, evaluate, filter_table
-from lakeidx.predicate import columns as columns_of
+from lakeidx.predicate import BoundPredicate, Constant, Predicate, evaluate, filter_table
 from lakeidx.storage.base import ObjectStore, name_of
 from lakeidx.types import Field
 
@@ -43,7 +42,7 @@ def read_data_file(
     read_schema: TableSchema,
     columns: Sequence[str] | None = None,
     *,
-    predicate: Predicate | None = None,
+    predicate: BoundPredicate | None = None,
     deletion_vector: Positions | None = None,
     selection: Positions | None = None,
     batch_rows: int = BATCH_ROWS,
@@ -58,7 +57,7 @@ def read_data_file(
     file_schema         the schema of the file's `schema_id`
     read_schema         the schema to read with; columns are matched by field id, cast, or null when the file has none
     columns             columns of `read_schema` wanted (given in schema order); default all
-    predicate           bound to `read_schema`; leaves out row groups that surely hold no selected row, and nothing else: the
+    predicate           on `read_schema`; leaves out row groups that surely hold no selected row, and nothing else: the
                         caller still filters, and passes only what may be tested before merging
     deletion_vector     positions to leave out
     selection           positions to keep (rows a file index selected); None keeps all
@@ -75,20 +74,21 @@ def read_data_file(
     """
     counters = counters if counters is not None else ReadCounters()
     plans = plan_columns(file_schema.fields, _wanted(read_schema, columns))
-    pruning = devolve(predicate, read_schema.fields, file_schema.fields) if predicate is not None else None
+    pruning = predicate.of_files(file_schema.id, file_schema.fields)[0] if predicate is not None else None
     counters.files += 1
     if isinstance(pruning, Constant):
         if not pruning.value:
             return
         pruning = None
-    tested = columns_of(predicate) if filter_rows and predicate is not None else ()
+    tested = predicate.columns if filter_rows and predicate is not None else ()
     encoded = [p.source.name for p in plans if p.source is not None and p.field.name in dictionary_columns]
     source = open_data_file(store, path, file.file_size if file is not None else None, file_schema, encoded)
     _check_rows(source, file, path)
     yield from _FileScan(
         source=source, path=path, file=file, fields=file_schema.fields, plans=plans,
         tests=plan_columns(file_schema.fields, [f for f in read_schema.fields if f.name in tested]),
-        system=tuple(system_columns) if read_schema.primary_keys else (), encoded=dictionary_columns, predicate=predicate,
+        system=tuple(system_columns) if read_schema.primary_keys else (), encoded=dictionary_columns,
+        predicate=None if predicate is None else predicate.predicate,
         pruning=pruning, row_filter=RowFilter(deletion_vector, selection), batch_rows=batch_rows, counters=counters,
     ).tables()  # fmt: skip
 

@@ -8,6 +8,7 @@ from lakeidx.predicate.bind import bind as bind
 from lakeidx.predicate.bind import bind_foreign as bind_foreign
 from lakeidx.predicate.builder import Column as Column
 from lakeidx.predicate.builder import col as col
+from lakeidx.predicate.devolve import BoundPredicate as BoundPredicate
 from lakeidx.predicate.devolve import devolve as devolve
 from lakeidx.predicate.literal import cast_literal as cast_literal
 from lakeidx.predicate.mask import evaluate as evaluate
@@ -35,6 +36,7 @@ from lakeidx.predicate.tree import MatchKind as MatchKind
 from lakeidx.predicate.tree import Op as Op
 from lakeidx.predicate.tree import Or as Or
 from lakeidx.predicate.tree import Predicate as Predicate
+from lakeidx.predicate.tree import Values as Values
 from lakeidx.predicate.tree import and_ as and_
 from lakeidx.predicate.tree import between as between
 from lakeidx.predicate.tree import negate as negate

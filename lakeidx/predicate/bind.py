@@ -10,7 +10,21 @@ from typing import Any
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.predicate.like import like_prefix, like_text
 from lakeidx.predicate.literal import Literal, cast_literal
-from lakeidx.predicate.tree import And, Compare, Constant, In, Leaf, Match, MatchKind, Op, Or, Predicate, and_, or_
+from lakeidx.predicate.tree import (
+    And,
+    Compare,
+    Constant,
+    In,
+    Leaf,
+    Match,
+    MatchKind,
+    Op,
+    Or,
+    Predicate,
+    Values,
+    and_,
+    or_,
+)
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root
 
 _FLOAT_ROOTS = (Root.FLOAT, Root.DOUBLE)
@@ -35,9 +49,9 @@ def _bind(pred: Predicate, by_name: Mapping[str, Field], strict: bool) -> Predic
     if isinstance(pred, Constant):
         return pred
     if isinstance(pred, And):
-        return and_(_bind(c, by_name, strict) for c in pred.children)
+        return _sorted(and_(_bind(c, by_name, strict) for c in pred.children))
     if isinstance(pred, Or):
-        return or_(_bind(c, by_name, strict) for c in pred.children)
+        return _sorted(or_(_bind(c, by_name, strict) for c in pred.children))
     assert isinstance(pred, Leaf)
     t = reference_type(pred, by_name)
     where = f"column {pred.column!r}"
@@ -48,13 +62,22 @@ def _bind(pred: Predicate, by_name: Mapping[str, Field], strict: bool) -> Predic
         kept = [None if v is None else v.value for v in literals if v is None or v.exact]
         if t.root is Root.CHAR:
             kept = [form for v in kept for form in ((None,) if v is None else _char_forms(v, t))]
-        return replace(pred, values=tuple(dict.fromkeys(kept)))
+        return replace(pred, values=Values.of(kept))
     if isinstance(pred, Match):
         if t.root not in STRING_ROOTS:
             raise InvalidInputError(
                 f"{where}: {pred.kind.value.upper()} needs a string column, not {t.with_nullable(True)}"
             )
         return _bind_match(pred, t)
+    return pred
+
+
+def _sorted(pred: Predicate) -> Predicate:
+    """Sort the lists that bound children were joined to."""
+    if isinstance(pred, In):
+        return replace(pred, values=Values.of(pred.values))
+    if isinstance(pred, (And, Or)):
+        return replace(pred, children=tuple(_sorted(c) if isinstance(c, In) else c for c in pred.children))
     return pred
 
 
@@ -78,7 +101,7 @@ def _bind_compare(pred: Compare, t: DataType, where: str, strict: bool) -> Predi
     outcome = _inexact(pred.op, literal)
     if isinstance(outcome, Op):
         return replace(pred, op=outcome, value=literal.value)
-    return In(pred.column, (), negated=outcome, map_key=pred.map_key)
+    return In(pred.column, Values.of(()), negated=outcome, map_key=pred.map_key)
 
 
 def _char_forms(text: str, t: DataType) -> tuple[str, str]:
@@ -88,7 +111,7 @@ def _char_forms(text: str, t: DataType) -> tuple[str, str]:
 
 
 def _compare_char(pred: Compare, forms: tuple[str, str]) -> Predicate:
-    equal = In(pred.column, tuple(dict.fromkeys(forms)), map_key=pred.map_key)
+    equal = In(pred.column, Values.of(forms), map_key=pred.map_key)
     if pred.op is Op.EQ or pred.op is Op.NE:
         return replace(equal, negated=pred.op is Op.NE)
     ordered = replace(pred, value=forms[0])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from functools import lru_cache, reduce
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate.bind import unknown_column
-from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Op, Or, Predicate
+from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Op, Or, Predicate, Values
 
 _Column: TypeAlias = Any  # pa.Array or pa.ChunkedArray; Arrow has no common type for them
 
@@ -24,8 +24,6 @@ _COMPARE = {
     Op.GT: pc.greater,
     Op.GE: pc.greater_equal,
 }
-#: Longest list of values that is kept as an array.
-_KEPT_VALUES = 10_000
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -120,29 +118,26 @@ def _compare_float(op: Op, value: float, column: _Column) -> _Column:
 
 
 def _in(leaf: In, column: _Column) -> _Column:
-    values = [v for v in leaf.values if v is not None]
-    if leaf.negated and len(values) < len(leaf.values):
+    values = Values.of(leaf.values)
+    if leaf.negated and values.has_null:
         return _never(column)  # NOT IN (…, NULL) is never true
-    if not values:
+    if not values.keys:
         return pc.is_valid(column) if leaf.negated else _never(column)
-    has_nan, t = False, column.type
-    if pa.types.is_floating(t):
-        has_nan = any(math.isnan(v) for v in values)
-        values = [v for v in values if not math.isnan(v)]
-        if any(v == 0 for v in values):
-            values += [0.0, -0.0]  # Arrow's set look-up tells the two zeros apart
-    wanted = _value_set(tuple(values), t) if len(values) <= _KEPT_VALUES else _to_array(values, t)
+    t = column.type
+    wanted = values.kept(("array", t), lambda v: _value_set(v, t))
     mask = pc.is_in(column, value_set=wanted)
-    if has_nan:
+    if values.has_nan:
         mask = pc.or_kleene(mask, pc.is_nan(column))
     # is_in is false, not null, for a null column
     return pc.and_kleene(pc.invert(mask), pc.is_valid(column)) if leaf.negated else mask
 
 
-@lru_cache(maxsize=32)
-def _value_set(values: tuple[Any, ...], t: pa.DataType) -> pa.Array:
-    """Keep the values of a list: a leaf is tested batch after batch, and they are converted one by one."""
-    return _to_array(values, t)
+def _value_set(values: Values, t: pa.DataType) -> pa.Array:
+    """Return the values that Arrow's set look-up finds as predicates do; NaN, which it does not, is left out."""
+    listed = list(values[: len(values.keys) - values.has_nan])
+    if pa.types.is_floating(t) and 0.0 in listed:
+        listed += [0.0, -0.0]  # Arrow's set look-up tells the two zeros apart
+    return _to_array(listed, t)
 
 
 def _never(column: _Column) -> _Column:
@@ -152,20 +147,25 @@ def _never(column: _Column) -> _Column:
 
 def _to_scalar(value: Any, t: pa.DataType) -> pa.Scalar:
     """Convert an internal value to an Arrow scalar of its column's Arrow type; InvalidInputError when it does not fit."""
-    if isinstance(value, tuple) and pa.types.is_timestamp(t):
-        nanos, unit = value[0] * 1_000_000 + value[1], _NANOS[t.unit]
-        if nanos % unit:
-            raise InvalidInputError(
-                f"{value!r} has more digits than {t}; bind the predicate to the table's columns first"
-            )
-        value = nanos // unit
     try:
-        return pa.scalar(value, t)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError) as error:
+        return pa.scalar(_ticks(value, t), t)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         hint = "bind the predicate to the table's columns first"
         raise InvalidInputError(f"{value!r} is not a value of type {t} ({error}); {hint}") from None
 
 
-def _to_array(values: Iterable[Any], t: pa.DataType) -> pa.Array:
-    """Convert internal values to an Arrow array; None becomes null."""
-    return pa.array([None if v is None else _to_scalar(v, t) for v in values], t)
+def _to_array(values: Sequence[Any], t: pa.DataType) -> pa.Array:
+    """Convert internal values to an Arrow array; errors as `_to_scalar`."""
+    try:
+        return pa.array([_ticks(v, t) for v in values], t)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return pa.array([_to_scalar(v, t) for v in values], t)
+
+
+def _ticks(value: Any, t: pa.DataType) -> Any:
+    if not isinstance(value, tuple) or not pa.types.is_timestamp(t):
+        return value
+    ticks, rest = divmod(value[0] * 1_000_000 + value[1], _NANOS[t.unit])
+    if rest:
+        raise InvalidInputError(f"{value!r} has more digits than {t}; bind the predicate to the table's columns first")
+    return ticks

@@ -10,14 +10,28 @@ source   org.apache.paimon.predicate.LeafPredicate.test(rowCount, min, max, null
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakeidx.predicate.like import like_prefix
-from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Op, Or, Predicate
+from lakeidx.predicate.tree import (
+    And,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Leaf,
+    Match,
+    MatchKind,
+    Op,
+    Or,
+    Predicate,
+    Values,
+    is_nan,
+    order_key,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +86,16 @@ def _leaf_may_match(leaf: Leaf, stats: ColumnStats, nan_blind: bool) -> bool:
         return False
     if nan_blind and isinstance(stats.max, float) and _passes_nan(leaf):
         return True
-    low, high = _order_key(stats.min), _order_key(stats.max)
+    low, high = order_key(stats.min), order_key(stats.max)
     if is_nan(stats.min):
         low = None
     if isinstance(leaf, Compare):
-        return _range_may_match(leaf.op, _order_key(leaf.value), low, high)
+        return _range_may_match(leaf.op, order_key(leaf.value), low, high)
     if isinstance(leaf, In):
-        keys = [_order_key(v) for v in leaf.values]
+        values = Values.of(leaf.values)
         if leaf.negated:
-            return low is None or low != high or low not in keys
-        return any(_range_may_match(Op.EQ, k, low, high) for k in keys if k is not None)
+            return low is None or low != high or not values.any_between(low, high)
+        return values.any_between(low, high)
     assert isinstance(leaf, Match)
     return _match_may_match(leaf, stats.min, stats.max)
 
@@ -139,7 +153,8 @@ def is_impossible(leaf: Leaf) -> bool:
     if isinstance(leaf, Compare):
         return leaf.value is None
     if isinstance(leaf, In):
-        return None in leaf.values if leaf.negated else all(v is None for v in leaf.values)
+        values = Values.of(leaf.values)
+        return values.has_null if leaf.negated else not values.keys
     return False
 
 
@@ -148,18 +163,4 @@ def _passes_nan(leaf: Leaf) -> bool:
     if isinstance(leaf, Compare):
         return leaf.op in ((Op.EQ, Op.GE, Op.LE) if is_nan(leaf.value) else (Op.GT, Op.GE, Op.NE))
     assert isinstance(leaf, In)
-    return any(is_nan(v) for v in leaf.values) != leaf.negated
-
-
-def is_nan(value: Any) -> bool:
-    """Return True for the float NaN only."""
-    return isinstance(value, float) and math.isnan(value)
-
-
-def _order_key(value: Any) -> Any:
-    """Return a key that orders internal values of one type; only floats need one (NaN equal to itself and above all
-    numbers).
-    """
-    if isinstance(value, float):
-        return (1, 0.0) if math.isnan(value) else (0, value)
-    return value
+    return Values.of(leaf.values).has_nan != leaf.negated

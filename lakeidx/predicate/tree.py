@@ -13,10 +13,15 @@ equals 0.0).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 
 class Op(StrEnum):
@@ -115,11 +120,73 @@ class Compare(Leaf):
     map_key: str | None = None
 
 
+class Values(tuple[Any, ...]):
+    """The values of a bound IN: internal values in rising order, each once, a None last.
+
+    keys   the values without None, in a form that Python orders as predicates do (see `order_key`)
+    """
+
+    keys: list[Any]
+    _kept: dict[Hashable, Any]
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> Values:
+        """Sort internal values of one type; what is sorted already comes back as it is."""
+        if isinstance(values, Values):
+            return values
+        known = dict.fromkeys(values)
+        has_null = None in known
+        by_key = {order_key(v): v for v in known if v is not None}
+        keys = sorted(by_key)
+        made = cls([by_key[k] for k in keys] + [None] * has_null)
+        made.keys, made._kept = keys, {}
+        return made
+
+    @property
+    def has_null(self) -> bool:
+        """True with a None among the values."""
+        return len(self.keys) < len(self)
+
+    @property
+    def has_nan(self) -> bool:
+        """True with a NaN, the greatest float, among the values."""
+        return bool(self.keys) and is_nan(self[len(self.keys) - 1])
+
+    def any_between(self, low: Any, high: Any) -> bool:
+        """Return whether a value lies between two keys, both included; None = no bound."""
+        at = 0 if low is None else bisect_left(self.keys, low)
+        return at < len(self.keys) and (high is None or self.keys[at] <= high)
+
+    def kept(self, name: Hashable, make: Callable[[Values], _T]) -> _T:
+        """Return what was made of the values under this name before, else make it: values are tested file after file."""
+        if name not in self._kept:
+            self._kept[name] = make(self)
+        found: _T = self._kept[name]
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Values.of, (tuple(self),)
+
+
+def order_key(value: Any) -> Any:
+    """Return a key that orders internal values of one type; only floats need one (NaN equal to itself and above all
+    numbers).
+    """
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value)
+    return value
+
+
+def is_nan(value: Any) -> bool:
+    """Return True for the float NaN only."""
+    return isinstance(value, float) and math.isnan(value)
+
+
 @dataclass(frozen=True, slots=True)
 class In(Leaf):
     """``column [NOT] IN (values)`` for non-null columns; empty: no row, or with `negated` every non-null one.
 
-    A None among the values is SQL's NULL: IN ignores it, NOT IN then passes for no row.
+    values   any tuple; of a bound leaf, `Values`. A None among them is SQL's NULL: IN ignores it, NOT IN then passes for no row.
     """
 
     values: tuple[Any, ...]
@@ -160,12 +227,18 @@ class Or(Predicate):
 
 
 def and_(children: Iterable[Predicate]) -> Predicate:
-    """Build the conjunction, flattened, without TRUE and repeated children; TRUE for none, FALSE as soon as one is FALSE."""
+    """Build the conjunction, flattened, without TRUE and repeated children; TRUE for none, FALSE as soon as one is FALSE.
+
+    Values that a column must differ from become one NOT IN.
+    """
     return _join(children, And, TRUE, FALSE)
 
 
 def or_(children: Iterable[Predicate]) -> Predicate:
-    """Build the disjunction, flattened, without FALSE and repeated children; FALSE for none, TRUE as soon as one is TRUE."""
+    """Build the disjunction, flattened, without FALSE and repeated children; FALSE for none, TRUE as soon as one is TRUE.
+
+    Values that a column may equal become one IN.
+    """
     return _join(children, Or, FALSE, TRUE)
 
 
@@ -182,7 +255,24 @@ def _join(
             flat[child] = None
     if not flat:
         return neutral
-    return next(iter(flat)) if len(flat) == 1 else kind(tuple(flat))
+    joined = flat if len(flat) == 1 else _with_one_list(flat, negated=kind is And)
+    return next(iter(joined)) if len(joined) == 1 else kind(tuple(joined))
+
+
+def _with_one_list(children: Iterable[Predicate], *, negated: bool) -> list[Predicate]:
+    """Make one [NOT] IN of all values that a column is compared with by [in]equality, in the place of the first."""
+    alike: dict[Any, list[Any]] = {}
+    for child in children:
+        listed = isinstance(child, In) and child.negated is negated
+        listed = listed or (isinstance(child, Compare) and child.op is (Op.NE if negated else Op.EQ))
+        key = (child.column, child.map_key) if listed and isinstance(child, (In, Compare)) else len(alike)
+        alike.setdefault(key, []).append(child)
+    return [same[0] if len(same) == 1 else _one_list(same, negated) for same in alike.values()]
+
+
+def _one_list(leaves: list[In | Compare], negated: bool) -> In:
+    values = (leaf.values if isinstance(leaf, In) else (leaf.value,) for leaf in leaves)
+    return In(leaves[0].column, tuple(chain.from_iterable(values)), negated, leaves[0].map_key)
 
 
 def between(column: str, low: Any, high: Any, *, map_key: str | None = None) -> Predicate:

@@ -11,7 +11,7 @@ from lakeidx.format.paths import TablePaths, check_table_name
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_schema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.predicate import TRUE, Predicate, bind
+from lakeidx.predicate import TRUE, BoundPredicate, Predicate, bind
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, name_of
 from lakeidx.storage.local import absolute
@@ -160,7 +160,7 @@ class TableHandle:
             schema,
             predicate,
             bucket_finder=make_bucket_finder(self.metadata, schema),
-            embedded_test=FileIndexTest(self.store, schema, predicate).embedded_may_match,
+            embedded_test=FileIndexTest(self.store, BoundPredicate(predicate, schema.fields)).embedded_may_match,
             layers=layers,
             least_level=least_level,
         )

@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
-from lakeidx.data.parquet import row_groups as read_parquet
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import filter_table
@@ -175,11 +174,6 @@ def test_no_layer_changes_a_result(table: TableHandle, where: str) -> None:
     for layers in (NOTHING, *LAYERS):
         found = table.scan(where=where, layers=layers).to_arrow(threads=1)
         assert sorted(map(str, found.to_pylist())) == expected, (where, layers)
-    with pytest.MonkeyPatch.context() as patch:
-        # Any number of rows is few: all are read by their pages.
-        patch.setattr(read_parquet, "_FEW", 0)
-        found = table.scan(where=where).to_arrow(threads=1)
-        assert sorted(map(str, found.to_pylist())) == expected, (where, "pages")
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))

@@ -17,6 +17,7 @@ from lakeidx.codec.jit import frozen, kernel
 from lakeidx.errors import InvalidInputError
 
 _MAX_BITS = (1 << 31) - 8
+_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def bloom_size(items: int, fpp: float) -> tuple[int, int]:
@@ -57,12 +58,17 @@ def set_hashes(filter_bits: npt.NDArray[np.uint8], hashes: npt.NDArray[np.int64]
     _set(filter_bits, frozen(hashes), functions)
 
 
-def may_contain(filter_bits: memoryview, hashed: int, functions: int) -> bool:
-    """Return False when the hash was surely never added. Touches at most `functions` bytes of the filter."""
-    for position in bit_positions(hashed, 8 * len(filter_bits), functions):
-        if not filter_bits[position >> 3] >> (position & 7) & 1:
-            return False
-    return True
+def may_contain_any(filter_bits: memoryview, hashes: npt.NDArray[np.int64], functions: int) -> bool:
+    """Return False when surely none of the hashes was ever added."""
+    view = np.frombuffer(filter_bits, np.uint8)
+    left = hashes.view(np.uint64)
+    for j in range(1, functions + 1):
+        if not len(left):
+            break
+        c = ((left & _LOW) + np.uint64(j) * (left >> _HALF)) & _LOW
+        positions = (np.where(c >> np.uint64(31), ~c & _LOW, c) % np.uint64(8 * len(view))).astype(np.int64)
+        left = left[(view[positions >> 3] >> (positions & 7).astype(np.uint8) & 1).astype(np.bool_)]
+    return len(left) > 0
 
 
 @kernel

@@ -92,11 +92,11 @@ class ParquetSource:
         fields     the columns of the schema the file was written with
         row_test   with it, only the rows that it selects come, and no position is right but that of the first row
         """
-        first = 0
+        first, tested = 0, frozenset() if predicate is None else frozenset(columns(predicate))
         counters.row_groups += len(self._group_rows)
         wanted = list(names) if row_test is None else list(dict.fromkeys([*names, *row_test.names]))
         for g, rows in enumerate(self._group_rows):
-            if row_filter.keeps_any(first, rows) and self._may_match(g, predicate, fields):
+            if row_filter.keeps_any(first, rows) and self._may_match(g, predicate, tested, fields):
                 counters.row_groups_read += 1
                 counters.rows_read += rows
                 if row_test is None:
@@ -213,11 +213,11 @@ class ParquetSource:
                 f"column {found.column!r}, row group {g}: {found.what}", path=self.path, offset=found.offset
             ) from error
 
-    def _may_match(self, g: int, predicate: Predicate | None, fields: Sequence[Field]) -> bool:
+    def _may_match(self, g: int, predicate: Predicate | None, tested: Collection[str], fields: Sequence[Field]) -> bool:
         if predicate is None:
             return True
         with damage_of(self.path):
-            return may_match_stats(predicate, self.stats(g, set(columns(predicate)), fields), nan_blind=True)
+            return may_match_stats(predicate, self.stats(g, tested, fields), nan_blind=True)
 
     def stats(self, g: int, wanted: Collection[str], fields: Sequence[Field]) -> dict[str, ColumnStats]:
         """Return the footer's statistics of some columns of a row group; a column without statistics is left out.

@@ -20,17 +20,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.columns import one_array
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.hashes.bloom64 import bloom_size, may_contain, set_hashes
-from lakeidx.codec.hashes.fast_hash import hash_bytes, hash_bytes_many, hash_long, hash_longs
+from lakeidx.codec.hashes.bloom64 import bloom_size, may_contain_any, set_hashes
+from lakeidx.codec.hashes.fast_hash import hash_bytes_many, hash_longs
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict
 from lakeidx.file_index.kinds.value_keys import float_bits, is_bytes_type, key_of, numbers_of
-from lakeidx.predicate.tree import Compare, In, Leaf, Op
+from lakeidx.predicate.tree import Compare, In, Leaf, Op, Values
 from lakeidx.types import DataType, Root
 
 _DEFAULT_ITEMS = 1_000_000
@@ -122,14 +123,16 @@ class _BloomFilterReader:
             wanted = leaf.values
         else:
             return Verdict.REMAIN
-        return Verdict.REMAIN if any(self._may_contain(v) for v in wanted) else Verdict.SKIP
-
-    def _may_contain(self, value: Any) -> bool:
-        if value is None:
-            return True
-        key = key_of(value, self._type)
-        if isinstance(key, int):
-            hashed = hash_long(int(float_bits(np.array([key], np.int64), self._type)[0]))
+        if None in wanted:
+            return Verdict.REMAIN
+        if isinstance(wanted, Values):
+            hashes = wanted.kept(("bloom", self._type), self._hashes)
         else:
-            hashed = hash_bytes(key)
-        return may_contain(self._bits, hashed, self._functions)
+            hashes = self._hashes(wanted)
+        return Verdict.REMAIN if may_contain_any(self._bits, hashes, self._functions) else Verdict.SKIP
+
+    def _hashes(self, values: tuple[Any, ...]) -> npt.NDArray[np.int64]:
+        keys = [key_of(v, self._type) for v in values]
+        if is_bytes_type(self._type):
+            return hash_bytes_many(RowBytes.from_arrow(pa.array(keys, pa.large_binary())))
+        return hash_longs(float_bits(np.array(keys, np.int64), self._type))

@@ -20,7 +20,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.lookup.build import lookup_keys
 from lakeidx.lookup.point.answers import take_row_bytes
 from lakeidx.lookup.versions import Versions
-from lakeidx.predicate import col
+from lakeidx.predicate import BoundPredicate, In, Values
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.prune import keys_may_match
 from lakeidx.table.view import decode_partition_dict
@@ -62,7 +62,8 @@ class DataFileLookup:
         first = schema.trimmed_primary_keys[0]
         wanted = pc.unique(keys.column(first).take(pa.array(rows)))
         # Of internal values, as binding makes them: no literal is to be cast.
-        predicate = col(first).is_in(arrow_to_internal(wanted, schema.field(first).type))
+        values = Values.of(arrow_to_internal(wanted, schema.field(first).type))
+        predicate = BoundPredicate(In(first, values), schema.fields)
         if not keys_may_match(self._entry.file, predicate, schema):
             return None
         asked = take_row_bytes(encoded, rows).to_arrow()

@@ -35,7 +35,15 @@ class ScanExplanation:
     def of(cls, plan: ScanPlan, metrics: ScanMetrics, *, rows: int, seconds: float) -> ScanExplanation:
         """Combine a plan with the metrics of reading it."""
         snapshot_id = None if plan.snapshot is None else plan.snapshot.id
-        return cls(snapshot_id, format_predicate(plan.predicate), plan.trace, metrics.layers(), metrics, rows, seconds)
+        return cls(
+            snapshot_id,
+            format_predicate(plan.predicate, plan.schema.fields, shorten=True),
+            plan.trace,
+            metrics.layers(),
+            metrics,
+            rows,
+            seconds,
+        )
 
     @property
     def layers(self) -> tuple[LayerTrace, ...]:

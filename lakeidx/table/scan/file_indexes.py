@@ -19,7 +19,7 @@ from lakeidx.file_index.container import FileIndexContainer, IndexAt
 from lakeidx.file_index.kinds.types import FileIndexResult, Verdict
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.predicate import Leaf, Predicate, devolve
+from lakeidx.predicate import BoundPredicate, Leaf, Predicate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.scan.metrics import ScanMetrics
 
@@ -41,17 +41,11 @@ class Answer:
 
 
 class FileIndexTest:
-    """Tests the data files of one scan.
+    """Tests the data files of one scan, whose rows it selects by `predicate`."""
 
-    schema      the schema the scan reads with
-    predicate   bound to it
-    """
-
-    def __init__(self, store: ObjectStore, schema: TableSchema, predicate: Predicate) -> None:
+    def __init__(self, store: ObjectStore, predicate: BoundPredicate) -> None:
         self._store = store
-        self._schema = schema
         self._predicate = predicate
-        self._translated: dict[int, Predicate] = {}
 
     def embedded_may_match(self, file: DataFileMeta, file_schema: TableSchema) -> bool:
         """Return False when the embedded index rules the file out. Reads nothing."""
@@ -59,7 +53,7 @@ class FileIndexTest:
             return True
         try:
             result = evaluate_container(
-                file.embedded_index, self._devolved(file_schema), file_schema.fields,
+                file.embedded_index, self._of_file(file_schema), file_schema.fields,
                 rows=file.row_count, path=file.file_name,
             )  # fmt: skip
         except (CorruptFileError, UnsupportedError) as error:
@@ -81,7 +75,7 @@ class FileIndexTest:
         def listen(entry: IndexAt, _: Leaf, result: FileIndexResult) -> None:
             said.append((entry, result is Verdict.SKIP or (isinstance(result, BitMap) and not result)))
 
-        predicate = self._devolved(file_schema)
+        predicate = self._of_file(file_schema)
         where = path
         result: FileIndexResult = Verdict.REMAIN
         try:
@@ -126,9 +120,5 @@ class FileIndexTest:
             tally.bytes += length
         return frozenset() if skip else frozenset(by_index)
 
-    def _devolved(self, file_schema: TableSchema) -> Predicate:
-        found = self._translated.get(file_schema.id)
-        if found is None:
-            found = devolve(self._predicate, self._schema.fields, file_schema.fields)
-            self._translated[file_schema.id] = found
-        return found
+    def _of_file(self, file_schema: TableSchema) -> Predicate:
+        return self._predicate.of_files(file_schema.id, file_schema.fields)[0]

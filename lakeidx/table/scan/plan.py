@@ -22,18 +22,18 @@ from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.options.features import Use
-from lakeidx.predicate import TRUE, Predicate, columns, project, split_and
+from lakeidx.predicate import TRUE, BoundPredicate, Predicate, columns, project, split_and
 from lakeidx.table.entries import Entries, live_files, where_partition
 from lakeidx.table.index_files import StoredVector, deletion_vectors
 from lakeidx.table.intervals import Section, sections_of
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.metrics import LayerTrace
 from lakeidx.table.scan.prune import (
-    ValuePruner,
     keys_may_match,
     manifest_may_match,
     partition_matcher,
     prune_bucket_by_values,
+    values_may_match,
 )
 from lakeidx.table.view import SnapshotView, load_live
 
@@ -143,9 +143,10 @@ def plan_scan(
         name = "level 0" if least == 1 else f"levels below {least}"
         found = _column_layer(trace, name, found, lambda e: e.select(e.column("level") >= least))
     entries = list(found)
-    key_predicate = project(predicate, schema.trimmed_primary_keys) if layers.keys and schema.primary_keys else TRUE
-    if key_predicate != TRUE:
-        entries = _layer(trace, "key range", entries, lambda e: keys_may_match(e.file, key_predicate, schema))
+    bound = BoundPredicate(predicate, schema.fields)
+    of_keys = bound.projected(schema.trimmed_primary_keys)
+    if layers.keys and schema.primary_keys and of_keys.predicate != TRUE:
+        entries = _layer(trace, "key range", entries, lambda e: keys_may_match(e.file, of_keys, schema))
     if layers.buckets and bucket_finder is not None and predicate != TRUE:
         started = time.monotonic()
         wanted = bucket_finder(predicate, index, {(e.partition, e.bucket) for e in entries})
@@ -153,7 +154,7 @@ def plan_scan(
             entries = _layer(trace, "bucket", entries, wanted, started)
     grouped = _group(entries)
     if layers.values and predicate != TRUE:
-        _prune_values(metadata, schema, predicate, grouped, trace, with_level_0=least == 0)
+        _prune_values(metadata, schema, bound, grouped, trace, with_level_0=least == 0)
     vectors = deletion_vectors(index)
     buckets = tuple(
         _bucket_files(schema, partition, bucket, total, files, vectors)
@@ -269,7 +270,7 @@ def _group(entries: Sequence[ManifestEntry]) -> _Grouped:
 def _prune_values(
     metadata: TableMetadata,
     schema: TableSchema,
-    predicate: Predicate,
+    bound: BoundPredicate,
     grouped: _Grouped,
     trace: list[LayerTrace],
     *,
@@ -277,19 +278,22 @@ def _prune_values(
 ) -> None:
     started = time.monotonic()
     # Partition columns have been dealt with exactly; what is left refers to other columns.
-    rest = [c for c in split_and(predicate) if not set(columns(c)) <= set(schema.partition_keys)]
+    rest = [c for c in split_and(bound.predicate) if not set(columns(c)) <= set(schema.partition_keys)]
     if not rest:
         return
-    pruner = ValuePruner(predicate, schema.fields, metadata.schema)
+
+    def may_match(file: DataFileMeta) -> bool:
+        return values_may_match(file, bound, metadata.schema(file.schema_id))
+
     before = [f for files in grouped.values() for f in files]
     # Above level 0, deletion vectors leave one version of a key; elsewhere a merge chooses among versions.
     alone = not schema.primary_keys or (skips_level_0(schema) and not with_level_0)
     engine_keeps_values = schema.table_options.merge_engine in ("deduplicate", "first-row")
     for place, files in grouped.items():
         if alone:
-            grouped[place] = [f for f in files if pruner.may_match(f)]
+            grouped[place] = [f for f in files if may_match(f)]
         else:
-            grouped[place] = prune_bucket_by_values(files, pruner.may_match, whole_bucket_rule=engine_keeps_values)
+            grouped[place] = prune_bucket_by_values(files, may_match, whole_bucket_rule=engine_keeps_values)
     trace.append(_files_trace("value statistics", before, [f for files in grouped.values() for f in files], started))
 
 

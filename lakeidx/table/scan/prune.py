@@ -12,8 +12,8 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta, SimpleStats
 from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.predicate import TRUE, ColumnStats, Predicate, columns, devolve, may_match_stats
-from lakeidx.types import DataType, Field
+from lakeidx.predicate import TRUE, BoundPredicate, ColumnStats, Predicate, may_match_stats
+from lakeidx.types import DataType
 
 
 def stats_of(
@@ -69,19 +69,17 @@ def partition_matcher(partition_predicate: Predicate, schema: TableSchema) -> Ca
     return matches
 
 
-def keys_may_match(file: DataFileMeta, key_predicate: Predicate, schema: TableSchema) -> bool:
+def keys_may_match(file: DataFileMeta, key_predicate: BoundPredicate, schema: TableSchema) -> bool:
     """Test a file by its key range. Safe for merging: all versions of a key are in that range."""
-    if key_predicate == TRUE:
-        return True
     names, types = schema.trimmed_primary_keys, schema.key_types
     low = decode_row(split_arity(file.min_key)[1], types)
     high = decode_row(split_arity(file.max_key)[1], types)
-    stats = stats_of(file.key_stats, names, types, file.row_count, {names[0], *columns(key_predicate)})
+    stats = stats_of(file.key_stats, names, types, file.row_count, {names[0], *key_predicate.columns})
     # Bounds of the first key column come exactly from the smallest and largest key.
     first = names[0]
     if low[0] is not None and high[0] is not None:
         stats[first] = ColumnStats(low[0], high[0], stats[first].null_count, file.row_count)
-    return may_match_stats(key_predicate, stats)
+    return may_match_stats(key_predicate.predicate, stats)
 
 
 def value_stats(file: DataFileMeta, file_schema: TableSchema, wanted: Collection[str]) -> dict[str, ColumnStats]:
@@ -90,32 +88,16 @@ def value_stats(file: DataFileMeta, file_schema: TableSchema, wanted: Collection
     return stats_of(file.value_stats, names, file_schema.types_of(names), file.row_count, wanted)
 
 
-class ValuePruner:
-    """Tests files by value statistics, across schema versions.
+def values_may_match(file: DataFileMeta, predicate: BoundPredicate, schema: TableSchema) -> bool:
+    """Return False when by its value statistics surely no row of a file is selected.
 
-    predicate   over the read schema, bound
-    schema_of   file schema by id
+    schema   the one the file was written with
     """
-
-    def __init__(
-        self, predicate: Predicate, read_fields: Sequence[Field], schema_of: Callable[[int], TableSchema]
-    ) -> None:
-        self._predicate = predicate
-        self._fields = read_fields
-        self._schema_of = schema_of
-        self._translated: dict[int, Predicate] = {}
-
-    def may_match(self, file: DataFileMeta) -> bool:
-        """Return False when surely no row of the file is selected."""
-        schema = self._schema_of(file.schema_id)
-        translated = self._translated.get(file.schema_id)
-        if translated is None:
-            translated = self._translated[file.schema_id] = devolve(self._predicate, self._fields, schema.fields)
-        wanted = columns(translated)
-        stats = value_stats(file, schema, wanted)
-        for name in wanted - stats.keys():
-            stats[name] = ColumnStats(None, None, None, file.row_count)
-        return may_match_stats(translated, stats)
+    of_file, wanted = predicate.of_files(schema.id, schema.fields)
+    stats = value_stats(file, schema, wanted)
+    for name in wanted - stats.keys():
+        stats[name] = ColumnStats(None, None, None, file.row_count)
+    return may_match_stats(of_file, stats)
 
 
 def prune_bucket_by_values(

@@ -21,8 +21,8 @@ from lakeidx.data.read_data_file import BATCH_ROWS, read_data_file
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
-from lakeidx.predicate import TRUE, Predicate, columns, filter_table, project
-from lakeidx.storage.base import join
+from lakeidx.predicate import TRUE, BoundPredicate, filter_table
+from lakeidx.storage.base import ObjectStore, join
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.intervals import Section, oldest_first
 from lakeidx.table.metadata import TableMetadata
@@ -38,11 +38,30 @@ _EVERYTHING = Answer(False)
 _MERGE_ROWS = 2 * BATCH_ROWS
 
 
+class ScanFilter:
+    """A plan's predicate in the forms that reading takes, made once for all sections.
+
+    rows      selects rows of files that are read one by one, row groups and pages included; None = all
+    keys      what may be tested before a merge
+    columns   those that rows are selected by
+    indexes   asks file indexes; None when they take no part
+    """
+
+    def __init__(self, store: ObjectStore, plan: ScanPlan) -> None:
+        found = BoundPredicate(plan.predicate, plan.schema.fields)
+        self.columns = found.columns
+        # A filter on a non-key column before a merge would bring back an older version of the key.
+        keys = found.projected(plan.schema.trimmed_primary_keys)
+        self.rows, self.keys = (f if plan.layers.row_groups and f.predicate != TRUE else None for f in (found, keys))
+        asks = plan.layers.file_index and plan.schema.table_options.file_index_read_enabled
+        self.indexes = FileIndexTest(store, found) if asks and plan.predicate != TRUE else None
+
+
 class SectionReader:
     """Reads a section; counts for itself, for sections are read side by side.
 
     columns        columns to give back
-    index_test     asks file indexes; None when they take no part
+    selects        the plan's predicate
     keep_deletes   give rows of kind -D, too, and the column _VALUE_KIND
     keep_sequence  give the column _SEQUENCE_NUMBER, too
     only           read rows of these keys and no others
@@ -55,7 +74,7 @@ class SectionReader:
         bucket: BucketFiles,
         columns: Sequence[str],
         *,
-        index_test: FileIndexTest | None,
+        selects: ScanFilter,
         keep_deletes: bool,
         keep_sequence: bool = False,
         only: KeySubset | None = None,
@@ -68,7 +87,7 @@ class SectionReader:
             *columns, *([SEQUENCE_NUMBER] if keep_sequence else []), *([VALUE_KIND] if keep_deletes else [])
         ]  # fmt: skip
         self._wanted = columns
-        self._index_test = index_test
+        self._selects = selects
         self._keep_deletes = keep_deletes
         self._keep_sequence = keep_sequence
         self._only = only
@@ -93,10 +112,7 @@ class SectionReader:
             yield table
 
     def _merged(self, section: Section) -> Iterator[pa.Table]:
-        schema, predicate = self._plan.schema, self._plan.predicate
-        # A filter on a non-key column before the merge would bring back an older version of the key.
-        pushed = self._pushed(project(predicate, schema.trimmed_primary_keys))
-        needed = self._needed(merging=True)
+        needed, pushed = self._needed(merging=True), self._selects.keys
         selected = 0
         for table in self._placed(self._by_age(section, needed, pushed) or self._by_sequence(section, needed, pushed)):
             rows = self._finish(table)
@@ -105,7 +121,9 @@ class SectionReader:
         if not selected:
             self.metrics.false_positives += sum(len(run) for run in section)
 
-    def _by_sequence(self, section: Section, needed: Sequence[str], pushed: Predicate | None) -> Iterator[pa.Table]:
+    def _by_sequence(
+        self, section: Section, needed: Sequence[str], pushed: BoundPredicate | None
+    ) -> Iterator[pa.Table]:
         schema = self._plan.schema
         # What only the merge needs is not gathered; some column stays, for a table without any has no number of rows.
         given = self._given or {VALUE_KIND}
@@ -114,7 +132,9 @@ class SectionReader:
             drop_deletes=not self._keep_deletes, columns=[n for n in (*SYSTEM_COLUMNS, *needed) if n in given],
         )  # fmt: skip
 
-    def _by_age(self, section: Section, needed: Sequence[str], pushed: Predicate | None) -> Iterator[pa.Table] | None:
+    def _by_age(
+        self, section: Section, needed: Sequence[str], pushed: BoundPredicate | None
+    ) -> Iterator[pa.Table] | None:
         """Merge without sequence numbers; None where someone wants them, or the merge goes by them."""
         schema = self._plan.schema
         if self._keep_deletes or self._keep_sequence or not goes_by_age(schema):
@@ -136,7 +156,7 @@ class SectionReader:
     @property
     def _given(self) -> set[str]:
         """Columns that are wanted, or that rows are filtered by."""
-        return {*self._columns, *columns(self._plan.predicate)}
+        return {*self._columns, *self._selects.columns}
 
     def _placed(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """Yield the tables of a merge; an error that names no file names the bucket's directory."""
@@ -151,7 +171,7 @@ class SectionReader:
         self,
         run: Sequence[DataFileMeta],
         needed: Sequence[str],
-        pushed: Predicate | None,
+        pushed: BoundPredicate | None,
         system_columns: Sequence[str] = SYSTEM_COLUMNS,
     ) -> Iterator[pa.Table]:
         for file in run:
@@ -160,7 +180,7 @@ class SectionReader:
 
     def _plain(self, run: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
         """Read files that share no key with any other: their indexes may skip files, row groups and rows."""
-        pushed = self._pushed(self._plan.predicate)
+        pushed = self._selects.rows
         for file in run:
             # A key is in one row, so that rows may be filtered before deletes among them are dropped.
             given = self._keep_deletes or self._keep_sequence
@@ -191,13 +211,11 @@ class SectionReader:
                 for index_type, column in answer.asked:
                     self.metrics.tally(index_type, column).false_positives += 1
 
-    def _pushed(self, predicate: Predicate) -> Predicate | None:
-        return predicate if self._plan.layers.row_groups and predicate != TRUE else None
-
     def _query_indexes(self, file: DataFileMeta) -> Answer:
-        if self._index_test is None:
+        # Rows of given keys are chosen by position.
+        if self._selects.indexes is None or self._only is not None:
             return _EVERYTHING
-        return self._index_test.ask(file, self._path(file), self._metadata.schema(file.schema_id), self.metrics)
+        return self._selects.indexes.ask(file, self._path(file), self._metadata.schema(file.schema_id), self.metrics)
 
     def _path(self, file: DataFileMeta) -> str:
         return file.external_path or join(self._directory, file.file_name)
@@ -205,7 +223,7 @@ class SectionReader:
     def _needed(self, *, merging: bool) -> tuple[str, ...]:
         """Return the columns to read: those requested, and those that the filter and a merge need."""
         schema = self._plan.schema
-        names = {*self._wanted, *columns(self._plan.predicate)}
+        names = {*self._wanted, *self._selects.columns}
         if merging:
             names |= set(schema.trimmed_primary_keys)
             ordered = [n for n in schema.field_names if n in names]
@@ -216,7 +234,7 @@ class SectionReader:
         self,
         file: DataFileMeta,
         needed: Sequence[str],
-        pushed: Predicate | None,
+        pushed: BoundPredicate | None,
         selection: Positions | None,
         batch_rows: int,
         *,

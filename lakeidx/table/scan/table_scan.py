@@ -14,16 +14,14 @@ import pyarrow as pa
 
 from lakeidx.data.read_counters import ReadCounters
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
-from lakeidx.predicate import TRUE
 from lakeidx.table.expiration.overtaken import says_expired
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.explain import ScanExplanation
-from lakeidx.table.scan.file_indexes import FileIndexTest
 from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan, selected_columns
-from lakeidx.table.scan.section_read import VALUE_KIND, SectionReader
+from lakeidx.table.scan.section_read import VALUE_KIND, ScanFilter, SectionReader
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
 
@@ -62,8 +60,7 @@ class TableScan:
         self.metrics = ScanMetrics()
         self.rows_returned = 0
         self._lock = threading.Lock()
-        asks = plan.predicate != TRUE and plan.layers.file_index and plan.schema.table_options.file_index_read_enabled
-        self._index_test = FileIndexTest(metadata.store, plan.schema, plan.predicate) if asks else None
+        self._selects = ScanFilter(metadata.store, plan)
 
     @property
     def counters(self) -> ReadCounters:
@@ -157,7 +154,7 @@ class TableScan:
             self.plan,
             bucket,
             self.columns,
-            index_test=self._index_test if only is None else None,
+            selects=self._selects,
             keep_deletes=self.keep_deletes,
             keep_sequence=self.keep_sequence,
             only=only,

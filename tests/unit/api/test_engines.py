@@ -112,8 +112,8 @@ def test_what_of_a_filter_is_handed_down() -> None:
     )
     guarded = pc.if_else(number.is_valid(), number.isin([1, 2]), pa.scalar(None, pa.bool_()))
     for test in (number.isin([1, 2]), guarded):
-        assert _meant(test & (name == "a")) == "(id = 1 OR id = 2) AND name = 'a'"
-    assert _meant(name.isin(["a, b", "(c) or", ""])) == "name = 'a, b' OR name = '(c) or' OR name = ''"
+        assert _meant(test & (name == "a")) == "id IN (1, 2) AND name = 'a'"
+    assert _meant(name.isin(["a, b", "(c) or", ""])) == "name IN ('a, b', '(c) or', '')"
 
 
 def test_a_filter_that_cannot_be_turned_back_is_not_handed_down() -> None:

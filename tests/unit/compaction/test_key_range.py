@@ -58,7 +58,7 @@ def test_ranges_share_out_the_rows(kind: str, data: st.DataObject) -> None:
         halves = [table.slice(0, len(rows) // 2), table.slice(len(rows) // 2)]
         found = [tuple(r.values()) for part in keep.inside(halves, schema) for r in part.to_pylist()]
         assert list(map(repr, found)) == list(map(repr, expected))
-        predicate = keep.predicate(schema)
-        assert (predicate is None) == (kind == "floats" or (low is None and high is None))
-        if predicate is not None:
-            assert all(evaluate(predicate, part).to_numpy().all() for part in keep.inside([table], schema))
+        condition = keep.condition(schema)
+        assert (condition is None) == (kind == "floats" or (low is None and high is None))
+        if condition is not None:
+            assert all(evaluate(condition.predicate, part).to_numpy().all() for part in keep.inside([table], schema))

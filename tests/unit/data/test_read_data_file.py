@@ -22,7 +22,7 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, U
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.predicate import bind, col, filter_table
+from lakeidx.predicate import BoundPredicate, bind, col, filter_table
 from lakeidx.predicate.parse import parse_where
 from lakeidx.types import Field, parse_type
 from tests.unit.data.tables import STORE, kv_rows_of, kv_table, plain_table, rows_of, table_schema
@@ -48,6 +48,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, DataFileMeta
 
 def read(written: tuple[str, DataFileMeta], schema: TableSchema = SCHEMA, *args: Any, **more: Any) -> list[pa.Table]:
     path, file = written
+    if "predicate" in more:
+        more["predicate"] = BoundPredicate(more["predicate"], schema.fields)
     return list(read_data_file(STORE, path, file, more.pop("file_schema", SCHEMA), schema, *args, **more))
 
 

@@ -12,6 +12,7 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.file_index.container import decode_container, encode_container
 from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.predicate import BoundPredicate
 from lakeidx.predicate.parse import parse_where
 from lakeidx.table.scan.file_indexes import FileIndexTest
 from lakeidx.table.scan.metrics import ScanMetrics
@@ -57,7 +58,7 @@ def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pyte
     expected = {where: table.scan(where=where).to_arrow(threads=1) for where in SINGLE}
     assert [t.num_rows for t in expected.values()] == [5, 8, 9, 9]
     caplog.set_level(logging.WARNING)
-    test = FileIndexTest(table.store, table.schema, parse_where(ALL, table.schema.fields))
+    test = FileIndexTest(table.store, BoundPredicate(parse_where(ALL, table.schema.fields), table.schema.fields))
     (bucket,) = table.scan().plan.buckets
     (file,) = bucket.files()
     for n, damaged in enumerate(damages(whole, 7)):
@@ -88,7 +89,7 @@ def test_an_embedded_index_with_any_damage_is_passed_over(tmp_path: Path, caplog
     (bucket,) = table.scan().plan.buckets
     (file,) = bucket.files()
     assert file.embedded_index is not None
-    test = FileIndexTest(table.store, table.schema, parse_where(ALL, table.schema.fields))
+    test = FileIndexTest(table.store, BoundPredicate(parse_where(ALL, table.schema.fields), table.schema.fields))
     assert not test.embedded_may_match(file, table.schema)
     caplog.set_level(logging.WARNING)
     # No bytes at all mean no index, in the format.

@@ -24,6 +24,7 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.predicate import BoundPredicate
 from lakeidx.predicate.parse import parse_where
 from tests.unit.data.tables import STORE, kv_table, table_schema
 
@@ -65,7 +66,7 @@ def read(
     names: Sequence[str],
     counters: ReadCounters | None = None,
 ) -> pa.Table:
-    where = parse_where(f"k IN ({', '.join(map(str, keys))})", SCHEMA.fields)
+    where = BoundPredicate(parse_where(f"k IN ({', '.join(map(str, keys))})", SCHEMA.fields), SCHEMA.fields)
     found = read_data_file(
         STORE, path, file, SCHEMA, SCHEMA, names, predicate=where, filter_rows=True, system_columns=(),
         batch_rows=37, counters=counters,
