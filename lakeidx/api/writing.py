@@ -22,6 +22,7 @@ from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_contex
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import AS_STORED
+from lakeidx.landing.kind_rules import REMOVING_OPTION, OnDelete
 from lakeidx.landing.new_columns import merge_policy
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit
@@ -35,11 +36,6 @@ from lakeidx.table.stream.follow import StreamStep
 
 log = logging.getLogger(__name__)
 
-_DELETING_OPTION = {
-    "aggregation": "aggregation.remove-record-on-delete",
-    "partial-update": "partial-update.remove-record-on-delete",
-}
-
 
 class WritingMixin(LookingMixin):
     """The verbs of a table that write rows."""
@@ -50,6 +46,7 @@ class WritingMixin(LookingMixin):
         *,
         batch_id: str | None = None,
         missing: str = "refuse",
+        on_delete: OnDelete = "apply",
         merge_schema: bool | str = False,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
@@ -61,6 +58,9 @@ class WritingMixin(LookingMixin):
         missing    columns that `rows`, or single dictionaries, do not have: ``refuse``; ``null`` sets them to null (or their
                    default), also in rows that are there. Merge engines partial-update and aggregation keep the old values, so
                    there columns may always be missing
+        on_delete  what becomes of rows of kind -D and -U: ``apply``, where the table's merge engine and options take them;
+                   ``reject``; ``ignore``: left out, and counted; ``remove``: a -D removes the row, which the table's options
+                   must say (`partial-update.remove-record-on-delete`). Or one for each kind, ``{"-D": "remove", "-U": "ignore"}``
         merge_schema  columns that the table does not have: refused; ``add`` adds them, nullable and at the end; True or
                    ``widen`` also widens columns to the types that `rows` have (lists of dictionaries have none). Keys and
                    partition columns stay as they are. The schema changes with the batch: not when that is refused, or was
@@ -71,13 +71,14 @@ class WritingMixin(LookingMixin):
         """
         context = self._context(batch_id, runner)
         own = batch_id is None and runner is None
-        return self._write(context, rows, missing, merge_schema, on_stage, own=own)
+        return self._write(context, rows, missing, merge_schema, on_stage, on_delete=on_delete, own=own)
 
     def upsert_changes(
         self,
         step: StreamStep,
         *,
         missing: str = "refuse",
+        on_delete: OnDelete = "apply",
         merge_schema: bool | str = False,
         runner: RunnerLike = None,
     ) -> BatchResult | None:
@@ -102,6 +103,7 @@ class WritingMixin(LookingMixin):
             rows,
             batch_id=step.batch_id,
             missing=missing,
+            on_delete=on_delete,
             merge_schema=merge_schema,
             runner=runner,
         )
@@ -220,6 +222,7 @@ class WritingMixin(LookingMixin):
         merge_schema: bool | str,
         on_stage: OnStage | None,
         *,
+        on_delete: OnDelete = "apply",
         own: bool = False,
     ) -> BatchResult:
         """Run rows in memory through all stages; `own`: nobody else knows the batch's id, and it runs in this process."""
@@ -230,7 +233,8 @@ class WritingMixin(LookingMixin):
         policy = "add" if policy == "widen" and isinstance(rows, list) else policy
         given = as_table(rows)
         with held_batch(context, given) if own and may_hold(context, given) else nullcontext(context) as running:
-            ingest_given(running, given, missing=missing, absent=absent_columns(rows), merge_schema=policy)
+            absent = absent_columns(rows)
+            ingest_given(running, given, missing=missing, absent=absent, on_delete=on_delete, merge_schema=policy)
             result = finish_batch(running, tell)
         return self._finished(result, context)
 
@@ -280,6 +284,6 @@ def _check_deletable(schema: TableSchema) -> None:
         raise UnsupportedError("option 'ignore-delete' = true: a delete would change nothing")
     if options.merge_engine == "first-row":
         raise UnsupportedError("merge engine first-row does not support deletes")
-    wanted = _DELETING_OPTION.get(options.merge_engine)
+    wanted = REMOVING_OPTION.get(options.merge_engine)
     if wanted is not None and schema.options.get(wanted, "false").lower() != "true":
         raise UnsupportedError(f"merge engine {options.merge_engine} deletes rows only with option '{wanted}' = true")

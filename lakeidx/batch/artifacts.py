@@ -98,6 +98,7 @@ class IngestReport(Report):
     skipped    messages of change capture tools that are no rows (tombstones, ddl), by what they are
     newest_change_ms   newest time at which the source committed a row, epoch ms
     digests    of a batch that ended long ago, in the place of its parts and of many sources: see `lakeidx.batch.stages.rerun`
+    rows_ignored   rows that `on_delete` leaves out
     completed_on   snapshot that rows were completed from, 0 for a table without one; None when none was
     """
 
@@ -116,6 +117,7 @@ class IngestReport(Report):
     newest_change_ms: int | None = None
     digests: dict[str, str] = Field(default_factory=dict)
     schema_digest: str = ""
+    rows_ignored: int = 0
     completed_on: int | None = None
     seconds: float
 
@@ -126,7 +128,7 @@ class IngestReport(Report):
     @property
     def rows_staged(self) -> int:
         """Rows that continue to the next stage."""
-        return self.rows_in - self.rows_rejected
+        return self.rows_in - self.rows_rejected - self.rows_ignored
 
 
 class Target(Report):

@@ -46,7 +46,7 @@ def batch_counts(ingest: IngestReport, assign: BucketAssignmentReport) -> BatchC
     """Count what became of the rows of a batch, by the stages' reports."""
     return BatchCounts(
         batch_id=ingest.batch_id,
-        ingested=ingest.rows_in,
+        ingested=ingest.rows_in - ingest.rows_ignored,
         inserted=assign.inserts,
         updated=assign.updates,
         deleted=assign.deletes,

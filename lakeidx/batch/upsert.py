@@ -23,6 +23,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import RefuseRows
+from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit
@@ -79,6 +80,7 @@ class BatchResult(Result):
             "moved": self.assign.moved,
             "dropped": self.assign.dropped,
             "rejected": self.ingest.rows_rejected,
+            "ignored": self.ingest.rows_ignored,
             "buckets": self.write.buckets,
             "newBuckets": self.assign.new_buckets,
             "dataFiles": self.write.data_files,
@@ -212,6 +214,7 @@ def ingest_rows(
     *,
     missing: str = MISSING_DEFAULT,
     absent: Absent | None = None,
+    on_delete: OnDelete = ON_DELETE_DEFAULT,
     merge_schema: str = "refuse",
     schema: TableSchema | None = None,
     publish: Publish | None = None,
@@ -231,6 +234,7 @@ def ingest_rows(
         table_id=metadata.table_id,
         missing=missing,
         absent=absent,
+        on_delete=on_delete,
         new=_new_columns(context, schema),
         merge_schema=merge_schema,
         publish=publish,

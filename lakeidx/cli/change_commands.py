@@ -17,7 +17,7 @@ import typer
 
 from lakeidx.api.looking import LookingMixin
 from lakeidx.api.writing import WritingMixin
-from lakeidx.cli.context import JsonOption, TableArgument, report_errors
+from lakeidx.cli.context import JsonOption, OnDeleteOption, TableArgument, report_errors
 from lakeidx.cli.difference.collect import collect
 from lakeidx.cli.difference.terminal import print_difference
 from lakeidx.cli.output import (
@@ -167,6 +167,7 @@ def tail(
             "--into", metavar="TABLE", help="upsert each snapshot's changes as one batch, instead of printing"
         ),
     ] = None,
+    on_delete: OnDeleteOption = None,
     mode: Mode = IncrementalMode.AUTO,
     where: Where = None,
     columns: Columns = None,
@@ -179,6 +180,8 @@ def tail(
     """
     if into is not None and consumer is None:
         raise InvalidInputError("--into needs --consumer, the name under which the table keeps what was upserted")
+    if on_delete and into is None:
+        raise InvalidInputError("--on-delete is for --into: what becomes of deletes in that table")
     target = None if into is None else WritingMixin.open(into)
     with _ended_by_signals() as stop:
         steps = LookingMixin.open(table).follow(
@@ -193,7 +196,9 @@ def tail(
         )
         with closing(steps):
             for step in steps:
-                result = None if target is None else target.upsert_changes(step)
+                result = (
+                    None if target is None else target.upsert_changes(step, on_delete=",".join(on_delete or ["apply"]))
+                )
                 if target is None:
                     _print_step(step, as_json=as_json)
                 elif result is not None:

@@ -37,6 +37,13 @@ SparkOption = Annotated[bool, typer.Option("--spark", help="run on Spark")]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="number of parallel tasks without --spark")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done, change nothing")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, also on a terminal")]
+OnDeleteOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--on-delete",
+        help="rows of kind -D and -U: apply (where the table takes them) | reject | ignore | remove; or by kind: -D=remove",
+    ),
+]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="no progress bar on stderr")]
 
 

@@ -16,6 +16,7 @@ from lakeidx.cli.context import (
     JsonOption,
     MasterOption,
     NoProgress,
+    OnDeleteOption,
     RemoteOption,
     SparkOption,
     TableArgument,
@@ -69,6 +70,10 @@ MissingOption = Annotated[
     str,
     typer.Option("--missing", help="columns that a file or row lacks: refuse | null | before (the message's) | table"),
 ]
+MaxRejectedOption = Annotated[
+    str | None,
+    typer.Option("--max-rejected", help="refuse the batch when more rows are rejected: 100, 5% or 100,5%"),
+]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
 
 
@@ -84,10 +89,7 @@ def upsert(
     master: MasterOption = None,
     remote: RemoteOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="refuse the batch when a row is rejected")] = False,
-    max_rejected: Annotated[
-        str | None,
-        typer.Option("--max-rejected", help="refuse the batch when more rows are rejected: 100, 5% or 100,5%"),
-    ] = None,
+    max_rejected: MaxRejectedOption = None,
     overwrite: Annotated[
         str | None, typer.Option("--overwrite", help="replace instead of upsert: partitions | table")
     ] = None,
@@ -103,6 +105,7 @@ def upsert(
     op_value: OpValuesOption = None,
     merge_schema: MergeSchemaOption = "refuse",
     check_before: CheckBeforeOption = 0.0,
+    on_delete: OnDeleteOption = None,
     threads: ThreadsOption = 2,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
@@ -114,6 +117,7 @@ def upsert(
         file_format, delimiter.replace("\\t", "\t"), columns=_names(columns), ignore_extra=ignore_extra,
         missing=missing, order=tuple(order or ()), op_column=op_column,
         op_values=_pairs(op_value or ()), merge_schema=merge_schema, check_before=check_before,
+        on_delete=",".join(on_delete or ["apply"]),
     )  # fmt: skip
     try:
         with stdin_as_file(files, file_format) as given, stages(no_progress) as on_stage:

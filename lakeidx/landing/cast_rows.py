@@ -17,6 +17,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast import cast_column
 from lakeidx.landing.defaults import fill_default
+from lakeidx.landing.kind_rules import KindRules
 from lakeidx.landing.read import BadLine, Piece
 from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
 from lakeidx.landing.text.utf8 import without_broken_text
@@ -93,6 +94,7 @@ def cast_piece(
     *,
     keys: Collection[str] = (),
     refuse: Sequence[RefuseRows] = (),
+    kinds: KindRules | None = None,
     complete: CompleteRows | None = None,
     as_stored: bool = False,
 ) -> tuple[pa.Table, pa.Table]:
@@ -100,6 +102,7 @@ def cast_piece(
 
     keys     columns in which NaN is refused: Java's merge loses or doubles such keys, so no writer may bring them in
     refuse   find more rows to reject, one after the other
+    kinds    reject rows of some kinds, or leave them out: they are among neither of what is returned
     complete  fills in columns that rows lack, before these are looked for
     as_stored  rows of the table itself: see `cast_column`; nulls do not become the columns' defaults
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
@@ -119,21 +122,29 @@ def cast_piece(
             rejects.mark(unknown, "kind: the row kind is not one of +I -U +U -D", KIND_COLUMN)
         if pc.any(pc.not_equal(codes, 0), min_count=0).as_py():
             kept = kept.append_column(VALUE_KIND, codes)
+    left_out = np.zeros(rows.num_rows, np.bool_) if kinds is None else kinds.ignored(kept)
+    if kinds is not None:
+        rejects.add(kinds.reasons(kept, rejects.bad | left_out))
     if complete is not None:
+        rejects.bad &= ~left_out
         rejects.spread(piece.changes)
-        kept, reasons = complete(piece, kept, rejects.bad)
+        kept, reasons = complete(piece, kept, rejects.bad | left_out)
         rejects.add(reasons)
         for i, f in enumerate(fields):
             if f.name in gone:
                 kept = kept.set_column(i, f.name, _settled(kept.column(i).combine_chunks(), f, rejects))
     for find in refuse:
-        rejects.add(find(piece, kept, rejects.bad))
+        rejects.add(find(piece, kept, rejects.bad | left_out))
+    rejects.bad &= ~left_out
     rejects.spread(piece.changes)
+    rejects.bad &= ~left_out
     lines = _broken_lines(piece.bad_lines, source)
+    done = rejects.bad | left_out
+    kept = kept.filter(pa.array(~done)) if done.any() else kept
     if not rejects.bad.any():
         return kept, lines
     rejected = pa.concat_tables([lines, rejects.to_table(piece, source)])
-    return kept.filter(pa.array(~rejects.bad)), rejected.sort_by("line") if lines.num_rows else rejected
+    return kept, rejected.sort_by("line") if lines.num_rows else rejected
 
 
 def _absent(piece: Piece, fields: Sequence[Field]) -> dict[str, NDArray[np.bool_]]:

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.data.engines.options import kept_merge_options
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -82,5 +81,8 @@ def _taken_back(schema: TableSchema) -> list[str]:
     if options.merge_engine != "aggregation" or options.aggregation_remove_record_on_delete:
         return []
     kept = {*schema.primary_keys, *options.sequence_field}
+    # Merge engines bring Numba.
+    from lakeidx.data.engines.options import kept_merge_options
+
     functions = kept_merge_options(schema).functions.values()
     return [f.column for f in functions if f.column not in kept and not f.ignore_retract]

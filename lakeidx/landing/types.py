@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.new_columns import refuse_unnamed
 from lakeidx.landing.row_kinds import KIND_COLUMN
@@ -44,6 +45,7 @@ class LandingOptions:
     order          where a message, or column, has the source's order, for the columns of option ``sequence.field``
     merge_schema   what is done with columns that the table does not have: see `lakeidx.landing.new_columns`
     check_before   share of the keys (0 to 1) whose rows before changes must be those of the table; messages only
+    on_delete      what becomes of rows of kind -D and -U: see `lakeidx.landing.kind_rules`
     """
 
     format: str | None = None
@@ -57,6 +59,7 @@ class LandingOptions:
     order: tuple[str, ...] = ()
     merge_schema: str = "refuse"
     check_before: float = 0.0
+    on_delete: OnDelete = ON_DELETE_DEFAULT
 
     @property
     def is_changes(self) -> bool:

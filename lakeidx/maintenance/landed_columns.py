@@ -22,6 +22,7 @@ from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.schema.edits import SchemaEdits, schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import RefuseRows
+from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.new_columns import NewColumnsError, type_at
 from lakeidx.landing.reject_limit import RejectLimit
@@ -74,18 +75,20 @@ def ingest_given(
     *,
     missing: str = MISSING_DEFAULT,
     absent: Absent | None = None,
+    on_delete: OnDelete = ON_DELETE_DEFAULT,
     merge_schema: str = "refuse",
 ) -> IngestReport:
     """Ingest rows in memory; columns that `merge_schema` lets be added or widened are.
 
-    missing, absent   as for `lakeidx.batch.stages.ingest.stage_table`
+    missing, absent, on_delete   as for `lakeidx.batch.stages.ingest.stage_table`
     errors   as `lakeidx.batch.upsert.ingest_rows`, and those of `lakeidx.maintenance.alter.alter_table`
     """
 
     def ingest(*, schema: TableSchema, publish: Publish | None) -> IngestReport:
         return ingest_rows(
-            context, rows, missing=missing, absent=absent, merge_schema=merge_schema, schema=schema, publish=publish
-        )
+            context, rows, missing=missing, absent=absent, on_delete=on_delete, merge_schema=merge_schema,
+            schema=schema, publish=publish,
+        )  # fmt: skip
 
     return _with_columns(context, ingest, context.schema)
 

@@ -16,6 +16,7 @@ from lakeidx.batch.index_types import check_index_type
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.paths import check_table_name, split_table_name
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
+from lakeidx.landing.kind_rules import REMOVING_OPTION, check_on_delete
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
 from lakeidx.pipeline_file.globs import globs_overlap
@@ -165,8 +166,14 @@ class PipelineConfig(Strict):
             "fields": [c.model_dump(exclude_none=True) for c in self.fields],
             "primaryKeys": list(self.primary_keys),
             "partitionKeys": list(self.partition_keys),
-            "options": dict(self.options),
+            "options": {**self._options_of_landing(), **self.options},
         }
+
+    def _options_of_landing(self) -> dict[str, str]:
+        """Return the options by which the table does what `landing` says of its rows."""
+        option = REMOVING_OPTION.get(self.options.get("merge-engine", ""))
+        sequenced = any(k.endswith(".sequence-group") for k in self.options)
+        return {option: "true"} if self.landing.removes and option is not None and not sequenced else {}
 
 
 def parse_pipeline(text: str, *, path: str, environment: Mapping[str, str] | None = None) -> PipelineConfig:
@@ -279,6 +286,7 @@ def _check_changes(config: PipelineConfig, schema: TableSchema) -> None:
         raise InvalidInputError("schema_changes: all drops the columns that merge_schema adds: use widen")
     if config.landing.is_changes and not schema.primary_keys:
         raise InvalidInputError("landing files of changes need a table with primaryKeys")
+    check_on_delete(schema, config.landing.on_delete)
     places, columns = len(config.landing.order), len(schema.table_options.sequence_field)
     if places and places != columns:
         raise InvalidInputError(

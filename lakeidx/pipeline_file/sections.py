@@ -19,6 +19,7 @@ from pydantic import (
 
 from lakeidx.arguments import path_text
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.kind_rules import parse_on_delete
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.types import CHANGE_FORMATS
 from lakeidx.pipeline_file.cron import check_cron
@@ -95,6 +96,9 @@ class EventsConfig(Strict):
     list_hours: float = Field(default=24.0, gt=0)
 
 
+OnDeleteText = Literal["apply", "reject", "ignore", "remove"]
+
+
 class LandingConfig(Strict):
     """Where landing files appear and how they are read.
 
@@ -117,6 +121,10 @@ class LandingConfig(Strict):
                           ``null``, which replaces the values of known keys; take them from the row ``before`` the change that a
                           message has, or else from the ``table``. Merge engines partial-update and aggregation keep them in any
                           case
+    on_delete             rows of kind -D and -U: ``apply`` them where the table's merge engine and options take them, and reject
+                          them where not; ``reject`` them; ``ignore``: leave them out; ``remove``: a -D removes the row, and the
+                          table gets the option that says so (`partial-update.remove-record-on-delete`). Or one for each kind,
+                          ``{-D: remove, -U: ignore}``
     settle_seconds        a file is taken when it has not changed for so long
     success_marker        take a file only when a file of its name plus this suffix is there
     events                queue of events about new files; the landing sensor receives its messages then, and seldom lists
@@ -139,6 +147,7 @@ class LandingConfig(Strict):
     null_values: tuple[str, ...] = ("",)
     ignore_extra_columns: bool = False
     missing_columns: Literal["refuse", "null", "before", "table"] = "refuse"
+    on_delete: OnDeleteText | dict[str, OnDeleteText] = "apply"
     settle_seconds: float = Field(default=2.0, ge=0)
     success_marker: str | None = None
     batching: BatchingConfig = BatchingConfig()
@@ -155,7 +164,19 @@ class LandingConfig(Strict):
             raise ValueError("check_before is for messages, which have rows before changes: set their format")
         if self.check_before and self.missing_columns == "table":
             raise ValueError("check_before and missing_columns: table do not go together: set one of them")
+        self._check_on_delete()
         return self
+
+    def _check_on_delete(self) -> None:
+        try:
+            parse_on_delete(self.on_delete)
+        except InvalidInputError as error:
+            raise ValueError(error.message) from error
+
+    @property
+    def removes(self) -> bool:
+        """True when a -D is to remove the row of its key."""
+        return parse_on_delete(self.on_delete)["-D"] == "remove"
 
     @property
     def is_changes(self) -> bool:
@@ -179,6 +200,7 @@ class LandingConfig(Strict):
             order=self.order,
             merge_schema=merge_schema,
             check_before=self.check_before,
+            on_delete=self.on_delete,
         )
 
 

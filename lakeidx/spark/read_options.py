@@ -35,6 +35,8 @@
                                            also as ``mergeSchema`` and ``merge_schema`` (see `lakeidx.landing.new_columns`)
 ``missing``                                upserts: columns that the frame does not have: refuse (default), or null to set them to
                                            null (see `lakeidx.landing.missing_columns`)
+``on-delete``                              writes: rows of kind -D and -U: apply (default), reject, ignore or remove, or by kind,
+                                           ``-D=remove,-U=ignore`` (see `lakeidx.landing.kind_rules`)
 =========================================  ======================================================================================
 
 ``versionAsOf`` is taken as ``scan.version``. Other options that begin with ``scan.`` or ``incremental-`` are refused, and so
@@ -48,6 +50,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
+from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.new_columns import merge_policy
 from lakeidx.options.descriptors import parse_size
@@ -114,6 +117,7 @@ class ReadOptions:
     replay: str = "refuse"
     merge_schema: str = "refuse"
     missing: str = MISSING_DEFAULT
+    on_delete: str = ON_DELETE_DEFAULT
     between: tuple[str, str] | None = None
     between_tags: tuple[str, str] | None = None
     between_times: tuple[str, str] | None = None
@@ -169,6 +173,7 @@ class ReadOptions:
             replay=_replay(given),
             merge_schema=merge_policy(_one_of(given, _MERGE) or "refuse"),
             missing=given.get("missing", MISSING_DEFAULT),
+            on_delete=given.get("on-delete", ON_DELETE_DEFAULT),
             between=_pair(given, "incremental-between"),
             between_tags=_pair(given, "incremental-between-tag"),
             between_times=_pair(given, "incremental-between-timestamp"),

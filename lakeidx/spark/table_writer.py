@@ -22,6 +22,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import schema_digest
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.landing.cast_rows import cast_piece
+from lakeidx.landing.kind_rules import KindRules
 from lakeidx.landing.missing_columns import GIVEN_MODES, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import LandingOptions, Piece, check_columns
@@ -80,6 +81,7 @@ class TableWriter(DataSourceArrowWriter):
         self.known = options.batch_id is not None and _counts(table.metadata, files)
         if not self.known:
             check_missing_mode(options.missing, GIVEN_MODES)
+            KindRules(self.schema, options.on_delete)
         if KIND_COLUMN not in columns.names and not self.known:
             self._refuse_missing()
         self.directory = files.new_dir("ingest")
@@ -104,6 +106,7 @@ class TableWriter(DataSourceArrowWriter):
         """Stage the rows of one task, in order."""
         table = self.options.open()
         schema, options = self.schema, LandingOptions(merge_schema=self.options.merge_schema)
+        kinds = KindRules(schema, self.options.on_delete)
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         attempt = context.taskAttemptId() if context is not None else 0
@@ -121,8 +124,9 @@ class TableWriter(DataSourceArrowWriter):
             upserts = upserts or has_upserts(piece.rows)
             if upserts and not self.known:
                 self._refuse_missing()
-            kept = _cast(piece, schema, number)
-            parts.append(write_part(table.store, f"{self.directory}-{attempt}", number, len(parts), kept))
+            kept = _cast(piece, schema, number, kinds)
+            if kept.num_rows:
+                parts.append(write_part(table.store, f"{self.directory}-{attempt}", number, len(parts), kept))
             content += content_of(kept, schema)
             staged += found.num_rows
             waiting.clear()
@@ -189,6 +193,7 @@ class TableWriter(DataSourceArrowWriter):
             reject_reasons={},
             seconds=time.monotonic() - started,
             table_id=table.metadata.table_id,
+            rows_ignored=rows - sum(p.rows for p in parts),
             content=content,
         )
         context.files.close(report)
@@ -235,10 +240,10 @@ def _counts(metadata: TableMetadata, files: BatchFiles) -> bool:
     return ingest is not None and why_superseded(metadata, files, ingest) is None
 
 
-def _cast(piece: Piece, schema: TableSchema, task: int) -> pa.Table:
+def _cast(piece: Piece, schema: TableSchema, task: int, kinds: KindRules | None = None) -> pa.Table:
     """Cast rows of a task to the table's columns; InvalidInputError for a row that cannot be."""
     kept, rejected = cast_piece(
-        piece, schema.fields, "the data frame", keys=(*schema.primary_keys, *schema.partition_keys)
+        piece, schema.fields, "the data frame", keys=(*schema.primary_keys, *schema.partition_keys), kinds=kinds
     )
     if rejected.num_rows:
         first = rejected.slice(0, 1).to_pylist()[0]

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sourc
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema, schema_digest
 from lakeidx.landing.cast_rows import AS_STORED, RefuseRows, cast_piece
+from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, KindRules, OnDelete, check_on_delete
 from lakeidx.landing.lacking_rows import LackingRows, completes_from_table
 from lakeidx.landing.missing_columns import (
     GIVEN_MODES,
@@ -95,20 +96,20 @@ def run_ingest(
     _refuse_columns(tasks, results)
     rows_in = sum(r.rows_in for r in results)
     rejected = _rejected(results, rows_in, limit, strict=strict)
-    report = IngestReport(
-        batch_id=files.batch_id,
-        schema_id=schema.id,
-        schema_digest=schema_digest(schema),
+    report = _report(
+        files,
+        schema,
+        table_id,
+        started,
         sources=sources,
         parts=tuple(p for r in results for p in r.parts),
         rows_in=rows_in,
         rows_rejected=rejected.rows,
         rejected_path=rejected.path,
         reject_reasons=dict(rejected.reasons),
-        seconds=time.monotonic() - started,
-        table_id=table_id,
         skipped=dict(sum((Counter(r.skipped) for r in results), Counter())),
         newest_change_ms=max((r.newest_ms for r in results if r.newest_ms is not None), default=None),
+        rows_ignored=sum(r.ignored for r in results),
         completed_on=next((r.asked for r in results if r.asked is not None), None),
     )
     if publish is not None:
@@ -143,6 +144,18 @@ def _tasks(
     return [replace(one, source=i, file=s) for i, s in enumerate(sources)]
 
 
+def _report(files: BatchFiles, schema: TableSchema, table_id: str, started: float, **found: Any) -> IngestReport:
+    """Make the report of rows that are staged: `found` are its fields that others do not have alike."""
+    return IngestReport(
+        batch_id=files.batch_id,
+        schema_id=schema.id,
+        schema_digest=schema_digest(schema),
+        table_id=table_id,
+        seconds=time.monotonic() - started,
+        **{"rows_rejected": 0, "rejected_path": None, "reject_reasons": {}, **found},
+    )
+
+
 def _label(files: BatchFiles, table: TableMetadata | None, sources: Sequence[SourceFile]) -> str:
     place = "" if table is None else f" of {table.paths.root}"
     return (
@@ -153,6 +166,7 @@ def _label(files: BatchFiles, table: TableMetadata | None, sources: Sequence[Sou
 def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOptions) -> LandingOptions:
     """Return the options as tasks read them; InvalidInputError for those that mean nothing here, and for no file at all."""
     check_missing_mode(options.missing)
+    check_on_delete(schema, options.on_delete)
     if options.check_before:
         from lakeidx.batch.before_images import refuse_uncheckable
 
@@ -236,6 +250,7 @@ def stage_table(
     absent: Absent | None = None,
     merge_schema: str = "refuse",
     new: Collection[str] = (),
+    on_delete: OnDelete = ON_DELETE_DEFAULT,
     publish: Publish | None = None,
 ) -> IngestReport:
     """Stage rows that are in memory, in order; bad rows are an error, because nobody would read a file of rejected rows.
@@ -245,6 +260,7 @@ def stage_table(
     missing    columns that the rows do not have: see `lakeidx.landing.missing_columns`
     absent     rows that do not have a column, by its name
     new        columns that the table gets with the batch
+    on_delete  what becomes of rows of kind -D and -U: see `lakeidx.landing.kind_rules`
     publish    as for `run_ingest`
     errors     NewColumnsError when `merge_schema` has the table get columns first; InvalidInputError naming the row (counted
                from 1) and the reason, and when the batch was staged with other rows
@@ -253,10 +269,10 @@ def stage_table(
     if merge_schema != "refuse":
         rows = rows.drop_columns(says_nothing(rows.schema, schema.fields))
     if done is not None:
-        _check_same_rows(done, schema, rows)
+        _check_same_rows(done, schema, rows, KindRules(schema, on_delete))
         return done
     check_missing_mode(missing, GIVEN_MODES)
-    started = time.monotonic()
+    started, kinds = time.monotonic(), KindRules(schema, on_delete)
     extra = new_columns(rows.schema, schema.fields, merge_schema, keys=key_names(schema))
     if extra:
         raise NewColumnsError(extra)
@@ -267,33 +283,30 @@ def stage_table(
         hold_part(out_dir, number, kept)
         if files.in_memory
         else write_part(files.store, out_dir, 0, number, kept, checksum=True)
-        for number, kept in enumerate(_pieces(schema, rows, LackingRows(schema, missing, new), absent or {}))
+        for number, kept in enumerate(_pieces(schema, rows, kinds, LackingRows(schema, missing, new), absent or {}))
     ]
-    report = IngestReport(
-        batch_id=files.batch_id,
-        schema_id=schema.id,
-        schema_digest=schema_digest(schema),
+    report = _report(
+        files,
+        schema,
+        table_id,
+        started,
         sources=(),
         parts=tuple(parts),
         rows_in=rows.num_rows,
-        rows_rejected=0,
-        rejected_path=None,
-        reject_reasons={},
-        seconds=time.monotonic() - started,
-        table_id=table_id,
+        rows_ignored=rows.num_rows - sum(p.rows for p in parts),
     )
     if publish is not None:
         publish()
     return files.close(report)
 
 
-def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table) -> None:
+def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table, kinds: KindRules) -> None:
     """Refuse other rows than those that were staged; they are compared as cast to the schema they were staged under."""
     if done.rows_in != rows.num_rows or done.schema_id != schema.id:
         check_rows(done, None, rows.num_rows)
         return
     try:
-        checksums = [part_checksum(p) for p in _pieces(schema, rows)]
+        checksums = [part_checksum(p) for p in _pieces(schema, rows, kinds)]
     except InvalidInputError as error:
         raise InvalidInputError(
             f"batch {done.batch_id!r} was ingested with other content, under schema {schema.id}: {error.message}; "
@@ -303,7 +316,11 @@ def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table) ->
 
 
 def _pieces(
-    schema: TableSchema, rows: pa.Table, lacking: LackingRows | None = None, absent: Absent = _NONE_ABSENT
+    schema: TableSchema,
+    rows: pa.Table,
+    kinds: KindRules,
+    lacking: LackingRows | None = None,
+    absent: Absent = _NONE_ABSENT,
 ) -> Iterator[pa.Table]:
     """Cast rows in pieces of one staged part; InvalidInputError for a bad row."""
     check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
@@ -312,7 +329,7 @@ def _pieces(
         mine = {n: mask[position - 1 : position - 1 + part.num_rows] for n, mask in absent.items()}
         kept, rejected = cast_piece(
             Piece(part, position, absent=mine), schema.fields, "the given table", keys=key_names(schema),
-            refuse=[] if lacking is None else [lacking], as_stored=as_stored,
+            refuse=[] if lacking is None else [lacking], kinds=kinds, as_stored=as_stored,
         )  # fmt: skip
         if rejected.num_rows:
             first = rejected.slice(0, 1).to_pylist()[0]
@@ -321,4 +338,5 @@ def _pieces(
             )
         position += part.num_rows
         # In one chunk: the staged bytes, and so their checksum, do not depend on how the rows came.
-        yield kept.combine_chunks()
+        if kept.num_rows or not part.num_rows:
+            yield kept.combine_chunks()

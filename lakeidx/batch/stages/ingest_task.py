@@ -17,6 +17,7 @@ from lakeidx.data.parquet.chunks import FooterChunks
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import CompleteRows, RefuseRows, cast_piece
+from lakeidx.landing.kind_rules import KindRules
 from lakeidx.landing.lacking_rows import LackingRows
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import (
@@ -74,6 +75,7 @@ class IngestedFile:
     present   columns that rows came with
     upserts   there are rows that may lack no column
     brought   columns new to the table that rows had; passed: those that a row lacked before one had it
+    ignored   rows that `on_delete` leaves out
     asked     snapshot that rows were completed from, 0 for an empty table
     """
 
@@ -87,6 +89,7 @@ class IngestedFile:
     upserts: bool = False
     brought: frozenset[str] = frozenset()
     passed: frozenset[str] = frozenset()
+    ignored: int = 0
     asked: int | None = None
 
 
@@ -122,7 +125,8 @@ def _ingest_file(
 ) -> IngestedFile:
     lacking = LackingRows(task.schema, "null" if complete is not None else task.options.missing, task.new)
     writer = PartWriter(task.store, task.out_dir, task.source, task.share_number)
-    rows_in = 0
+    kinds = KindRules(task.schema, task.options.on_delete)
+    rows_in = ignored = 0
     present: set[str] = set()
     upserts = False
     skipped: Counter[str] = Counter()
@@ -140,14 +144,16 @@ def _ingest_file(
         upserts = upserts or has_upserts(piece.rows)
         kept, bad = cast_piece(
             piece, task.schema.fields, task.file.path, keys=key_names(task.schema), refuse=[lacking, *refuse],
-            complete=complete,
+            kinds=kinds, complete=complete,
         )  # fmt: skip
-        rows_in += piece.rows.num_rows + len(piece.bad_lines)
+        mine = piece.rows.num_rows + len(piece.bad_lines)
+        rows_in += mine
+        ignored += mine - kept.num_rows - bad.num_rows
         rejects.add(bad)
         writer.add(kept)
     return IngestedFile(
         writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra, frozenset(present), upserts,
-        frozenset(lacking.brought), frozenset(lacking.passed),
+        frozenset(lacking.brought), frozenset(lacking.passed), ignored,
     )  # fmt: skip
 
 
@@ -211,6 +217,8 @@ def by_reference(task: IngestTask) -> IngestedFile | None:
     check_columns(list(found), task.schema.fields, task.options, path)
     if new_columns(file.schema_arrow, task.schema.fields, task.options.merge_schema, keys=key_names(task.schema),
                    ignore_extra=task.options.ignore_extra, path=path):  # fmt: skip
+        return None
+    if task.schema.table_options.rowkind_field is not None and KindRules(task.schema, task.options.on_delete).acts:
         return None
     if KIND_COLUMN in found or VALUE_KIND in found or any(f.name not in found for f in task.schema.fields):
         return None

@@ -55,6 +55,8 @@ def ingest_metadata(report: IngestReport, store: ObjectStore) -> dict[str, Any]:
         "lakeidx/rows_rejected": report.rows_rejected,
         "lakeidx/seconds": round(report.seconds, 3),
     }
+    if report.rows_ignored:
+        out["lakeidx/rows_ignored"] = report.rows_ignored
     if report.skipped:
         out["lakeidx/skipped"] = records_table([{"what": w, "messages": n} for w, n in report.skipped.items()])
     if report.rejected_path is not None:

@@ -29,6 +29,10 @@ _FUNCTION_NAMES: Mapping[str, str] = {
         "nested_update", "nested_partial_update", "rbm32",
     )
 } | {"first_not_null_value": "first_non_null_value"}  # fmt: skip
+#: Functions that can take a value back.
+RETRACTABLE = frozenset(
+    {PRIMARY_KEY, "sum", "product", _LAST_VALUE, _LAST_NON_NULL_VALUE, "collect", "merge_map", "nested_update"}
+)
 #: Functions of Paimon that lakeidx does not have.
 _MISSING_FUNCTIONS = frozenset({"rbm64", "hll_sketch", "theta_sketch"})
 

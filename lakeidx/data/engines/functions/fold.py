@@ -10,7 +10,7 @@ from lakeidx.data.engines.functions.decimals import sum_decimals
 from lakeidx.data.engines.functions.numeric import fold_numbers
 from lakeidx.data.engines.functions.objects import fold_objects
 from lakeidx.data.engines.functions.positions import NAMES, fold_positions
-from lakeidx.data.engines.options import FunctionSpec
+from lakeidx.data.engines.options import RETRACTABLE, FunctionSpec
 from lakeidx.data.engines.runs import (
     ADD,
     RETRACT,
@@ -25,10 +25,6 @@ from lakeidx.data.engines.runs import (
 from lakeidx.data.engines.scalar.base import cannot_retract
 from lakeidx.types import Root
 
-#: Functions that can take a value back.
-RETRACTABLE = frozenset(
-    {"primary-key", "sum", "product", "last_value", "last_non_null_value", "collect", "merge_map", "nested_update"}
-)
 _WITHOUT_RETRACT = np.array([SKIP, 1, 2, SKIP, SET, SET], np.int8)
 
 
