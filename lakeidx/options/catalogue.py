@@ -1,4 +1,4 @@
-"""Every option name of Apache Paimon 1.4.2 and 2.1 that `TableOptions` does not act on, and why leaving it alone is right.
+"""Every option name of Paimon 1.4.2 and 2.1, and of pypaimon 2.1.0, that `TableOptions` does not act on, and why that is right.
 
 An option is acted on (an attribute of `TableOptions` that the product reads), has a rule in `lakeidx.options.features`, or is
 listed here as harmless; a test compares the three with the names in Java's CoreOptions and fails for a name that is in none.
@@ -13,8 +13,9 @@ HARMLESS: dict[str, str] = {
     "sizes a buffer, a cache, a pool or a batch of Java's own writers and readers": """
         async-file-write blob.copy-buffer-size blob.split-by-file-size blob.target-file-size
         cross-partition-upsert.bootstrap-parallelism deletion-vector.index-file.target-size file-operation.thread-num
-        file-reader-async-threshold format-table.scan.list-parallelism global-index.build.max-parallelism
-        global-index.build.max-shard global-index.row-count-per-shard global-index.thread-num local-kv-db.block-size
+        commit.native.enabled file-reader-async-threshold format-table.scan.list-parallelism global-index.build.max-parallelism
+        global-index.build.max-shard global-index.build.parallelism
+        global-index.row-count-per-shard global-index.thread-num local-kv-db.block-size
         local-merge-buffer-size local-sort.max-num-file-handles lookup.cache-file-retention lookup.cache-rows
         lookup.cache.high-priority-pool-ratio lookup.merge-buffer-size lookup.merge-records-threshold page-size
         read.batch-size scan.manifest.parallelism scan.max-splits-per-task sort-engine sort-spill-buffer-size
@@ -41,9 +42,10 @@ HARMLESS: dict[str, str] = {
         snapshot.watermark-idle-timeout write.sequence-number-init-mode""",
     "applies to a read, a stream or a query of Java, and changes no file": """
         batch-scan-mode blob-as-descriptor consumer-id consumer.ignore-progress consumer.mode continuous.discovery-interval
-        full-text-index.search-mode global-index.enabled global-index.search-mode incremental-between-scan-mode
+        full-text-index.search-mode global-index.enabled global-index.filter.refine-from-data global-index.search-mode
+        incremental-between-scan-mode
         incremental-between-tag-to-snapshot key-value.sequence_number.enabled lookup.blob-as-descriptor
-        lookup.continuous.discovery-interval scalar-index.search-mode scan.bounded.watermark
+        lookup.continuous.discovery-interval manifest.sidecar.enabled scalar-index.search-mode scan.bounded.watermark
         scan.fallback-branch.read-fail-fast scan.ignore-corrupt-files scan.ignore-lost-files
         scan.plan-auto-tag-for-read.time-retained scan.plan-sort-partition stream-scan-mode streaming-read-append-overwrite
         streaming-read-overwrite streaming.read.snapshot.delay vector-index.search-mode
@@ -55,7 +57,8 @@ HARMLESS: dict[str, str] = {
         data-evolution.merge-into.file-pruning data-evolution.merge-into.source-persist
         data-evolution.reassign.skip-contiguous-row-count data-evolution.row-id-conflict-rewrite.max-size
         data-evolution.row-sidecar.enabled data-evolution.row-sidecar.max-selected-rows
-        data-evolution.row-sidecar.max-selection-ratio data-file.external-paths.specific-fs data-file.external-paths.strategy
+        data-evolution.row-sidecar.max-selection-ratio data-evolution.write-cols-optimization.enabled
+        data-file.external-paths.specific-fs data-file.external-paths.strategy
         data-file.external-paths.weights global-index.column-update-action
         metastore.tag-to-partition.preview partition.expiration-batch-size partition.expiration-check-interval
         partition.expiration-max-num partition.expiration-strategy partition.mark-done-action

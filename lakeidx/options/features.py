@@ -119,6 +119,7 @@ REFUSED: tuple[Refused, ...] = (
     Refused("blob-view-field", _set, ALL_USES, "values of these columns are views of blobs, which lakeidx does not have"),
     Refused("blob-external-storage-field", _set, ALL_USES, "values of these columns are stored outside the table"),
     Refused("blob-external-storage-path", _set, ALL_USES, "values of some columns are stored outside the table"),
+    Refused("video-frame-field", _set, ALL_USES, "values of these columns are frames in video files, which lakeidx does not have"),
     Refused("vector-field", _set, ALL_USES, "values of these columns are in vector files, which lakeidx does not have"),
     Refused(
         "fields.*.map.storage-layout", _none_of("default"), ALL_USES,

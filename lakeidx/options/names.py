@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.options.catalogue import FORMAT_PREFIXES, HARMLESS_KEYS, OLD_NAMES, OTHER_PROGRAMS, OWN_PREFIXES
-from lakeidx.options.features import LEFT_OUT, REFUSED
-from lakeidx.options.table_options import OPTIONS
+from lakeidx.options.features import CHANGES, LEFT_OUT, REFUSED, Refused
+from lakeidx.options.table_options import OPTIONS, TableOptions
 
 KNOWN: frozenset[str] = frozenset(
     {key for option in OPTIONS for key in (option.key, *option.fallback)}
@@ -32,6 +33,52 @@ _FIELD_ENDINGS = tuple(f".{name}" for name in _FIELD_OPTIONS)
 # A name of another program's family may be close to one of Paimon's by chance; a slip of the pen is closer than that.
 _SLIP = 0.93
 _LIKELY = 0.7
+
+
+#: Words of a name that say: columns, a layout or an order of rows.
+_COLUMNS = "columns? fields? layouts? order order(?:ed|ing|by)"
+_TELLING = """keys? index(?:es|ed|ing)? sort(?:ed|ing)? cluster(?:ed|ing)? z-?order(?:ed|ing)? buckets? partition(?:s|ed|ing)?
+    sequences? shard(?:s|ed|ing)? shred(?:ded|ding)? encod(?:ed|ing) merge overrides?"""
+_OFF = frozenset({"", "false", "none", "off", "0"})
+#: Families whose names may have such words: settings for one file format, for a class, for indexes beside files.
+_SETTINGS = (
+    "parquet.", "orc.", "avro.", "csv.", "json.", "text.", "mosaic.", "lance.", "commit.callback.", "tag.callback.", "file-index.",
+    *OWN_PREFIXES,
+)  # fmt: skip
+_DOUBTFUL = (
+    "lakeidx does not know the option, and its name speaks of columns, an index, a layout or an order of rows; if changes "
+    "by a program that does not follow it do no harm, set lakeidx.accepted-options={key}"
+)
+
+
+def _words(words: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:^|[._-])(?:{'|'.join(words.split())})(?=$|[._-])")
+
+
+_SPEAKS, _NAMES_COLUMNS = _words(f"{_COLUMNS} {_TELLING}"), _words(_COLUMNS)
+
+
+def doubtful_options(raw: Mapping[str, str]) -> list[tuple[str, Refused]]:
+    """Return the options that lakeidx does not know and whose name speaks of columns, an index, a layout or an order of rows.
+
+    A later Paimon, or another program, may rely on what such an option says; so the table is not changed unless
+    ``lakeidx.accepted-options`` names it.
+    """
+    accepted = TableOptions(raw).lakeidx_accepted_options
+    return [
+        (key, Refused(key, lambda text: True, CHANGES, _DOUBTFUL.format(key=key)))
+        for key, value in raw.items()
+        if _is_doubtful(key) and key not in accepted and value.strip().lower() not in _OFF
+    ]
+
+
+def _is_doubtful(key: str) -> bool:
+    known_field = key.startswith("fields.") and key.endswith(_FIELD_ENDINGS)
+    if key in KNOWN or known_field or key.startswith(_SETTINGS) or _program_of(key) is not None:
+        return False
+    spelt = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", key).lower()
+    family = next((f for f in FORMAT_PREFIXES if f != "fields." and key.startswith(f)), "")
+    return bool((_NAMES_COLUMNS if family else _SPEAKS).search(spelt[len(family) :]))
 
 
 def unknown_options(raw: Mapping[str, str]) -> dict[str, str | None]:

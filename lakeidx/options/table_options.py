@@ -201,6 +201,10 @@ class TableOptions(RetentionOptions):
         "lakeidx.hash-index.shrink", False, "Full compactions drop the hashes of deleted keys; lakeidx's own option."
     )
 
+    lakeidx_accepted_options = names(
+        "lakeidx.accepted-options", "Unknown options that need not keep the table read-only; lakeidx's own option."
+    )
+
     # Merging
     merge_engine = choice(
         "merge-engine", "deduplicate partial-update aggregation first-row", "How rows of one key merge."

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.changes import evolve, set_options
 
 FIELDS = [{"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]
@@ -52,3 +52,23 @@ def test_a_table_that_another_program_gave_an_unknown_option_opens_with_a_warnin
     assert [r.getMessage() for r in caplog.records] == [f"{uri}: unknown option 'bukcet'; did you mean 'bucket'?"]
     # Changing something else keeps it.
     assert evolve(opened.schema, [set_options({"write-only": "true"})]).options["bukcet"] == "4"
+
+
+@pytest.mark.parametrize("name", ["pk-fm.index.columns", "global-index.btree.index-columns"])
+def test_a_table_with_an_unknown_option_about_an_index_is_read_only(tmp_path: Path, name: str) -> None:
+    """Such a table was written and compacted, after a warning."""
+    uri = str(tmp_path / "t")
+    Table.create(uri, spec(bucket="1")).upsert([{"id": 1, "v": "a"}])
+    file = tmp_path / "t" / "schema" / "schema-0"
+    schema = json.loads(file.read_text())
+    schema["options"][name] = "v"
+    file.write_text(json.dumps(schema))
+    table = Table.open(uri)
+    assert table.scan().to_arrow().num_rows == 1
+    for change in (lambda: table.upsert([{"id": 2, "v": "b"}]), lambda: table.compact(full=True)):
+        with pytest.raises(UnsupportedError, match=f"is refused: {name}=v: .* set lakeidx.accepted-options={name}"):
+            change()
+    table.alter(set={"lakeidx.accepted-options": name})
+    table.upsert([{"id": 2, "v": "b"}])
+    table.compact(full=True)
+    assert Table.open(uri).scan().to_arrow().num_rows == 2

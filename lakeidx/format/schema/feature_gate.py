@@ -1,7 +1,8 @@
 """The feature gate: what a table's options request that lakeidx does not do, by three classes.
 
 Changes the meaning of rows or the layout of files: the uses that would go wrong are refused with the reason. Asks for upkeep:
-left out, with one warning when the table is opened, in ``lakeidx table show`` and as a check. Harmless: nothing is said.
+left out, with one warning when the table is opened, in ``lakeidx table show`` and as a check. Harmless: nothing is said. An option
+that is not known refuses changes where its name speaks of columns, an index, a layout or an order of rows.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from lakeidx.errors import UnsupportedError
 from lakeidx.format.index_manifest import DELETION_VECTORS_INDEX, HASH_INDEX, IndexEntry
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.options.features import LeftOut, Refused, Use, left_out_by, refused_by
-from lakeidx.options.names import options_of_other_programs, unknown_message, unknown_options
+from lakeidx.options.names import doubtful_options, options_of_other_programs, unknown_message, unknown_options
 from lakeidx.options.table_options import TableOptions
 
 log = logging.getLogger(__name__)
@@ -54,15 +55,20 @@ class GateReport:
         """Return one sentence per option that is refused, left out or unknown."""
         refused = [f"option '{key}' refuses {', '.join(r.uses)}: {r.reason}" for key, r in self.refused]
         left = [f"option '{key}' is not acted on: {rule.effect}" for key, rule in self.left_out]
-        return refused + left + [unknown_message(key, near) for key, near in self.unknown.items()]
+        told = dict(self.refused)
+        return refused + left + [unknown_message(key, near) for key, near in self.unknown.items() if key not in told]
 
 
 def gate_report(schema: TableSchema) -> GateReport:
     """Collect what a table's schema requires that lakeidx does not implement."""
     raw = schema.options
     return GateReport(
-        tuple(refused_by(raw)), tuple(left_out_by(raw)), unknown_options(raw), options_of_other_programs(raw)
+        tuple(_refused(schema)), tuple(left_out_by(raw)), unknown_options(raw), options_of_other_programs(raw)
     )
+
+
+def _refused(schema: TableSchema) -> list[tuple[str, Refused]]:
+    return [*refused_by(schema.options), *doubtful_options(schema.options)]
 
 
 def check_use(schema: TableSchema, use: Use, path: str | None = None) -> None:
@@ -70,7 +76,7 @@ def check_use(schema: TableSchema, use: Use, path: str | None = None) -> None:
 
     errors   UnsupportedError naming the first such option, its value and the reason
     """
-    for key, rule in schema.once("refused_by", lambda: refused_by(schema.options)):
+    for key, rule in schema.once("refused_by", lambda: _refused(schema)):
         if use in rule.uses:
             raise UnsupportedError(f"{use.value} is refused: {key}={schema.options[key]}: {rule.reason}", path=path)
 

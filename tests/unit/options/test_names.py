@@ -10,12 +10,20 @@ import pytest
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.options.catalogue import FORMAT_PREFIXES, HARMLESS, HARMLESS_KEYS, OLD_NAMES, OTHER_PROGRAMS
-from lakeidx.options.features import LEFT_OUT, REFUSED
-from lakeidx.options.names import KNOWN, check_given_options, options_of_other_programs, unknown_options
+from lakeidx.options.features import CHANGES, LEFT_OUT, REFUSED
+from lakeidx.options.names import (
+    KNOWN,
+    check_given_options,
+    doubtful_options,
+    options_of_other_programs,
+    unknown_options,
+)
 from lakeidx.options.table_options import OPTION_BY_KEY, OPTIONS
 from tests.arch.sources import MODULES, ROOT, nodes
 
 VERSIONS = ("1.4.2", "2.1")
+#: Java's, and what pypaimon's CoreOptions has.
+EVERY = (*VERSIONS, "pypaimon-2.1.0")
 #: Read under another name than their attribute's: when a table is made, and to find its branch.
 READ_AS_TEXT = {"type", "path", "bucket", "branch", "partition", "primary-key"}
 
@@ -50,6 +58,14 @@ def test_every_option_of_java_is_acted_on_or_classified(version: str) -> None:
     assert older <= KNOWN | OLD_NAMES, OTHER_PROGRAMS
 
 
+@pytest.mark.parametrize("version", EVERY)
+def test_no_option_of_a_release_is_unknown(version: str) -> None:
+    names = dict.fromkeys(java_options(version), "a")
+    assert len(names) > 120
+    assert unknown_options(names) == {}
+    assert doubtful_options(names) == []
+
+
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda o: o.key)
 def test_every_declared_option_is_read_or_classified(option: object) -> None:
     key, attribute = option.key, option.attribute  # type: ignore[attr-defined]
@@ -70,7 +86,7 @@ def test_classes_do_not_overlap() -> None:
 
 
 def test_classified_names_are_names_of_java() -> None:
-    java = set().union(*(java_options(v) for v in VERSIONS))
+    java = set().union(*(java_options(v) for v in EVERY))
     others = {"metadata.iceberg.storage", "fields.*.map.storage-layout"}
     assert (HARMLESS_KEYS.keys() | ruled()) - others <= java
 
@@ -122,6 +138,33 @@ def test_unknown_names_are_refused_with_the_nearest_known(key: str, near: str | 
 def test_options_of_other_programs(key: str, program: str) -> None:
     assert unknown_options({key: "1"}) == {}
     assert options_of_other_programs({key: "1", "bucket": "1"}) == {key: program}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "global-index.btree.index-columns", "pk-fm.index.columns", "sort.columns", "row-order", "clustering.by", "layout.kind",
+        "data.z-order", "fields.a.some-index.options", "btree-index.columns", "sortColumns", "bucket_key", "lumina.fields",
+    ],
+)  # fmt: skip
+def test_unknown_names_of_columns_indexes_layouts_and_orders_are_doubtful(key: str) -> None:
+    ((found, rule),) = doubtful_options({key: "a,b", "bucket": "1"})
+    assert (found, rule.uses) == (key, CHANGES)
+    assert f"lakeidx.accepted-options={key}" in rule.reason
+    assert (
+        doubtful_options({key: " False "})
+        == doubtful_options({key: "a", "lakeidx.accepted-options": f"x, {key}"})
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["my.own", "bukcet", "file-index.bloom-filter.columns", "fields.a.aggregate-function", "parquet.column.index", "scan.sort",
+     "btree-index.cache-size", "lumina.index.type", "read.shuffle-bucket-with-partition", "index.type", "recorder", "monkey"],
+)  # fmt: skip
+def test_other_names_are_not(key: str) -> None:
+    assert doubtful_options({key: "a"}) == []
 
 
 def test_families_of_paimon_and_lakeidx_are_known() -> None:

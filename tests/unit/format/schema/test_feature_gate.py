@@ -23,7 +23,8 @@ ON = {
     "type": "format-table", "bucket": "-2", "fields.*.map.storage-layout": "shared-shredding", "branch": "b",
     "scan.fallback-branch": "b", "scan.primary-branch": "b", "scan.fallback-snapshot-branch": "b",
     "scan.fallback-delta-branch": "b", "upsert-key": "a", "blob-field": "a", "blob-descriptor-field": "a",
-    "blob-view-field": "a", "blob-external-storage-field": "a", "blob-external-storage-path": "/b", "vector-field": "a",
+    "blob-view-field": "a", "video-frame-field": "a", "blob-external-storage-field": "a", "blob-external-storage-path": "/b",
+    "vector-field": "a",
     "variant.shreddingSchema": "{}",
 }  # fmt: skip
 
@@ -63,6 +64,18 @@ def test_reading_continues_where_only_changes_would_go_wrong() -> None:
     check_use(table, Use.READ)
     with pytest.raises(UnsupportedError, match=r"writing is refused: row-tracking.enabled=true: a commit must"):
         check_use(table, Use.WRITE)
+
+
+def test_an_unknown_option_about_an_index_makes_a_table_read_only(caplog: pytest.LogCaptureFixture) -> None:
+    table = schema({"pk-fm.index.columns": "a"})
+    check_use(table, Use.READ)
+    for use in (Use.WRITE, Use.COMPACT):
+        with pytest.raises(UnsupportedError, match=r"refused: pk-fm.index.columns=a: lakeidx does not know the option"):
+            check_use(table, use, "/lake/t")
+        check_use(schema({**table.options, "lakeidx.accepted-options": "pk-fm.index.columns"}), use)
+    warn_once(table, "/lake/unknown")
+    (said,) = caplog.records
+    assert said.getMessage().count("pk-fm.index.columns") == 2  # the name, and how to go on
 
 
 def entry(kind: str) -> IndexEntry:
