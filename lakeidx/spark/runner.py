@@ -3,6 +3,7 @@
 A map task yields one block per group of targets as a binary column; Spark moves the few binary rows to the task that owns the
 group and sorts them there by (group, order); the reduce task reads them back as Arrow and cuts them by target. There is one
 exchange. With a local master blocks lie in files, and where they lie crosses it in their place (`lakeidx.tasks.block_files`).
+Elsewhere Spark bounds what a task takes in at a time by bytes (``spark.sql.execution.arrow.maxBytesPerBatch``, 64 MiB).
 
 Items and targets travel as rows when they are many, each to its own task: inside the function every task would read them all.
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 import gc
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -108,7 +109,7 @@ class SparkRunner:
         """See `lakeidx.tasks.runner.Runner.shuffle`."""
         if not weights:
             return []
-        way = _small_batches(self.session) if self._local is None else block_folder(self._local)
+        way = nullcontext() if self._local is None else block_folder(self._local)
         with way as folder, described(self.session, label), python_errors():
             frame = self.shuffle_frame(split, items, combine, targets=targets, weights=weights, folder=folder)
             return _collect(frame, len(weights))
@@ -167,18 +168,6 @@ def _to_tasks(blocks: DataFrame, count: int) -> DataFrame:
     if hasattr(blocks, "repartitionById"):
         return blocks.repartitionById(count, sf.col("task"))
     return blocks.repartition(count, "task")
-
-
-@contextmanager
-def _small_batches(session: SparkSession) -> Iterator[None]:
-    """Limit the rows of Arrow batches between Spark and Python, since blocks are large values."""
-    key = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = str(session.conf.get(key, "10000"))
-    session.conf.set(key, "8")
-    try:
-        yield
-    finally:
-        session.conf.set(key, before)
 
 
 def _collect(frame: DataFrame, count: int) -> list[Any]:

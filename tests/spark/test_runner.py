@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -83,6 +84,24 @@ def test_the_same_results_as_in_one_process(spark: SparkSession, runner: SparkRu
     assert runner.map(lambda n: n * n, list(range(9)), label="t") == [n * n for n in range(9)]
     assert runner.map(lambda n: n, [], label="t") == []
     assert left_folders(spark) == []
+
+
+def test_the_settings_of_the_session_are_the_callers(spark: SparkSession, runner: SparkRunner) -> None:
+    """Tasks see them: one was set for the time of a shuffle, and two threads could leave it so."""
+    key = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+    def combine(target: int, blocks: Iterator[Block]) -> Any:
+        context = TaskContext.get()
+        return len(list(blocks)), context and context.getLocalProperty(key)
+
+    before = str(spark.conf.get(key))
+    spark.conf.set(key, "0")
+    try:
+        found = runner.shuffle(make_split(2), list(range(20)), combine, targets=range(2), weights=[1, 1], label="t")
+        assert found == [(20, "0"), (20, "0")]
+        assert spark.conf.get(key) == "0"
+    finally:
+        spark.conf.set(key, before)
 
 
 def test_workers_begin_with_lakeidx_loaded(spark: SparkSession) -> None:
