@@ -6,11 +6,11 @@
     frame.write.format("lakeidx").mode("append").save("/lake/db.db/flights")            # upserts
     spark.readStream.format("lakeidx").load("/lake/db.db/flights")                      # follows the snapshots
 
-Filters: Spark keeps what a reader was pushed with the *loaded* frame, not with the query. Of two queries on one
-``frame = spark.read...load(TABLE)`` the second would be answered with the first one's filter (seen on Spark 4.3:
-``frame.where("k < 5").count(); frame.count()``). Rows would be missing, so filters are taken only on request: by
-``.option("where", "k < 5")`` or `read_table`, which are part of the frame and always safe, or by
-``.option("filter-pushdown", "true")`` for a frame that is used in one query only.
+A frame is one state of the table, found when it is loaded: Spark pickles the source then, and plans the frame's queries with that
+pickle. Of a frame with ``.schema(...)`` and of a name of its catalog it makes the source with the first query.
+
+Filters: Spark 4.3 makes one plan of a Python source for all uses of a frame; one that is planned with the filters of one use lacks
+rows of the others. So readers take none: give them by ``.option("where", "k < 5")`` or `read_table`, as parts of the frame.
 
 Options: `lakeidx.spark.read_options`. Spark's Python data sources have no column push-down of their own: name the columns
 by ``.schema("a BIGINT, b STRING")``, by ``.option("columns", "a,b")``, or use `read_table`, and only those are read.
@@ -19,6 +19,7 @@ by ``.schema("a BIGINT, b STRING")``, by ``.option("columns", "a,b")``, or use `
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pkgutil import resolve_name
 from typing import Any
 
@@ -33,10 +34,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructField, StructType
 
-from lakeidx.errors import LakeIdxError
+from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.spark.catalog_tables import options_of, options_of_write, with_options
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.table_reader import PushingTableReader, TableReader, read_schema
+from lakeidx.spark.table_reader import ReadState, TableReader
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import arrow_schema, spark_schema
 from lakeidx.spark.workers.python import check_worker_python, python_errors
@@ -49,11 +50,23 @@ _WRITER = "lakeidx.spark.table_writer:TableWriter"
 _STREAM_READER = "lakeidx.spark.stream_reader:TableStreamReader"
 #: Where Spark keeps the type of a CHAR column, a string otherwise: CharVarcharUtils of Spark 4.0.
 _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 class LakeIdxDataSource(DataSource):
     """A table of lakeidx or Paimon."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        self._found: ReadState | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Find what is read before Spark pickles the source of a frame; with columns of its own `schema` was not called."""
+        if "path" in self.options:
+            # What is not there is told by whoever reads it.
+            with suppress(LakeIdxError):
+                self._find(ReadOptions.parse(self.options))
+        return self.__dict__
 
     @classmethod
     def name(cls) -> str:
@@ -64,7 +77,7 @@ class LakeIdxDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns that are read, in Spark's types."""
         options = ReadOptions.parse(self.options)
-        found = read_schema(options.open(), options)
+        found = self._find(options).schema
         names = found.field_names if options.columns is None else [found.field(n).name for n in options.columns]
         return with_options(_with_metadata(options.layout.fields(found, names)), self.options)
 
@@ -72,8 +85,7 @@ class LakeIdxDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in `schema`."""
         options = self._options(schema)
-        made = PushingTableReader if options.filter_pushdown else TableReader
-        return made(options, schema.names, arrow_schema(schema))
+        return TableReader(options, self._find(options), schema.names, arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Make a reader that follows the snapshots; it raises what is wrong with its options when it is used."""
@@ -90,6 +102,11 @@ class LakeIdxDataSource(DataSource):
         options = ReadOptions.parse(options_of_write(self.options))
         made: DataSourceWriter = resolve_name(_WRITER)(options, arrow_schema(schema), overwrite=overwrite)
         return made
+
+    def _find(self, options: ReadOptions) -> ReadState:
+        if self._found is None:
+            self._found = ReadState.find(options)
+        return self._found
 
     def _options(self, schema: StructType) -> ReadOptions:
         return ReadOptions.parse(options_of(self.options, schema))
@@ -124,7 +141,7 @@ class _RefusedStream(DataSourceStreamReader):
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format in a session, and let readers push filters down if they request it (Spark 4.1).
+    """Register the format in a session.
 
     errors   InvalidInputError when the workers of a local session run another Python than this one
     """
@@ -135,7 +152,6 @@ def register(spark: SparkSession) -> None:
         # Spark 4.0 refuses a name that it has found by itself, in `pyspark_lakeidx`; later ones replace it.
         if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
             raise
-    spark.conf.set(_PUSHDOWN, "true")
 
 
 def read_table(
@@ -146,8 +162,15 @@ def read_table(
     where: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read some columns and rows of a table as a data frame."""
+    """Read some columns and rows of a table as a data frame.
+
+    errors   InvalidInputError for a setting of the session that Spark's Python sources fail with
+    """
     register(spark)
+    if int(spark.conf.get(_ARROW_ROWS) or 1) < 1:
+        raise InvalidInputError(
+            f"{_ARROW_ROWS} = 0: Spark reads Python sources with at least 1 only, spark.conf.unset({_ARROW_ROWS!r})"
+        )
     reader = spark.read.format(FORMAT).options(**(options or {}))
     if columns is not None:
         reader = reader.option("columns", ",".join(columns))

@@ -6,7 +6,6 @@
 ``columns``                                comma list; only these are read (see `lakeidx.spark.datasource`)
 ``where``                                  SQL condition, tested by lakeidx before rows reach Spark; writes with mode overwrite
                                            replace the partitions it holds for
-``filter-pushdown``                        true: take Spark's filters; only for frames used once (see `lakeidx.spark.datasource`)
 ``scan.snapshot-id``                       time travel; ``scan.version`` takes a tag or an id
 ``scan.tag-name``
 ``scan.timestamp-millis``
@@ -48,6 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
 from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT
@@ -86,7 +86,9 @@ _OF_OTHER_SOURCES = {
          "hoodie.datasource.read.end.instanttime"),
         _RANGE,
     ),
-    **dict.fromkeys(("filter", "query", "predicates", "limit", "partition", "partitions"), "where, or filter the data frame"),
+    **dict.fromkeys(
+        ("filter", "filter-pushdown", "query", "predicates", "limit", "partition", "partitions"), "where, or filter the data frame"
+    ),
     "branch": "the path of the table; branches are not read by Spark",
 }  # fmt: skip
 _KNOWN = frozenset({
@@ -94,6 +96,14 @@ _KNOWN = frozenset({
     "incremental-between-tag", "incremental-between-timestamp", "incremental-between-scan-mode",
     "incremental-between-tag-to-snapshot", "read.changelog", *(_STREAM + name for name in _LIMITS),
 })  # fmt: skip
+
+
+class AskedState(TypedDict):
+    """Arguments of `lakeidx.table.scan.states.time_travel`."""
+
+    snapshot_id: int | None
+    tag: str | None
+    timestamp_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +133,6 @@ class ReadOptions:
     between_times: tuple[str, str] | None = None
     layout: Layout = Layout.PLAIN
     version: str | None = None
-    filter_pushdown: bool = False
     tag_to_snapshot: bool = False
     traceback: bool = False
     storage: Mapping[str, str] = field(default_factory=dict)
@@ -178,7 +187,6 @@ class ReadOptions:
             between_tags=_pair(given, "incremental-between-tag"),
             between_times=_pair(given, "incremental-between-timestamp"),
             version=_one_of(given, _VERSION),
-            filter_pushdown=_flag(given, "filter-pushdown"),
             tag_to_snapshot=_flag(given, "incremental-between-tag-to-snapshot"),
             traceback=_flag(given, "traceback"),
             storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},
@@ -188,15 +196,15 @@ class ReadOptions:
         """Open the table."""
         return TableHandle.open(self.path, self.storage or None)
 
-    def state(self, metadata: TableMetadata) -> dict[str, int | str | None]:
-        """Return the arguments of `TableHandle.scan` for the state requested."""
+    def state(self, metadata: TableMetadata) -> AskedState:
+        """Return which state is requested; nothing for the newest."""
         snapshot, tag = self.snapshot, self.tag
         if self.version is not None:
             if self.version in metadata.tag_names():
                 tag = self.version
             else:
                 snapshot = _int(self.version)
-        return {"snapshot": snapshot, "tag": tag, "timestamp_ms": self.timestamp_ms}
+        return {"snapshot_id": snapshot, "tag": tag, "timestamp_ms": self.timestamp_ms}
 
     def stream_start(self) -> Start:
         """Return where a stream begins.

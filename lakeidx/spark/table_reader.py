@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -13,15 +13,14 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.predicate import TRUE, Predicate, and_
-from lakeidx.spark.filters import push
 from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import to_spark
 from lakeidx.table.handle import TableHandle, bind_where
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
+from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
-from lakeidx.table.scan.states import check_range
+from lakeidx.table.scan.states import State, check_range, state_of, time_travel
 from lakeidx.table.stream.start import StartMode
 
 T = TypeVar("T")
@@ -82,33 +81,67 @@ def packed(sized: Sequence[tuple[int, int, T]], target_bytes: int) -> list[list[
     return [[u for _, u in sorted(units, key=lambda n: n[0])] for _, _, units in ordered]
 
 
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    """What a frame reads, found once: one state of the table, or what came between two.
+
+    schema   of the rows
+    state    its snapshot is known; the later end of a range
+    after    the earlier end of a range
+    """
+
+    schema: TableSchema
+    state: State
+    after: State | None = None
+    mode: IncrementalMode = IncrementalMode.AUTO
+
+    @classmethod
+    def find(cls, options: ReadOptions) -> ReadState:
+        """Find what the options of a read request: one state with the schema of that time, the newest with the newest one."""
+        metadata = options.open().metadata
+        between = options.between_states(metadata)
+        if between is not None:
+            (after, upto), mode = between
+            return cls(metadata.latest_schema(), upto, after, mode)
+        asked = options.state(metadata)
+        found = time_travel(metadata, **asked)
+        travels = found is not None and any(v is not None for v in asked.values())
+        schema = metadata.schema(found.schema_id) if travels and found is not None else metadata.latest_schema()
+        return cls(schema, state_of(metadata, found))
+
+    def plans(self, where: str | None) -> Sequence[ChangePlan]:
+        """Plan the read.
+
+        errors   TableReplacedError, NotFoundError when the state is not there any more
+        """
+        metadata = self.state.metadata
+        # Another table in its place has snapshots of the same ids.
+        metadata.latest_schema()
+        if self.after is None:
+            table = TableHandle(metadata.store, metadata.paths, metadata)
+            return (table.plan(self.state.snapshot(), self.schema, where),)
+        check_range(metadata, self.after.number, self.state.number)
+        predicate = bind_where(where, self.schema)
+        return scan_changes(self.schema, self.after, self.state, predicate=predicate, mode=self.mode).plans
+
+
 class TableReader(DataSourceReader):
     """Reads one state of a table, or the rows between two; pickles into the tasks."""
 
-    def __init__(self, options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema) -> None:
+    def __init__(self, options: ReadOptions, state: ReadState, columns: Sequence[str], arrow_schema: pa.Schema) -> None:
         self.options = options
+        self.state = state
         self.columns = tuple(columns)
         self.arrow_schema = arrow_schema
-        self.pushed: Predicate = TRUE
 
     @one_line
     def partitions(self) -> Sequence[InputPartition]:
         """Return one split per task."""
-        table, schema = self._table_and_schema()
-        options = self.options
-        if options.scan_mode == StartMode.COMPACTED_FULL:
+        if self.options.scan_mode == StartMode.COMPACTED_FULL:
             raise InvalidInputError(
                 "scan.mode compacted-full is where a stream begins; read a state by its scan.snapshot-id"
             )
-        where = and_((bind_where(options.where, schema), self.pushed))
-        between = options.between_states(table.metadata)
-        if between is None:
-            plans: Sequence[ChangePlan] = (table.scan(where=where, **options.state(table.metadata)).plan,)  # type: ignore[arg-type]
-        else:
-            (after, upto), mode = between
-            check_range(upto.metadata, after.number, upto.number)
-            plans = scan_changes(schema, after, upto, predicate=where, mode=mode).plans
-        return [split for plan in plans for split in _splits_of(plan, options)]
+        return [split for plan in self.state.plans(self.options.where) for split in _splits_of(plan, self.options)]
 
     @one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -116,30 +149,6 @@ class TableReader(DataSourceReader):
         # A plan without splits: Spark runs one task all the same, with no partition.
         splits = [partition] if isinstance(partition, Split) else []
         yield from read_splits(self.options, self.columns, self.arrow_schema, splits)
-
-    def _table_and_schema(self) -> tuple[TableHandle, Any]:
-        table = self.options.open()
-        return table, read_schema(table, self.options)
-
-
-class PushingTableReader(TableReader):
-    """Supports Spark's filters as well; on request only, see `lakeidx.spark.datasource`."""
-
-    @one_line
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Accept the filters that lakeidx applies exactly; Spark applies the rest."""
-        self.pushed, left = push(filters, self._table_and_schema()[1].fields)
-        yield from left
-
-
-def read_schema(table: TableHandle, options: ReadOptions) -> Any:
-    """Return the schema a read has: the newest, or that of the state it travels to."""
-    if options.is_incremental:
-        return table.schema
-    state = options.state(table.metadata)
-    if all(v is None for v in state.values()):
-        return table.schema
-    return table.scan(limit=0, **state).plan.schema  # type: ignore[arg-type]
 
 
 def _splits_of(plan: ChangePlan, options: ReadOptions) -> list[Split]:

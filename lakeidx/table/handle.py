@@ -120,18 +120,12 @@ class TableHandle:
         layers   pruning layers that take part (for tests and comparisons)
         """
         newest = self.schema
-        travels = snapshot is not None or tag is not None or timestamp_ms is not None
-
-        def plan(found: Snapshot | None) -> ScanPlan:
-            schema = self.metadata.schema(found.schema_id) if travels and found is not None else newest
-            return self._planned(found, schema, where, layers=layers)
-
-        if travels:
-            found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
-            with says_expired(self.metadata, found):
-                planned = plan(found)
+        if snapshot is None and tag is None and timestamp_ms is None:
+            planned = on_newest(self.metadata, lambda found: self.plan(found, newest, where, layers=layers))
         else:
-            planned = on_newest(self.metadata, plan)
+            found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
+            schema = newest if found is None else self.metadata.schema(found.schema_id)
+            planned = self.plan(found, schema, where, layers=layers)
         return TableScan(self.metadata, planned, columns=columns, limit=limit)
 
     def scan_committed(
@@ -141,29 +135,34 @@ class TableHandle:
         read before they write.
         """
         schema = self.schema
-        planned = on_newest(self.metadata, lambda found: self._planned(found, schema, where, least_level=0))
+        planned = on_newest(self.metadata, lambda found: self.plan(found, schema, where, least_level=0))
         return TableScan(self.metadata, planned, columns=columns, limit=limit)
 
-    def _planned(
+    def plan(
         self,
-        snapshot: Snapshot | None,
+        found: Snapshot | None,
         schema: TableSchema,
-        where: str | Predicate | None,
+        where: str | Predicate | None = None,
         *,
         layers: PlanOptions | None = None,
         least_level: int | None = None,
     ) -> ScanPlan:
+        """Plan a scan of a snapshot that was found before, in the columns of a schema.
+
+        errors   NotFoundError, which says that the snapshot has expired, when it has
+        """
         predicate = bind_where(where, schema)
-        return plan_scan(
-            self.metadata,
-            snapshot,
-            schema,
-            predicate,
-            bucket_finder=make_bucket_finder(self.metadata, schema),
-            embedded_test=FileIndexTest(self.store, BoundPredicate(predicate, schema.fields)).embedded_may_match,
-            layers=layers,
-            least_level=least_level,
-        )
+        with says_expired(self.metadata, found):
+            return plan_scan(
+                self.metadata,
+                found,
+                schema,
+                predicate,
+                bucket_finder=make_bucket_finder(self.metadata, schema),
+                embedded_test=FileIndexTest(self.store, BoundPredicate(predicate, schema.fields)).embedded_may_match,
+                layers=layers,
+                least_level=least_level,
+            )
 
 
 def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:

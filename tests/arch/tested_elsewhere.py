@@ -294,7 +294,6 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.quality.verify": ("unit/inspect/test_journey.py",),
     "lakeidx.results": ("unit/api/test_table.py",),
     "lakeidx.spark.datasource": ("spark/test_datasource.py",),
-    "lakeidx.spark.filters": ("spark/test_datasource.py",),
     "lakeidx.spark.joins": ("regress/test_stream_over_a_rollback.py",),
     "lakeidx.spark.table_reader": ("regress/test_stream_over_a_rollback.py", "spark/test_datasource.py",),
     "lakeidx.spark.frame_upsert": ("spark/test_frame_upsert.py",),

@@ -21,6 +21,7 @@ from lakeidx.spark.read_options import ReadOptions
         ("snapshot-id", "scan.snapshot-id"),
         ("as.of.instant", "scan.timestamp-millis"),
         ("branch", "branches are not read"),
+        ("filter-pushdown", "write where"),
         ("scan.snapshotid", "did you mean 'scan.snapshot-id'"),
         ("scan.creation-time-millis", "does not have this option"),
         ("incremental-to-auto-tag", "does not have this option"),
@@ -42,7 +43,7 @@ def test_version_as_of_works(tmp_path: Path) -> None:
     table.upsert(pa.table({"k": [1]}))
     table.upsert(pa.table({"k": [2]}))
     state = ReadOptions.parse({"path": table.uri, "versionAsOf": "1"}).state(table.metadata)
-    assert table.scan(snapshot=state["snapshot"]).to_arrow().num_rows == 1  # type: ignore[arg-type]
+    assert table.scan(snapshot=state["snapshot_id"]).to_arrow().num_rows == 1
     with pytest.raises(InvalidInputError, match="different values"):
         ReadOptions.parse({"path": "/t", "versionAsOf": "1", "scan.version": "2"})
 

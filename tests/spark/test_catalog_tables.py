@@ -69,7 +69,7 @@ def test_a_temporary_view_is_read_and_written(spark: SparkSession, table: Table)
     assert [r.v for r in spark.sql("SELECT v FROM seen WHERE id = 3").collect()] == ["a3"]
     spark.sql(f"INSERT INTO seen VALUES (3, '{DAY}', 'b3')")
     assert content(table)[3] == "b3"
-    # A view may keep the splits it was first read with, as a frame does; made again it has the newest.
+    # A view is the state of when it was made, as a frame is.
     spark.sql(view)
     assert [r.v for r in spark.sql("SELECT v FROM seen WHERE id = 3").collect()] == ["b3"]
 

@@ -60,19 +60,19 @@ def until_newest(metadata: TableMetadata, ask: Callable[[], T], answered_by: Cal
 
 @contextmanager
 def says_expired(metadata: TableMetadata, snapshot: Snapshot | None, *, by_changelog: bool = False) -> Iterator[None]:
-    """Say in the error of a missing file that the snapshot which is read has expired, when it has.
+    """Say in the error of a missing file that the snapshot which is read has expired or was rolled back, when it has.
 
     by_changelog   only what its commit changed is read, and a changelog that outlives the snapshot keeps that
     """
     try:
         yield
     except NotFoundError as error:
-        if snapshot is None or error.snapshot_id is not None or not _has_expired(metadata, snapshot):
+        if snapshot is None or error.snapshot_id is not None or not (gone := _how_gone(metadata, snapshot)):
             raise
         if by_changelog and metadata.store.exists(metadata.paths.changelog(snapshot.id)):
             raise
         raise NotFoundError(
-            f"snapshot {snapshot.id} of {iso_utc(snapshot.time_millis)} expired while it was read "
+            f"snapshot {snapshot.id} of {iso_utc(snapshot.time_millis)} {gone} while it was read "
             f"({error.path or error.message} is gone); {_what_exists(metadata)}: read again, or "
             "keep snapshots longer (snapshot.time-retained, snapshot.num-retained.min and .max), or tag the one to read",
             path=metadata.paths.root,
@@ -108,7 +108,18 @@ def _what_exists(metadata: TableMetadata) -> str:
     return "the table has no snapshot"
 
 
-def _has_expired(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return True when no snapshot or tag keeps the files; an expiry deletes the snapshot last, after it has moved EARLIEST."""
-    there = metadata.has_snapshot(snapshot.id) and (metadata.earliest_hint() or 0) <= snapshot.id
-    return not there and all(metadata.tag(name).identity != snapshot.identity for name in metadata.tag_names())
+def _how_gone(metadata: TableMetadata, snapshot: Snapshot) -> str | None:
+    """Say what became of a snapshot that neither the history nor a tag keeps; None when one of them does.
+
+    An expiry deletes the snapshot last, after it has moved EARLIEST.
+    """
+    if any(metadata.tag(name).identity == snapshot.identity for name in metadata.tag_names()):
+        return None
+    if snapshot.id > (metadata.latest_snapshot_id() or 0):
+        return "was rolled back"
+    if snapshot.id < (metadata.earliest_snapshot_id() or 0):
+        return "expired"
+    try:
+        return None if metadata.snapshot(snapshot.id).identity == snapshot.identity else "was rolled back"
+    except NotFoundError:
+        return "expired"
