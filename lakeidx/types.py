@@ -412,9 +412,14 @@ def from_arrow(t: pa.DataType, *, where: str = "type") -> DataType:
     if pa.types.is_map(t):
         key = from_arrow(t.key_type, where=where).with_nullable(False)
         return DataType(Root.MAP, key=key, element=from_arrow(t.item_type, where=where))
-    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+    if is_list(t):
         return DataType(Root.ARRAY, element=from_arrow(t.value_type, where=where))
     raise InvalidInputError(f"{where}: a table cannot hold values of {t}")
+
+
+def is_list(t: pa.DataType) -> bool:
+    """Return True for lists of any layout of Arrow; maps are none."""
+    return pa.types.is_nested(t) and not pa.types.is_map(t) and hasattr(t, "value_field")
 
 
 def _to_arrow_field(f: Field) -> pa.Field:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.types import DataType, Field, Root, to_arrow
 
 
 class _ArrowStreamable(Protocol):
@@ -29,23 +30,41 @@ def absent_columns(rows: Any) -> dict[str, NDArray[np.bool_]]:
     return {n: mask for n in names if (mask := np.array([n not in r for r in rows], dtype=bool)).any()}
 
 
-def as_table(rows: Any) -> pa.Table:
+def as_table(rows: Any, fields: Sequence[Field] = ()) -> pa.Table:
     """Convert rows of any Arrow form, or a list of dictionaries, to a table.
 
-    errors   InvalidInputError for what is no Arrow data
+    fields   columns of the table: of a list, maps are told from rows by them
+    errors   InvalidInputError for what is no Arrow data, or cannot be made any
     """
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    if isinstance(rows, pa.RecordBatchReader):
-        return rows.read_all()
-    if hasattr(rows, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(rows).read_all()
+    try:
+        if isinstance(rows, pa.Table):
+            return rows
+        if isinstance(rows, pa.RecordBatch):
+            return pa.Table.from_batches([rows])
+        if isinstance(rows, pa.RecordBatchReader):
+            return rows.read_all()
+        if hasattr(rows, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(rows).read_all()
+    except pa.ArrowException as error:
+        raise InvalidInputError(f"{type(rows).__name__} does not become Arrow data: {error}") from error
     if isinstance(rows, list) and rows and all(isinstance(r, Mapping) for r in rows):
+        types = {f.name: f.type for f in fields}
         names = dict.fromkeys(n for r in rows for n in r)
-        return pa.table({n: [r.get(n) for r in rows] for n in names})
+        return pa.table({n: _column([r.get(n) for r in rows], n, types.get(n)) for n in names})
     raise InvalidInputError(
         "rows must be Arrow data (a table, a reader, or what exports __arrow_c_stream__) or a list of dictionaries, not "
         f"{type(rows).__name__}"
     )
+
+
+def _column(values: list[Any], name: str, wanted: DataType | None) -> pa.Array:
+    """Make a column of Python values; their types say what it is, but for maps, which look like rows of different fields."""
+    try:
+        return pa.array(values, to_arrow(wanted) if wanted is not None and _has_map(wanted) else None)
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+        raise InvalidInputError(f"column {name!r}: the values do not become one Arrow column: {error}") from error
+
+
+def _has_map(t: DataType) -> bool:
+    inner = [c for c in (t.key, t.element) if c is not None] + [f.type for f in t.fields]
+    return t.root in (Root.MAP, Root.MULTISET) or any(map(_has_map, inner))

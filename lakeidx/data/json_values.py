@@ -43,8 +43,13 @@ def json_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if isinstance(column, pa.ChunkedArray):
         return [value for chunk in column.chunks for value in json_values(chunk)]
     t = column.type
+    if isinstance(t, pa.BaseExtensionType):
+        return json_values(column.storage)
     if pa.types.is_dictionary(t):
-        return json_values(column.dictionary_decode())
+        distinct = json_values(column.dictionary)
+        return [None if at is None else distinct[at] for at in column.indices.to_pylist()]
+    if pa.types.is_run_end_encoded(t):
+        return json_values(pc.run_end_decode(column))
     if pa.types.is_struct(t):
         return _objects(column, [f.name for f in t])
     if pa.types.is_map(t):

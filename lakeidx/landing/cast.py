@@ -19,7 +19,18 @@ from lakeidx.data.declared import fit_declared, has_ranges, out_of_range
 from lakeidx.data.nested_nulls import without_hidden_nulls
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.text.nested_json import nested_from_json
-from lakeidx.types import BYTES_ROOTS, INT_ROOTS, MAX_LENGTH, TIMESTAMP_ROOTS, DataType, Field, Root, to_arrow
+from lakeidx.types import (
+    BYTES_ROOTS,
+    INT_ROOTS,
+    MAX_LENGTH,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    DataType,
+    Field,
+    Root,
+    is_list,
+    to_arrow,
+)
 
 _TRUE_FALSE = {"true": True, "t": True, "yes": True, "y": True, "1": True,
                "false": False, "f": False, "no": False, "n": False, "0": False}  # fmt: skip
@@ -28,6 +39,8 @@ _TRUE_FALSE = {"true": True, "t": True, "yes": True, "y": True, "1": True,
 _VALUE_ERRORS = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, ValueError)
 _VARIANT_PART = DataType(Root.VARBINARY, nullable=False, length=MAX_LENGTH)
 _VARIANT_FIELDS = (Field(0, "value", _VARIANT_PART), Field(1, "metadata", _VARIANT_PART))
+_LISTS = ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list))
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 #: Decimals that hold all integers of 64 bits, and fractions that show that a number is none.
 _WHOLE_AND_FRACTION = pa.decimal256(76, 38)
 #: Texts that may be values of a type at all; what else is there fails without being tried. (Arrow reads ``0x10`` as 16.)
@@ -95,8 +108,42 @@ def _failing_too(cast: CastColumn, failed: np.ndarray | None, *, settle: bool = 
     return CastColumn(values, failed if cast.failed is None else cast.failed | failed)
 
 
+def plain(values: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """Return values in a layout that all kernels have; few have views (Polars), short decimals, run ends or extensions.
+
+    errors   InvalidInputError for a type that nothing can be made of
+    """
+    wanted = _plain_type(values.type)
+    try:
+        if pa.types.is_run_end_encoded(values.type):
+            return plain(pc.run_end_decode(values))
+        return values if wanted == values.type else values.cast(wanted)
+    except pa.ArrowNotImplementedError as error:
+        raise InvalidInputError(f"values of {values.type} cannot be read; cast them to {wanted}") from error
+
+
+def _plain_type(t: pa.DataType) -> pa.DataType:
+    if isinstance(t, pa.BaseExtensionType):
+        return _plain_type(t.storage_type)
+    if pa.types.is_struct(t):
+        return pa.struct([f.with_type(_plain_type(f.type)) for f in t])
+    if pa.types.is_map(t):
+        return pa.map_(*(f.with_type(_plain_type(f.type)) for f in (t.key_field, t.item_field)))
+    if pa.types.is_decimal(t) and t.bit_width < 128:
+        return pa.decimal128(t.precision, t.scale)
+    if pa.types.is_fixed_size_list(t):
+        return pa.list_(t.value_field.with_type(_plain_type(t.value_type)), t.list_size)
+    for is_of, make in _LISTS:
+        if is_of(t):
+            return make(t.value_field.with_type(_plain_type(t.value_type)))
+    return _PLAIN.get(t, t)
+
+
 def _cast_array(array: pa.Array, wanted: DataType) -> CastColumn:
     target = to_arrow(wanted)
+    if array.type == pa.uuid() and wanted.root in STRING_ROOTS:
+        raise InvalidInputError(f"{array.type} does not cast to {wanted}: make it text first, or use BYTES")
+    array = plain(array)
     if array.type == target:
         return CastColumn(array)
     if array.type == pa.date64() and wanted.root in (Root.DATE, *TIMESTAMP_ROOTS):
@@ -162,7 +209,8 @@ def _cast_nested(array: pa.Array, wanted: DataType) -> CastColumn:
     failed = hits[bounds[1:]] > hits[bounds[:-1]]
     if failed.any():
         # Once more without them: a map is not built with a key that is null.
-        return CastColumn(_cast_nested(pc.if_else(pa.array(failed), None, array), wanted).values, failed)
+        kept = lists if not pa.types.is_map(array.type) else array
+        return CastColumn(_cast_nested(pc.if_else(pa.array(failed), None, kept), wanted).values, failed)
     build = pa.MapArray.from_arrays if pa.types.is_map(target) else pa.ListArray.from_arrays
     offsets, gone = pa.array(bounds, pa.int32()), pa.array(~there)
     return CastColumn(build(offsets, *(c.values for c in inside), type=target, mask=gone))
@@ -194,7 +242,12 @@ def _as_lists(array: pa.Array) -> pa.Array | None:
         return array.cast(pa.list_(pa.struct([t.key_field, t.item_field])))
     if pa.types.is_list(t):
         return array
-    return array.cast(pa.list_(t.value_field)) if pa.types.is_nested(t) and hasattr(t, "value_field") else None
+    if pa.types.is_list_view(t) or pa.types.is_large_list_view(t):
+        # Arrow 26 casts views to lists with too few offsets.
+        bounds = np.concatenate([[0], np.cumsum(np.asarray(pc.fill_null(pc.list_value_length(array), 0)))])
+        offsets, gone = pa.array(bounds, pa.int32()), array.is_null()
+        return plain(pa.ListArray.from_arrays(offsets, pc.list_flatten(array), mask=gone if array.null_count else None))
+    return array.cast(pa.list_(t.value_field)) if is_list(t) else None
 
 
 def _take_back(distinct: CastColumn, indices: pa.Array) -> CastColumn:
@@ -223,6 +276,7 @@ def _cast_numbers(array: pa.Array, target: pa.DataType) -> CastColumn:
     info = np.iinfo(target.to_pandas_dtype())
     values = np.asarray(pc.fill_null(array, 0))
     if values.dtype.kind == "f":
+        values = values.astype(np.float64)
         # 2**63 is a float, 2**63 - 1 is none: the upper bound is left out.
         fits = (values >= float(info.min)) & (values < float(info.max) + 1) & (values == np.trunc(values))
     else:

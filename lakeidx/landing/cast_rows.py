@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lakeidx.data.json_values import json_rows, json_values
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.landing.cast import cast_column
+from lakeidx.landing.cast import cast_column, plain
 from lakeidx.landing.defaults import fill_default
 from lakeidx.landing.kind_rules import KindRules
 from lakeidx.landing.read import BadLine, Piece
@@ -108,7 +108,7 @@ def cast_piece(
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
     """
     source = shown_source(source)
-    rows, broken = without_broken_text(piece.rows)
+    rows, broken = without_broken_text(_plain_rows(piece.rows, source))
     rejects = _Rejects(rows)
     for name, mask in broken.items():
         rejects.mark(mask, f"format: column {name} is not UTF-8 text")
@@ -165,6 +165,21 @@ def _reject_nulls(values: pa.Array, field: Field, rejects: _Rejects, absent: NDA
     if not field.type.nullable and values.null_count:
         nulls = np.asarray(pc.is_null(values))
         rejects.mark(nulls if absent is None else nulls & ~absent, f"null: column {field.name} must not be null")
+
+
+def _plain_rows(rows: pa.Table, source: str) -> pa.Table:
+    """Return rows whose columns all kernels take, also those that find and show rejected rows; see `plain`."""
+    for i, found in enumerate(rows.schema):
+        if found.type == pa.uuid():
+            # Its bytes are no text, which the cast knows.
+            continue
+        try:
+            column = plain(rows.column(i))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"column {found.name}: {error.message}", path=source) from error
+        if column is not rows.column(i):
+            rows = rows.set_column(i, found.name, column)
+    return rows
 
 
 def _cast_field(

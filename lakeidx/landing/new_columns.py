@@ -22,7 +22,7 @@ import pyarrow as pa
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.row_kinds import KIND_COLUMN
-from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root, from_arrow
+from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root, from_arrow, is_list
 
 #: Names that are none: blank, and what Arrow calls the index of a pandas frame that has no name.
 _UNNAMED = re.compile(r"\s*|__index_level_\d+__")
@@ -147,7 +147,7 @@ def _grown(theirs: pa.DataType, have: DataType, policy: str, name: str) -> dict[
     """Compare the types of a column that is on both sides."""
     if have.root is Root.ROW and pa.types.is_struct(theirs):
         return _compared(theirs, have.fields, policy, f"{name}.")
-    if have.root is Root.ARRAY and have.element is not None and _is_list(theirs):
+    if have.root is Root.ARRAY and have.element is not None and is_list(theirs):
         return _grown(theirs.value_type, have.element, policy, f"{name}.element")
     if have.root is Root.MAP and have.element is not None and pa.types.is_map(theirs):
         return _grown(theirs.item_type, have.element, policy, f"{name}.value")
@@ -157,10 +157,6 @@ def _grown(theirs: pa.DataType, have: DataType, policy: str, name: str) -> dict[
     if wider is None or not grows(have, wider) or (have.root in INT_ROOTS and wider.root not in INT_ROOTS):
         return {}
     return {name: wider}
-
-
-def _is_list(t: pa.DataType) -> bool:
-    return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
 
 
 def _declared(t: pa.DataType) -> DataType | None:
