@@ -110,7 +110,7 @@ def test_another_number_of_hashes_is_damage_for_every_reader(table: TableHandle)
     assert entry.external_path is not None
     file = Path(entry.external_path)
     file.write_bytes(file.read_bytes()[:-4])
-    with pytest.raises(CorruptFileError, match="rebuild the index") as caught:
+    with pytest.raises(CorruptFileError, match="rebuild the hash index") as caught:
         upsert(table, [(1, 1, "x")])
     assert caught.value.path == entry.external_path
     # Readers warn and read the bucket whole.

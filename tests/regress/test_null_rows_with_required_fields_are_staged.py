@@ -43,7 +43,7 @@ def test_null_and_missing_rows(tmp_path: Path, kind: str) -> None:
     landing = tmp_path / "rows.jsonl"
     lines = [{"id": 1, "r": None}, {"id": 2}, {"id": 3, "r": _FULL[kind]}]
     landing.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    table.upsert_files([str(landing)])
+    table.upsert_files([str(landing)], lakeidx.LandingOptions(missing="null"))
     table.upsert(pa.table({"id": [4]}), missing="null")
     found = {r["id"]: r["r"] for r in table.scan().to_arrow().to_pylist()}
     assert {k for k, v in found.items() if v is None} == {1, 2, 4}

@@ -49,7 +49,7 @@ def test_any_other_bit_differs_from_the_checksum_in_the_name(hashes: np.ndarray,
     at, inside = divmod(bit % (8 * len(data)), 8)
     damaged = data[:at] + bytes([data[at] ^ 1 << inside]) + data[at + 1 :]
     assert not has_its_checksum(damaged, path)
-    with pytest.raises(CorruptFileError, match="lacks the checksum in its name: rebuild it") as caught:
+    with pytest.raises(CorruptFileError, match="lacks the checksum in its name: rebuild the hash index") as caught:
         check_checksum(damaged, path)
     assert caught.value.path == path
 

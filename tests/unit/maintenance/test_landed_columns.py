@@ -24,7 +24,13 @@ def pipeline(tmp_path: Path, policy: str) -> PipelineConfig:
         {
             "table": "d.t",
             "warehouse": str(tmp_path / "wh"),
-            "landing": {"path": str(tmp_path), "pattern": "*.json", "format": "canal", "order": ["id"]},
+            "landing": {
+                "path": str(tmp_path),
+                "pattern": "*.json",
+                "format": "canal",
+                "order": ["id"],
+                "missing_columns": "null",
+            },
             "fields": [
                 {"name": "k", "type": "BIGINT"},
                 {"name": "n", "type": "INT"},

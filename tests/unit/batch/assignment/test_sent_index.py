@@ -166,5 +166,5 @@ def test_a_damaged_index_file_is_named(table: TableHandle) -> None:
     (item,) = plan_index_files(files_of(table), 0)
     entry = item.entries[0]
     bad = IndexFiles(0, (replace(entry, row_count=entry.row_count + 1),))
-    with pytest.raises(CorruptFileError, match=f"{entry.file_name}: the index file has {entry.row_count} hashes"):
+    with pytest.raises(CorruptFileError, match=f"{entry.file_name}: the hash index file has {entry.row_count} hashes"):
         list(send_index_files(work_of(table, TASKS), bad, is_global=False))

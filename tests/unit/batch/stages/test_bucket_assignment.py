@@ -159,7 +159,9 @@ def test_an_index_file_with_another_number_of_hashes_is_named(tmp_path: Path) ->
     index.write_bytes(index.read_bytes()[:-4])
     for assigners in (0, 2):
         fresh = TableHandle.open(table.uri)
-        with pytest.raises(CorruptFileError, match=rf"{index.name}: the index file has 7 hashes, the manifest says 8"):
+        with pytest.raises(
+            CorruptFileError, match=rf"{index.name}: the hash index file has 7 hashes, the manifest says 8"
+        ):
             put(fresh, f"b{assigners}", [(1, 1, "b")], assigners=assigners)
     assert table.metadata.snapshot_ids() == [1]
 
