@@ -31,6 +31,7 @@ from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_given, ingest_landing
 from lakeidx.predicate import Predicate
 from lakeidx.table.expiration.overtaken import on_newest
+from lakeidx.table.handle import scan_committed
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.stream.follow import StreamStep
 
@@ -258,12 +259,12 @@ class WritingMixin(LookingMixin):
             # A key may be given twice.
             found = self._rows_of(as_table(keys)).select(list(self.schema.primary_keys))
             return int(found.group_by(found.column_names).aggregate([]).num_rows)
-        scan = partial(self.scan_committed, where=where, columns=self.schema.primary_keys)
+        scan = partial(scan_committed, self, where=where, columns=self.schema.primary_keys)
         return on_newest(self.metadata, lambda _: int(sum(t.num_rows for t in scan().batches())))
 
     def _rows_where(self, where: str | Predicate | None) -> pa.Table:
         wanted = _columns_of_deletes(self.schema)
-        return on_newest(self.metadata, lambda _: self.scan_committed(where=where, columns=wanted).to_arrow())
+        return on_newest(self.metadata, lambda _: scan_committed(self, where=where, columns=wanted).to_arrow())
 
 
 def _columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from lakeidx.landing.defaults import check_default
 from lakeidx.results import Result
 from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.expiration.overtaken import on_newest
-from lakeidx.table.handle import TableHandle
+from lakeidx.table.handle import TableHandle, scan_committed
 from lakeidx.table.usable import check_usable
 
 log = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ def _check_no_nulls(table: TableHandle, old: TableSchema, new: TableSchema) -> N
 
 def _has_null(table: TableHandle, name: str) -> bool:
     def look(_: Snapshot | None) -> bool:
-        scan = table.scan_committed(where=f"`{name}` IS NULL", columns=[name], limit=1)
+        scan = scan_committed(table, where=f"`{name}` IS NULL", columns=[name], limit=1)
         return bool(scan.to_arrow().num_rows)
 
     return on_newest(table.metadata, look)

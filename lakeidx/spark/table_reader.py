@@ -16,7 +16,7 @@ from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import to_spark
-from lakeidx.table.handle import TableHandle, bind_where
+from lakeidx.table.handle import bind_where, plan_state
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
@@ -118,8 +118,7 @@ class ReadState:
         # Another table in its place has snapshots of the same ids.
         metadata.latest_schema()
         if self.after is None:
-            table = TableHandle(metadata.store, metadata.paths, metadata)
-            return (table.plan(self.state.snapshot(), self.schema, where),)
+            return (plan_state(metadata, self.state.snapshot(), self.schema, where),)
         check_range(metadata, self.after.number, self.state.number)
         predicate = bind_where(where, self.schema)
         return scan_changes(self.schema, self.after, self.state, predicate=predicate, mode=self.mode).plans

@@ -121,48 +121,56 @@ class TableHandle:
         """
         newest = self.schema
         if snapshot is None and tag is None and timestamp_ms is None:
-            planned = on_newest(self.metadata, lambda found: self.plan(found, newest, where, layers=layers))
+            planned = on_newest(
+                self.metadata, lambda found: plan_state(self.metadata, found, newest, where, layers=layers)
+            )
         else:
             found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
             schema = newest if found is None else self.metadata.schema(found.schema_id)
-            planned = self.plan(found, schema, where, layers=layers)
+            planned = plan_state(self.metadata, found, schema, where, layers=layers)
         return TableScan(self.metadata, planned, columns=columns, limit=limit)
 
-    def scan_committed(
-        self, *, where: str | Predicate | None = None, columns: Sequence[str] | None = None, limit: int | None = None
-    ) -> TableScan:
-        """Plan a scan of the newest state as the next compaction leaves it, with what readers do not see before: for verbs that
-        read before they write.
-        """
-        schema = self.schema
-        planned = on_newest(self.metadata, lambda found: self.plan(found, schema, where, least_level=0))
-        return TableScan(self.metadata, planned, columns=columns, limit=limit)
 
-    def plan(
-        self,
-        found: Snapshot | None,
-        schema: TableSchema,
-        where: str | Predicate | None = None,
-        *,
-        layers: PlanOptions | None = None,
-        least_level: int | None = None,
-    ) -> ScanPlan:
-        """Plan a scan of a snapshot that was found before, in the columns of a schema.
+def scan_committed(
+    table: TableHandle,
+    *,
+    where: str | Predicate | None = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> TableScan:
+    """Plan a scan of the newest state as the next compaction leaves it, with what readers do not see before: for verbs that
+    read before they write.
+    """
+    schema = table.schema
+    planned = on_newest(table.metadata, lambda found: plan_state(table.metadata, found, schema, where, least_level=0))
+    return TableScan(table.metadata, planned, columns=columns, limit=limit)
 
-        errors   NotFoundError, which says that the snapshot has expired, when it has
-        """
-        predicate = bind_where(where, schema)
-        with says_expired(self.metadata, found):
-            return plan_scan(
-                self.metadata,
-                found,
-                schema,
-                predicate,
-                bucket_finder=make_bucket_finder(self.metadata, schema),
-                embedded_test=FileIndexTest(self.store, BoundPredicate(predicate, schema.fields)).embedded_may_match,
-                layers=layers,
-                least_level=least_level,
-            )
+
+def plan_state(
+    metadata: TableMetadata,
+    found: Snapshot | None,
+    schema: TableSchema,
+    where: str | Predicate | None = None,
+    *,
+    layers: PlanOptions | None = None,
+    least_level: int | None = None,
+) -> ScanPlan:
+    """Plan a scan of a snapshot that was found before, in the columns of a schema.
+
+    errors   NotFoundError, which says that the snapshot has expired or was rolled back, when it was
+    """
+    predicate = bind_where(where, schema)
+    with says_expired(metadata, found):
+        return plan_scan(
+            metadata,
+            found,
+            schema,
+            predicate,
+            bucket_finder=make_bucket_finder(metadata, schema),
+            embedded_test=FileIndexTest(metadata.store, BoundPredicate(predicate, schema.fields)).embedded_may_match,
+            layers=layers,
+            least_level=least_level,
+        )
 
 
 def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:
