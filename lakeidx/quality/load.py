@@ -28,6 +28,7 @@ from lakeidx.table.index_files import examine_hash_index, index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import BucketFiles, plan_scan
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict
+from lakeidx.tasks.in_parallel import requests_of, runner_of_small_files
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner, Runner
 
@@ -35,6 +36,8 @@ Hashes = NDArray[np.int32]
 
 #: Snapshots a look at a single run goes back.
 _RECENT_SNAPSHOTS = 10
+#: Bytes of a file up to which many are read side by side.
+_SMALL_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -69,6 +72,10 @@ class TableEvidence:
     decoded: tuple[int, int] = (0, 0)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
     miscounted: list[dict[str, Any]] = field(default_factory=list)
+
+    def has_small_files(self) -> bool:
+        """Return True when reading the files in scope is mostly waiting for an object store."""
+        return max(self.found.values(), default=0) <= _SMALL_BYTES
 
     def partition_name(self, partition: bytes) -> str:
         """Return ``month=1/day=2``; ``-`` for a table without partitions."""
@@ -105,14 +112,18 @@ def load_evidence(
     wanted = None if buckets is None else set(buckets)
     scope = tuple(place for place in sorted(view.entries.places()[1]) if wanted is None or place in wanted)
     evidence = TableEvidence(schema, snapshot, view, scope)
-    pool = LocalRunner(available_cores())
+    cores = LocalRunner(available_cores())
+    pool = cores.with_threads(requests_of(metadata.store))
     if history is None and buckets is not None:
         history = _RECENT_SNAPSHOTS
     _load_sizes(metadata, evidence, pool, of_metadata=history != 0)
     _load_index(metadata, evidence, pool)
-    _decode_data_files(metadata, evidence, runner or pool, decode)
+    readers = runner or cores
+    if evidence.has_small_files():
+        readers = runner_of_small_files(readers, metadata.store)
+    _decode_data_files(metadata, evidence, readers, decode)
     if schema.primary_keys:
-        _load_keys(metadata, evidence, runner or pool, key_rows, seed)
+        _load_keys(metadata, evidence, readers, key_rows, seed)
     if history != 0:
         _load_snapshots(metadata, evidence, pool, last=history)
     return evidence
