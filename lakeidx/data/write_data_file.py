@@ -47,7 +47,6 @@ def write_data_files(
     index_builder: Callable[[], FileIndexBuilder] | None = None,
     footer_metadata: Callable[[], FooterMetadataBuilder] | None = None,
     encode_ahead: bool = False,
-    durable: bool = True,
 ) -> list[DataFileMeta]:
     """Write rows into as many data files as the target size requires.
 
@@ -58,7 +57,6 @@ def write_data_files(
     target_file_size  bytes after which the next row group begins a new file; default `target-file-size`
     first_sequence    append table: sequence number of the first row
     encode_ahead      encode on a second thread while the next rows are made
-    durable           as `ObjectStore.put` has it
     returns           in key order; empty when there are no rows
     errors            InvalidInputError for rows that are not of the schema; UnsupportedError for another file format. After any
                       error the files of this call are gone
@@ -77,7 +75,6 @@ def write_data_files(
         index_builder=index_builder,
         footer_metadata=footer_metadata,
         encode_ahead=encode_ahead,
-        durable=durable,
     )
     with writer:
         for batch in batches:
@@ -107,11 +104,10 @@ class DataFileWriter:
         index_builder: Callable[[], FileIndexBuilder] | None = None,
         footer_metadata: Callable[[], FooterMetadataBuilder] | None = None,
         encode_ahead: bool = False,
-        durable: bool = True,
     ) -> None:
         spec = WriteSpec.of(schema, level, FileSource.APPEND if changelog else file_source, changelog=changelog)
         target = spec.target_bytes if target_file_size is None else target_file_size
-        self._rolling = _RollingFiles(spec, store, bucket_dir, names, target, first_sequence, durable=durable)
+        self._rolling = _RollingFiles(spec, store, bucket_dir, names, target, first_sequence)
         self._rolling.index_builder, self._rolling.footer_metadata = index_builder, footer_metadata
         self._groups = _RowGroups(spec, target)
         self._executor = ThreadPoolExecutor(1, "lakeidx-encode") if encode_ahead else None
@@ -268,8 +264,6 @@ class _RollingFiles:
         names: NewFileNames,
         target: int,
         first_sequence: int,
-        *,
-        durable: bool,
     ) -> None:
         self._spec = spec
         self._reduced = spec.reduced
@@ -278,7 +272,6 @@ class _RollingFiles:
         self._names = names
         self._target = target
         self._next_sequence = first_sequence
-        self._durable = durable
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
 
@@ -315,7 +308,7 @@ class _RollingFiles:
     def _begin(self, first_key: bytes) -> _OpenFile:
         spec = self._spec
         name = spec.new_name(self._names)
-        file = ParquetFile(self._store, join(self._dir, name), spec.columns, spec.settings, durable=self._durable)
+        file = ParquetFile(self._store, join(self._dir, name), spec.columns, spec.settings)
         current = _OpenFile(file, name, first_key)
         # Known to abort from here on, whatever fails next.
         self._open = current
@@ -336,7 +329,7 @@ class _RollingFiles:
     def _put_index(self, meta: DataFileMeta, index: FileIndexBuilder) -> DataFileMeta:
         embedded, companions = index.finish()
         for suffix, content in companions:
-            self._store.put(join(self._dir, meta.file_name + suffix), content, durable=self._durable)
+            self._store.put(join(self._dir, meta.file_name + suffix), content)
         extra = tuple(meta.file_name + suffix for suffix, _ in companions)
         return replace(meta, embedded_index=embedded, extra_files=extra)
 

@@ -10,7 +10,7 @@ store does not answer after retries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -167,20 +167,12 @@ class ObjectStore(Protocol):
         """List all files below, at any depth, without directories; order not defined."""
         ...
 
-    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        """Write or replace a file; readers see the old or the new content, never a part.
-
-        durable   False: until `put_many` has waited for it, a power cut may take it, or leave it empty
-        """
+    def put(self, path: str, data: bytes) -> None:
+        """Write or replace a file; readers see the old or the new content, never a part. It survives a power cut."""
         ...
 
-    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
-        """Write files that nothing refers to yet, side by side where that helps; when it returns, all survive a power cut.
-
-        An error may leave any of them; so may a power cut before it returns, empty ones, too.
-        waiting   files that this process or another one on this machine has put with `durable` False: they survive it, too
-        errors    NotFoundError also when one of those is not there
-        """
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Write files, side by side where that helps; an error may leave any of them."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -189,16 +181,6 @@ class ObjectStore(Protocol):
         Of any number of callers racing for one path exactly one gets True, and readers never see a part of the content.
         errors   CommitUnknownError when the store did not confirm the write of the file: read it back; UnavailableError when it
                  certainly did not
-        """
-        ...
-
-    def prepare_put(
-        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
-    ) -> Callable[[], bool]:
-        """Do what `put_many` does, and make ready to put a file that refers to those: on a disk it is waited for with them.
-
-        Where there is a file of that name already, nothing is written.
-        returns  what puts it, as `put_if_absent` does; to be called once
         """
         ...
 
@@ -218,8 +200,8 @@ class ObjectStore(Protocol):
         """Open a file for random access by Arrow's readers; `size`, when the caller knows it, saves a request."""
         ...
 
-    def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
-        """Write a file in pieces (Arrow's writers); replaces an existing one; `durable` as for `put`."""
+    def open_output(self, path: str) -> OutputFile:
+        """Write a file in pieces (Arrow's writers); replaces an existing one."""
         ...
 
 

@@ -1,14 +1,10 @@
 """Tables on a local disk (or a mounted file system with POSIX rename and link).
 
-put            temp file in the same directory, fsync, rename over the target; not durable: without the fsync, and where there is
-               a target the two exchange names
+put            temp file in the same directory, fsync, rename over the target
 put_if_absent  temp file, fsync, hard link to the target: the link fails when the target exists, and the target is complete the
                moment it appears. File systems without hard links get an exclusive create instead, whose content a reader may
                see half written.
 open_output    as put, in pieces
-
-put_many       rename at once, then fsync of all, and of what was put before without waiting, side by side
-prepare_put    as put_many, with the temp file of put_if_absent among what is waited for
 
 Directories are synced, too, those of new directories included: a name that nobody waited for may be gone after a power cut,
 whatever was waited for later.
@@ -18,7 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from stat import S_ISDIR
 
@@ -26,11 +22,9 @@ import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo
-from lakeidx.storage.fsync import directory_of, sync_directory, sync_files
-from lakeidx.storage.mounts import device_of, is_remote
+from lakeidx.storage.fsync import directory_of, sync_directory
 from lakeidx.storage.new_files import LocalOutput, open_new, open_temp, unlink, write_all
 from lakeidx.storage.os_errors import MISSING, translate
-from lakeidx.storage.rename import replace_unsynced
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
@@ -78,12 +72,12 @@ class LocalStore:
     @property
     def place(self) -> str:
         """The disk, by device number."""
-        return f"local:{device_of(local_path(self._uri))}"
+        return f"local:{_device_of(local_path(self._uri))}"
 
     @property
     def waits(self) -> bool:
-        """True for a file system of the network (NFS, a bucket that is mounted)."""
-        return is_remote(device_of(local_path(self._uri)))
+        """False: a disk answers before another thread has begun."""
+        return False
 
     def fresh_session(self) -> LocalStore:
         """Return the same store: a disk has no sessions."""
@@ -145,59 +139,32 @@ class LocalStore:
             elif not os.path.islink(local_path(info.path)):
                 yield from self.walk(info.path)
 
-    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+    def put(self, path: str, data: bytes) -> None:
         """Write or replace a file."""
         target = local_path(path)
         try:
-            if not data and not durable:
-                # An empty file has no part that could be seen.
-                os.close(open_new(target, os.O_TRUNC, sync=self._sync))
-                return
-            self._put(target, data, os.replace if durable else replace_unsynced, sync=durable)
-            if durable:
-                self._sync_dir(target)
+            temp = self._write_temp(target, data)
+            try:
+                os.replace(temp, target)
+            except BaseException:
+                unlink(temp)
+                raise
+            self._sync_dir(target)
         except OSError as e:
             raise translate(e, path) from e
 
-    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
-        """Write files; the disk is waited for once, for these and those that wait, and for the directory of each."""
-        self._put_many(files, waiting)
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
+        """Write files, one after another."""
+        for path, data in files:
+            self.put(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""
         target = local_path(path)
         try:
-            return not os.path.lexists(target) and self._link(self._write_temp(target, data, sync=True), target, data)
+            return not os.path.lexists(target) and self._link(self._write_temp(target, data), target, data)
         except OSError as e:
             raise translate(e, path) from e
-
-    def prepare_put(
-        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
-    ) -> Callable[[], bool]:
-        """Write files, and one under a temporary name that refers to them; what is returned gives it its name."""
-        target = local_path(path)
-        try:
-            if os.path.lexists(target):
-                return lambda: False
-            temp = self._write_temp(target, data, sync=False)
-        except OSError as e:
-            raise translate(e, path) from e
-        try:
-            self._put_many(files, waiting, unnamed=[temp])
-        except BaseException:
-            unlink(temp)
-            raise
-
-        def put() -> bool:
-            try:
-                return self._link(temp, target, data)
-            except FileNotFoundError:
-                # Somebody removed the directory, or what lay in it.
-                return self.put_if_absent(path, data)
-            except OSError as e:
-                raise translate(e, path) from e
-
-        return put
 
     def delete(self, path: str) -> None:
         """Remove a file; a missing one is fine."""
@@ -232,11 +199,11 @@ class LocalStore:
         except OSError as e:
             raise translate(e, path) from e
 
-    def open_output(self, path: str, *, durable: bool = True) -> LocalOutput:
+    def open_output(self, path: str) -> LocalOutput:
         """Write a file in pieces."""
         target = local_path(path)
         try:
-            return LocalOutput(target, path, sync=self._sync, durable=durable)
+            return LocalOutput(target, path, sync=self._sync)
         except OSError as e:
             raise translate(e, path) from e
 
@@ -266,31 +233,6 @@ class LocalStore:
         except OSError as e:
             raise translate(e, dir) from e
 
-    def _put(self, target: str, data: bytes, rename: Callable[[str, str], None], *, sync: bool) -> None:
-        """Write a file under a temporary name, and give it its own."""
-        temp = self._write_temp(target, data, sync=sync)
-        try:
-            rename(temp, target)
-        except BaseException:
-            unlink(temp)
-            raise
-
-    def _put_many(
-        self, files: Sequence[tuple[str, bytes]], waiting: Sequence[str], unnamed: Sequence[str] = ()
-    ) -> None:
-        """Write files, and wait for them; `unnamed`: for those too, whatever becomes of their names."""
-        for path, data in files:
-            try:
-                self._put(local_path(path), data, os.replace, sync=False)
-            except OSError as e:
-                raise translate(e, path) from e
-        if self._sync:
-            paths = [path for path, _ in files] + list(waiting)
-            try:
-                sync_files([local_path(path) for path in paths], unnamed=unnamed)
-            except OSError as e:
-                raise translate(e, e.filename or [*paths, *unnamed][0]) from e
-
     def _link(self, temp: str, target: str, data: bytes) -> bool:
         """Give a file that is on the disk its name, unless one has it; the temporary one is gone then."""
         try:
@@ -307,10 +249,10 @@ class LocalStore:
         self._sync_dir(target)
         return True
 
-    def _write_temp(self, target: str, data: bytes, *, sync: bool) -> str:
+    def _write_temp(self, target: str, data: bytes) -> str:
         """Write a file under a temporary name beside its target; return that name."""
         temp, descriptor = open_temp(target, sync=self._sync)
-        self._fill(temp, descriptor, data, sync=sync)
+        self._fill(temp, descriptor, data)
         return temp
 
     def _create_exclusive(self, target: str, data: bytes) -> bool:
@@ -318,15 +260,15 @@ class LocalStore:
             descriptor = open_new(target, os.O_EXCL, sync=self._sync)
         except FileExistsError:
             return False
-        self._fill(target, descriptor, data, sync=True)
+        self._fill(target, descriptor, data)
         return True
 
-    def _fill(self, path: str, descriptor: int, data: bytes, *, sync: bool) -> None:
+    def _fill(self, path: str, descriptor: int, data: bytes) -> None:
         """Write a new file, and wait for the disk; remove it when that fails."""
         try:
             try:
                 write_all(descriptor, data)
-                if self._sync and sync:
+                if self._sync:
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -337,6 +279,18 @@ class LocalStore:
     def _sync_dir(self, target: str) -> None:
         if self._sync:
             sync_directory(directory_of(target))
+
+
+def _device_of(path: str) -> int:
+    """Return the device number of a path, or of the nearest directory above it that exists."""
+    while True:
+        try:
+            return os.stat(path).st_dev
+        except (OSError, ValueError):
+            above = os.path.dirname(os.path.abspath(path))
+            if above == path:
+                raise
+            path = above
 
 
 def _pread(fd: int, length: int, offset: int) -> bytes:

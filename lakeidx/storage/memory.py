@@ -102,12 +102,12 @@ class MemoryStore:
             if info is not None:
                 yield info
 
-    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+    def put(self, path: str, data: bytes) -> None:
         """Write or replace a file."""
         with self._lock:
             self._put(path, data)
 
-    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Write files."""
         for path, data in files:
             self.put(path, data)
@@ -119,13 +119,6 @@ class MemoryStore:
             if absent:
                 self._put(path, data)
         return absent
-
-    def prepare_put(
-        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
-    ) -> Callable[[], bool]:
-        """Write the files that come before one."""
-        self.put_many(files)
-        return lambda: self.put_if_absent(path, data)
 
     def delete(self, path: str) -> None:
         """Remove a file; a missing one is fine."""
@@ -145,7 +138,7 @@ class MemoryStore:
         """Open a file for random access by Arrow's readers."""
         return pa.BufferReader(self.get(path))
 
-    def open_output(self, path: str, *, durable: bool = True) -> MemoryOutput:
+    def open_output(self, path: str) -> MemoryOutput:
         """Write a file in pieces."""
         return MemoryOutput(lambda data: self.put(path, data))
 

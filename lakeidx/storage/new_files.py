@@ -17,8 +17,8 @@ _NEW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 class LocalOutput(WriteOnly):
     """A file being written under a temporary name; see `lakeidx.storage.base.OutputFile`."""
 
-    def __init__(self, target: str, path: str, *, sync: bool, durable: bool) -> None:
-        self._target, self._path, self._sync = target, path, sync and durable
+    def __init__(self, target: str, path: str, *, sync: bool) -> None:
+        self._target, self._path, self._sync = target, path, sync
         self._temp, descriptor = open_temp(target, sync=sync)
         self._file = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
 

@@ -135,13 +135,10 @@ def write_hash_index(
     bucket: int,
     hashes: NDArray[np.int32],
     names: NewFileNames,
-    *,
-    durable: bool = True,
 ) -> IndexEntry:
     """Write a bucket's HASH index file; return the ADD entry, which replaces the one that the bucket has.
 
     hashes   int32[n], each once; kept in the given order
-    durable  as `ObjectStore.put` has it
     """
     data = encode_hash_index(hashes)
     entry = IndexEntry(
@@ -153,7 +150,7 @@ def write_hash_index(
         file_size=len(data),
         row_count=len(hashes),
     )
-    metadata.store.put(index_file_path(metadata, schema, entry), data, durable=durable)
+    metadata.store.put(index_file_path(metadata, schema, entry), data)
     return entry
 
 

@@ -153,27 +153,18 @@ class FaultStore:
         """Forward to the wrapped store."""
         return self._run("walk", dir, lambda: self.inner.walk(dir))
 
-    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+    def put(self, path: str, data: bytes) -> None:
         """Forward to the wrapped store."""
-        self._run("put", path, lambda: self.inner.put(path, data, durable=durable))
+        self._run("put", path, lambda: self.inner.put(path, data))
 
-    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Put one after another, so that a fault can leave some of them."""
         for path, data in files:
             self.put(path, data)
-        self.inner.put_many((), waiting=waiting)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Forward to the wrapped store."""
         return self._run("put_if_absent", path, lambda: self.inner.put_if_absent(path, data))
-
-    def prepare_put(
-        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
-    ) -> Callable[[], bool]:
-        """Put the files one after another, as `put_many`; the put that is made ready is a call of verb ``put_if_absent``."""
-        self.put_many(files, waiting=waiting)
-        put = self.inner.prepare_put(path, data)
-        return lambda: self._run("put_if_absent", path, put)
 
     def delete(self, path: str) -> None:
         """Forward to the wrapped store."""
@@ -192,9 +183,9 @@ class FaultStore:
         """Forward to the wrapped store."""
         return self._run("open_input", path, lambda: self.inner.open_input(path, size=size))
 
-    def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
+    def open_output(self, path: str) -> OutputFile:
         """Forward to the wrapped store; the file's close is a call of verb ``close_output``."""
-        found = self._run("open_output", path, lambda: self.inner.open_output(path, durable=durable))
+        found = self._run("open_output", path, lambda: self.inner.open_output(path))
         return WatchedOutput(found, lambda: self._run("close_output", path, found.close))
 
     def _run(self, verb: str, path: str, call: Callable[[], T]) -> T:

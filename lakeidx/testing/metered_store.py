@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,33 +119,20 @@ class MeteredStore:
         self._add("walk")
         return self.inner.walk(dir)
 
-    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+    def put(self, path: str, data: bytes) -> None:
         """Count one request and its bytes."""
         self._add("put", len(data))
-        self.inner.put(path, data, durable=durable)
+        self.inner.put(path, data)
 
-    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Count one request per file, and their bytes."""
         self._add("put", sum(len(data) for _, data in files), requests=len(files))
-        self.inner.put_many(files, waiting=waiting)
+        self.inner.put_many(files)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Count one request and its bytes, whether it won or not."""
         self._add("put_if_absent", len(data))
         return self.inner.put_if_absent(path, data)
-
-    def prepare_put(
-        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
-    ) -> Callable[[], bool]:
-        """Count one request per file, and the put that is made ready when it is done."""
-        self._add("put", sum(len(content) for _, content in files), requests=len(files))
-        put = self.inner.prepare_put(path, data, files=files, waiting=waiting)
-
-        def counted() -> bool:
-            self._add("put_if_absent", len(data))
-            return put()
-
-        return counted
 
     def delete(self, path: str) -> None:
         """Count one request."""
@@ -168,9 +155,9 @@ class MeteredStore:
         length = self.size(path) if size is None else size
         return open_ranges(lambda offset, n: self.get_range(path, offset, n), length)
 
-    def open_output(self, path: str, *, durable: bool = True) -> OutputFile:
+    def open_output(self, path: str) -> OutputFile:
         """Count as one put when it is closed, not when it is aborted."""
-        found = self.inner.open_output(path, durable=durable)
+        found = self.inner.open_output(path)
 
         def close() -> None:
             size = found.tell()

@@ -150,20 +150,14 @@ class StoreContract:
         assert not store.exists(join(base, "d"))
         assert store.delete_empty_dir(join(base, "never"))
 
-    def test_puts_of_many_files_and_of_what_a_power_cut_may_take(self, store: ObjectStore, base: str) -> None:
+    def test_puts_of_many_files(self, store: ObjectStore, base: str) -> None:
         files = [(join(base, "a", f"f{n}"), bytes([n]) * n) for n in range(12)] + [(join(base, "b", "g"), b"1")]
         store.put_many([])
         store.put_many(files)
         assert {path: store.get(path) for path, _ in files} == dict(files)
         store.put_many([(files[3][0], b"again")])
-        store.put(files[4][0], b"hint", durable=False)
-        assert [store.get(path) for path, _ in files[3:5]] == [b"again", b"hint"]
+        assert store.get(files[3][0]) == b"again"
         assert len([*store.walk(base)]) == len(files)
-        with store.open_output(join(base, "c", "later"), durable=False) as out:
-            out.write(b"12")
-        store.put_many([(join(base, "c", "now"), b"3")], waiting=[files[4][0], join(base, "c", "later")])
-        store.put_many([], waiting=[join(base, "c", "later")])
-        assert [store.get(join(base, "c", name)) for name in ("later", "now")] == [b"12", b"3"]
 
     def test_put_if_absent(self, store: ObjectStore, base: str) -> None:
         path = join(base, "snapshot", "snapshot-1")
@@ -174,23 +168,6 @@ class StoreContract:
         store.delete(path)
         assert store.put_if_absent(path, b"third")
         assert store.get(path) == b"third"
-        assert [i.name for i in store.list(join(base, "snapshot"))] == ["snapshot-1"]
-
-    def test_a_put_that_is_made_ready(self, store: ObjectStore, base: str) -> None:
-        path, first, second = (
-            join(base, "snapshot", "snapshot-1"),
-            join(base, "m", "first"),
-            join(base, "m", "second"),
-        )
-        store.put(join(base, "m", "waits"), b"w", durable=False)
-        put = store.prepare_put(path, b"{}", files=[(first, b"1")], waiting=[join(base, "m", "waits")])
-        assert (store.get(first), store.exists(path)) == (b"1", False)
-        overtaken = store.prepare_put(path, b"late", files=[(second, b"2")])
-        assert (store.get(second), store.exists(path)) == (b"2", False)
-        assert put()
-        assert not overtaken()
-        assert not store.prepare_put(path, b"last")()
-        assert store.get(path) == b"{}"
         assert [i.name for i in store.list(join(base, "snapshot"))] == ["snapshot-1"]
 
     def test_of_racing_puts_one_wins(self, store: ObjectStore, base: str) -> None:

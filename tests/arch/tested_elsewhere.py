@@ -339,7 +339,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.tasks.ordered_threads": ("unit/batch/stages/test_ingest.py",),
     "lakeidx.tasks.runner": ("unit/key_index/test_table_view.py",),
     "lakeidx.testing.index_history": ("unit/batch/test_index_faults.py",),
-    "lakeidx.testing.limits": ("unit/storage/test_fsync.py",),
+    "lakeidx.testing.limits": ("unit/storage/remote/test_clients.py",),
     "lakeidx.testing.metered_store": ("unit/maintenance/test_staging_cleanup.py", "unit/table/commit/test_commit_requests.py",),
     "lakeidx.testing.peak_memory": ("unit/compaction/test_rewrite.py",),
     "lakeidx.testing.watched_output": ("unit/testing/test_fault_store.py",),

@@ -59,18 +59,6 @@ def run_and_die(folder: str, name: str, when: str) -> None:
 
         setattr(LocalStore, verb, put)
 
-    def prepare_put(self: LocalStore, path: str, data: bytes, plain: Any = LocalStore.prepare_put, **files: Any) -> Any:
-        ready = plain(self, path, data, **files)
-
-        def put() -> bool:
-            at(path, "before")
-            result: bool = ready()
-            at(path, "after")
-            return result
-
-        return put
-
-    LocalStore.prepare_put = prepare_put  # type: ignore[method-assign]
     Deployment(Path(folder)).run("a.parquet")
 
 
@@ -104,7 +92,7 @@ class Trouble:
         self.matches, self.error, self.left = matches, error, times
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for verb in ("put", "put_many", "put_if_absent", "prepare_put", "open_output"):
+        for verb in ("put", "put_many", "put_if_absent", "open_output"):
             plain = getattr(LocalStore, verb)
 
             def call(store: LocalStore, path: Any, *rest: Any, plain: Any = plain, **how: Any) -> Any:

@@ -197,7 +197,7 @@ def test_manifests_roll_and_copy_what_later_releases_wrote(
     files = ManifestFiles(store, TablePaths("/t"))  # type: ignore[arg-type]
     writer = ManifestWriter(files, SCHEMA, NewFileNames())
     metas = writer.manifests(joined(parts))
-    assert writer.finish("/t/snapshot/snapshot-1", b"{}")()
+    writer.finish()
     written = [decode_manifest(store.files[f"/t/manifest/{m.file_name}"]) for m in metas]
     assert [e for part in written for e in part] == expected
     # What a process holds of the manifests it writes is what another one reads.
@@ -217,12 +217,8 @@ class MemoryPuts:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
 
-    def prepare_put(
-        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]], waiting: Sequence[str]
-    ) -> Callable[[], bool]:
-        assert not waiting
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
         self.files.update(files)
-        return lambda: self.files.setdefault(path, data) is data
 
 
 def test_a_full_merge_writes_each_entry_once_and_leaves_manifests_that_need_no_change() -> None:

@@ -81,7 +81,6 @@ def build_request(
         overwrite=overwrite,
         tried_before=tried_before,
         files_since_ms=files_since_ms,
-        durable=not context.files.in_memory,
     )
 
 

@@ -3,8 +3,7 @@
 What a batch with a name leaves in its staging directory has two uses. Run again under its name it goes on where it stopped: of a
 batch whose id was drawn by the call that runs it there is no second run. And the cleaning of orphans spares the files that a staged
 batch has written and not committed yet: for that, such a batch leaves a note, ``_writing/<batch id>``, before its first file, and
-takes it away after its snapshot was put, or when it failed. Files as new as a note are no orphans. A note needs to survive no power
-cut: no batch does either. So its files are not waited for one by one; the commit waits for all of them, with the manifests.
+takes it away after its snapshot was put, or when it failed. Files as new as a note are no orphans.
 
 When the store does not tell whether the snapshot was written, all is staged after all, so that the batch can be committed again.
 """
@@ -37,7 +36,6 @@ from lakeidx.batch.parts import write_rows
 from lakeidx.batch.target_files import write_targets
 from lakeidx.errors import CommitUnknownError, LakeIdxError, UnavailableError
 from lakeidx.table.commit.changes import encode_changes
-from lakeidx.table.commit.earlier_commit import added_paths
 from lakeidx.tasks.runner import LocalRunner
 
 log = logging.getLogger(__name__)
@@ -89,7 +87,7 @@ class HeldBatch(BatchFiles):
         """Keep a report; the first one announces that files of the table will follow."""
         if not self._noted:
             self._noted = True
-            self.store.put(self._note, b"", durable=False)
+            self.store.put(self._note, b"")
         self._reports[type(report), attempt] = report, int(time.time() * 1000)
         return report
 
@@ -129,7 +127,6 @@ class HeldBatch(BatchFiles):
                 write_targets(self.store, path, targets)
             files.close(assign, attempt=assign.attempt)
         for write in self._reports_of(IndexWriteReport):
-            self.store.put_many((), waiting=added_paths(self._metadata, self._metadata.latest_schema(), write.held))
             self.store.put(write.changes_path, encode_changes(write.held))
             files.close(write, attempt=write.attempt)
         for attempt in self._begun:

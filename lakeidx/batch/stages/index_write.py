@@ -64,7 +64,6 @@ class WriteContext:
 
     moves_path   directory of the rows that move between partitions, None without any
     places       with moves: the partitions of all targets
-    durable      False: the commit waits for the disk to have the files
     """
 
     metadata: TableMetadata
@@ -72,7 +71,6 @@ class WriteContext:
     moves_path: str | None = None
     places: TargetPartitions | None = None
     budget_bytes: int = _DEFAULT_BUDGET_BYTES
-    durable: bool = True
 
     @classmethod
     def of(
@@ -80,7 +78,7 @@ class WriteContext:
     ) -> WriteContext:
         """Make the context of a batch."""
         places = None if assign.moves_path is None else TargetPartitions.of(assign.targets)
-        return cls(context.metadata, schema, assign.moves_path, places, budget, not context.files.in_memory)
+        return cls(context.metadata, schema, assign.moves_path, places, budget)
 
     def split(self, work: PartWork) -> Iterator[RoutedRows]:
         """Map: read what has to be sent of one staged part, with the target of each row."""
@@ -192,7 +190,7 @@ def _write_index(
     merged = plan_index_update(old, hashes)
     if merged is None:
         return ()
-    entry = write_hash_index(metadata, schema, partition, target.bucket, merged, names, durable=context.durable)
+    entry = write_hash_index(metadata, schema, partition, target.bucket, merged, names)
     if present is not None:
         follow_hashes(metadata, schema, present, entry, merged)
     return (entry,)
@@ -291,7 +289,6 @@ class _BucketWriter:
                     index_builder=self._index_builder,
                     footer_metadata=self._footer,
                     first_sequence=self._sequence,
-                    durable=self.context.durable,
                 )
             )
 
@@ -308,7 +305,6 @@ class _BucketWriter:
                 bucket_dir=self.directory,
                 names=self.names,
                 changelog=True,
-                durable=self.context.durable,
             )
         )
 

@@ -84,7 +84,6 @@ class ParquetFile:
     """Writes one data file, which appears under its name when `finish` has written the footer.
 
     settings for `columns.physical`
-    durable  as `ObjectStore.put` has it
     errors   InvalidInputError from `write_group` for a null in a NOT NULL column
     """
 
@@ -94,11 +93,9 @@ class ParquetFile:
         path: str,
         columns: ParquetColumns,
         settings: WriterSettings,
-        *,
-        durable: bool = True,
     ) -> None:
         self.path = path
-        self._store, self._durable = store, durable
+        self._store = store
         self._settings = settings
         self._columns, self._schema = columns, columns.physical
         # Some columns are written from dictionaries.
@@ -168,7 +165,7 @@ class ParquetFile:
             self._sink.abort()
 
     def _open(self, sample: pa.Table) -> None:
-        self._sink = _Sink(self._store.open_output(self.path, durable=self._durable))
+        self._sink = _Sink(self._store.open_output(self.path))
         # Arrow writes a page in many small pieces.
         self._stream = pa.BufferedOutputStream(pa.PythonFile(self._sink, "w"), _BUFFER_BYTES)
         settings = self._settings.properties.settle(sample.schema) if self._encoded else self._settings

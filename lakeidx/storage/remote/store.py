@@ -151,7 +151,7 @@ class RemoteStore:
             # What was listed is with the caller: from here on only the client repeats requests.
             page = self._once(dir, lambda *_: next(pages, ()), patient=True, final=True)
 
-    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+    def put(self, path: str, data: bytes) -> None:
         """Write or replace a file; a large one in parts."""
         import obstore
 
@@ -161,7 +161,7 @@ class RemoteStore:
         else:
             self._call(path, lambda client, key: obstore.put(client, key, content, use_multipart=False))
 
-    def put_many(self, files: Sequence[tuple[str, bytes]], *, waiting: Sequence[str] = ()) -> None:
+    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Write files, several requests at a time; a put that has returned is there to stay."""
         self._side_by_side(lambda file: self.put(*file), files)
 
@@ -183,13 +183,6 @@ class RemoteStore:
             return True
 
         return self._retry(path, attempt)
-
-    def prepare_put(
-        self, path: str, data: bytes, *, files: Sequence[tuple[str, bytes]] = (), waiting: Sequence[str] = ()
-    ) -> Callable[[], bool]:
-        """Write the files that come before one, which nothing makes ready; whether it is there, the put of it tells."""
-        self.put_many(files, waiting=waiting)
-        return lambda: self.put_if_absent(path, data)
 
     def delete(self, path: str) -> None:
         """Remove a file; a missing one is fine."""
@@ -233,7 +226,7 @@ class RemoteStore:
         length = self.size(path) if size is None else size
         return open_ranges(lambda offset, n: self.get_range(path, offset, n), length)
 
-    def open_output(self, path: str, *, durable: bool = True) -> RemoteOutput:
+    def open_output(self, path: str) -> RemoteOutput:
         """Write a file in pieces; a large one as an upload of several parts at once."""
         return RemoteOutput(
             lambda data: self.put(path, data), lambda parts, written: self._upload(path, parts, written)

@@ -159,7 +159,6 @@ class CommitRequest:
     schema                           the one the changes were planned with, when they must not outlive it; None = any
     tried_before                     an earlier call may have committed these changes, and its snapshot may have expired since
     files_since_ms                   none of its files is older (epoch ms); None when they were written just now
-    durable                          False: a power cut may still take its files, so the commit waits for the disk to have them
     """
 
     commit_user: str
@@ -178,7 +177,6 @@ class CommitRequest:
     schema: TableSchema | None = None
     tried_before: bool = True
     files_since_ms: int | None = None
-    durable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

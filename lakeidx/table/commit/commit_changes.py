@@ -50,7 +50,7 @@ from lakeidx.table.commit.conflicts import (
     vector_conflicts,
     writer_conflicts,
 )
-from lakeidx.table.commit.earlier_commit import added_paths, committed_id
+from lakeidx.table.commit.earlier_commit import committed_id
 from lakeidx.table.commit.hash_conflicts import AddedHashes
 from lakeidx.table.commit.manifest_merge import merge_manifests
 from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
@@ -159,8 +159,7 @@ class _Attempt:
         self.found_before = False
         self.follows: str | None = None
         self.added = AddedHashes(metadata, schema, delta.index)
-        waiting = () if request.durable else added_paths(metadata, schema, request.changes)
-        self.writer = ManifestWriter(metadata, schema, NewFileNames(), waiting)
+        self.writer = ManifestWriter(metadata, schema, NewFileNames())
 
     def run(self) -> int:
         options = self.schema.table_options

@@ -41,19 +41,15 @@ class ManifestWriter:
 
     files    the table's manifests, which hold on to what is written: the next commit reads it
     names    one factory per commit: one UUID, one counter per kind of file
-    waiting  files of the commit that a power cut may still take
     """
 
-    def __init__(
-        self, files: ManifestFiles, schema: TableSchema, names: NewFileNames, waiting: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, files: ManifestFiles, schema: TableSchema, names: NewFileNames) -> None:
         self.files = files
         self.store = files.store
         self.paths = files.paths
         self.schema = schema
         self.names = names
         self.written: list[str] = []
-        self._files_waiting = waiting
         self._waiting: list[tuple[str, bytes]] = []
         self._waiting_bytes = 0
         options = schema.table_options
@@ -106,9 +102,9 @@ class ManifestWriter:
         self.files.keep_index_manifest(name, data, entries)
         return name
 
-    def finish(self, path: str, data: bytes) -> Callable[[], bool]:
-        """Write what waits, and make ready the file that refers to it, a snapshot as a rule: what is returned puts that."""
-        return self.store.prepare_put(path, data, files=self._taken(), waiting=self._files_waiting)
+    def finish(self) -> None:
+        """Write what waits: a snapshot may refer to it."""
+        self.store.put_many(self._taken())
 
     def forget(self) -> None:
         """Delete the files written since the last publish: the attempt failed, and nothing refers to them."""

@@ -21,7 +21,7 @@ def put_newest_hint(metadata: TableMetadata, newest: int) -> None:
     """
     for _ in range(_TRIES):
         # One that a power cut took, or emptied, is passed over by readers: the listing tells.
-        metadata.store.put(metadata.paths.latest, encode_hint(newest), durable=False)
+        metadata.store.put(metadata.paths.latest, encode_hint(newest))
         if metadata.has_snapshot(newest):
             return
         newest = max(metadata.listed_snapshot_ids(), default=newest)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError, TableReplacedError, UnavailableError
 from lakeidx.format.index_manifest import IndexEntry
@@ -48,15 +47,15 @@ def publish(metadata: TableMetadata, made: Made, writer: ManifestWriter) -> bool
     snapshot = made.snapshot
     store, path = metadata.store, metadata.paths.snapshot(snapshot.id)
     data = encode_snapshot(snapshot)
-    put = writer.finish(path, data)
+    writer.finish()
     last: Exception | None = None
     for _ in range(_PUT_TRIES):
         try:
-            created = put()
+            created = store.put_if_absent(path, data)
         except (CommitUnknownError, UnavailableError) as error:
             outcome = _read_back(metadata, snapshot, error)
             if outcome is None:
-                last, put = error, partial(store.put_if_absent, path, data)
+                last = error
                 continue
             created = outcome
         # A store may say that there is one already when it answers the second try of a put that had been done.

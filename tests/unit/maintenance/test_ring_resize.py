@@ -150,8 +150,6 @@ class _DyingStore:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if name == "prepare_put":
-            return lambda *arguments, **named: partial(self._change, self._change(found, *arguments, **named))
         if name not in ("put", "put_many", "put_if_absent", "open_output", "delete", "delete_many"):
             return found
         return partial(self._change, found)

@@ -19,13 +19,13 @@ def test_new_directories_are_flushed_up_to_one_that_was_there(
     with store.open_output(f"{table}/p=1/bucket-0/data") as out:
         out.write(b"x")
     made, data = flushed[:3], flushed[3:]
-    store.put(f"{table}/p=1/bucket-0/more", b"1", durable=False)
+    store.put(f"{table}/p=1/bucket-0/more", b"1")
     if not sync:
         assert not flushed
         return
     assert sorted(made) == [str(tmp_path), str(table), str(table / "p=1")]
     assert [os.path.dirname(data[0]), *data[1:]] == [str(table / "p=1" / "bucket-0")] * 2
-    assert len(flushed) == 5
+    assert len(flushed) == 7
 
 
 def test_writing_with_a_lost_directory(tmp_path: Path) -> None:

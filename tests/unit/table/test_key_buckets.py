@@ -185,7 +185,7 @@ def test_few_small_files_of_a_local_disk_are_read_without_threads(
     assert own_thread(12)
     # Many of them, or any of a store that waits for another machine, are waited for side by side.
     assert not own_thread(20)
-    monkeypatch.setattr("lakeidx.storage.local.is_remote", lambda _: True)
+    monkeypatch.setattr(LocalStore, "waits", True)
     assert not own_thread(12)
 
 

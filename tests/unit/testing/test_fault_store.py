@@ -74,13 +74,3 @@ def test_faults_do_not_travel(store: FaultStore, tmp_path: Path) -> None:
     copy = pickle.loads(pickle.dumps(store))
     copy.put(str(tmp_path / "f"), b"1")
     assert copy.get(str(tmp_path / "f")) == b"1"
-
-
-def test_a_put_that_is_made_ready_is_a_call_of_its_own(tmp_path: Path) -> None:
-    store, first, path = FaultStore(LocalStore()), str(tmp_path / "m" / "first"), str(tmp_path / "s")
-    store.fail("put_if_absent", act=lambda verb, p: store.inner.put(p, b"the other writer"))
-    put = store.prepare_put(path, b"mine", files=[(first, b"1")])
-    assert store.calls == [("put", first)]
-    assert not put()
-    assert store.calls[1:] == [("put_if_absent", path)]
-    assert (store.get(first), store.get(path)) == (b"1", b"the other writer")

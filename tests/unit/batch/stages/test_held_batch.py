@@ -19,6 +19,7 @@ from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableErr
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files
+from lakeidx.storage import LocalStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
@@ -186,15 +187,15 @@ def test_a_batch_that_is_not_in_the_table_after_a_failed_commit_can_be_committed
 
 
 class Disk:
-    """What is on the disk: names of files and directories that were waited for."""
+    """What is on the disk: files, under whatever name, and directories that were waited for."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.synced: set[str] = set()
-        monkeypatch.setattr(os, "fsync", lambda fd: self.synced.add(os.readlink(f"/proc/self/fd/{fd}")))
+        self.synced: set[int] = set()
+        monkeypatch.setattr(os, "fsync", lambda fd: self.synced.add(os.fstat(fd).st_ino))
 
     def has(self, root: str, names: set[str]) -> bool:
         paths = {os.path.join(root, name) for name in names}
-        return paths | {os.path.dirname(path) for path in paths} <= self.synced
+        return {os.stat(path).st_ino for path in paths | {os.path.dirname(path) for path in paths}} <= self.synced
 
 
 @pytest.mark.parametrize(
@@ -294,5 +295,5 @@ def test_one_thread_writes_few_rows_to_a_disk(tmp_path: Path, monkeypatch: pytes
     assert runs(table, few) == 1
     assert runs(table, many) == 3
     # Of a store that waits for another machine, files are waited for side by side.
-    monkeypatch.setattr("lakeidx.storage.local.is_remote", lambda _: True)
+    monkeypatch.setattr(LocalStore, "waits", True)
     assert runs(table, few) == 3
