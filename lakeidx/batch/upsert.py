@@ -81,6 +81,7 @@ class BatchResult(Result):
             "dropped": self.assign.dropped,
             "rejected": self.ingest.rows_rejected,
             "ignored": self.ingest.rows_ignored,
+            "skipped": sum(self.ingest.skipped.values()),
             "buckets": self.write.buckets,
             "newBuckets": self.assign.new_buckets,
             "dataFiles": self.write.data_files,

@@ -74,6 +74,10 @@ MaxRejectedOption = Annotated[
     str | None,
     typer.Option("--max-rejected", help="refuse the batch when more rows are rejected: 100, 5% or 100,5%"),
 ]
+SourceOption = Annotated[
+    list[str] | None,
+    typer.Option("--source", help="for change messages: the source's table, e.g. shop.customers; others are left out"),
+]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
 
 
@@ -106,6 +110,7 @@ def upsert(
     merge_schema: MergeSchemaOption = "refuse",
     check_before: CheckBeforeOption = 0.0,
     on_delete: OnDeleteOption = None,
+    source: SourceOption = None,
     threads: ThreadsOption = 2,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
@@ -117,7 +122,7 @@ def upsert(
         file_format, delimiter.replace("\\t", "\t"), columns=_names(columns), ignore_extra=ignore_extra,
         missing=missing, order=tuple(order or ()), op_column=op_column,
         op_values=_pairs(op_value or ()), merge_schema=merge_schema, check_before=check_before,
-        on_delete=",".join(on_delete or ["apply"]),
+        on_delete=",".join(on_delete or ["apply"]), source=tuple(source or ()),
     )  # fmt: skip
     try:
         with stdin_as_file(files, file_format) as given, stages(no_progress) as on_stage:

@@ -45,6 +45,7 @@ class LandingOptions:
     order          where a message, or column, has the source's order, for the columns of option ``sequence.field``
     merge_schema   what is done with columns that the table does not have: see `lakeidx.landing.new_columns`
     check_before   share of the keys (0 to 1) whose rows before changes must be those of the table; messages only
+    source         tables of the source whose messages are read; none: all messages must be of one
     on_delete      what becomes of rows of kind -D and -U: see `lakeidx.landing.kind_rules`
     """
 
@@ -60,6 +61,7 @@ class LandingOptions:
     merge_schema: str = "refuse"
     check_before: float = 0.0
     on_delete: OnDelete = ON_DELETE_DEFAULT
+    source: tuple[str, ...] = ()
 
     @property
     def is_changes(self) -> bool:
@@ -103,6 +105,7 @@ class Piece:
     extra        types of columns the file has and the table has to get, or to widen: a piece that has any is read again
     images       what changes say of the rows before them, where that is to be checked
     absent       bool[n] by column: rows that do not have it at all, where the format can tell that from null
+    tables       of the source, whose changes these are
     changes      int64[n]: the change that each row is a part of; a change is rejected as a whole
     """
 
@@ -116,6 +119,7 @@ class Piece:
     images: BeforeImages | None = None
     absent: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     changes: NDArray[np.int64] | None = None
+    tables: frozenset[str] = frozenset()
 
 
 def check_columns(

@@ -111,6 +111,8 @@ class LandingConfig(Strict):
     op_values             texts of that column and the row kinds they mean: ``{c: +I, u: +U, d: -D}``; default I, U and D
     order                 where messages (``source.lsn``), or columns of the files, have the source's order: values for the
                           columns of option ``sequence.field``, as many as it names
+    source                table of the source whose messages are read, ``shop.customers`` or with the names before it, or a list of
+                          them; others are left out, and counted. Without it all messages must be of one table
     check_before          share of the keys whose rows before changes (``before``, ``old``) must be those the table has, 0 to 1: 0
                           checks none, 1 all; contradictions are rejected rows. Costs a point lookup per key; messages only
     delimiter             character between the fields of a CSV file
@@ -141,6 +143,7 @@ class LandingConfig(Strict):
     op_column: str | None = None
     op_values: dict[str, Literal["+I", "-U", "+U", "-D"]] = Field(default_factory=dict)
     order: tuple[str, ...] = ()
+    source: str | tuple[str, ...] = ()
     check_before: float = Field(default=0.0, ge=0, le=1)
     delimiter: str = ","
     columns: tuple[str, ...] = ()
@@ -164,6 +167,8 @@ class LandingConfig(Strict):
             raise ValueError("check_before is for messages, which have rows before changes: set their format")
         if self.check_before and self.missing_columns == "table":
             raise ValueError("check_before and missing_columns: table do not go together: set one of them")
+        if self.source and (self.format not in CHANGE_FORMATS or self.format == "dms"):
+            raise ValueError("source is for messages, which name their table: set their format")
         self._check_on_delete()
         return self
 
@@ -201,6 +206,7 @@ class LandingConfig(Strict):
             merge_schema=merge_schema,
             check_before=self.check_before,
             on_delete=self.on_delete,
+            source=(self.source,) if isinstance(self.source, str) else self.source,
         )
 
 

@@ -238,6 +238,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.landing.defaults": ("unit/api/test_table.py",),
     "lakeidx.landing.text.json_lines": ("unit/landing/test_read.py",),
     "lakeidx.landing.text.json_values": ("unit/landing/test_read.py",),
+    "lakeidx.landing.cdc.source_tables": ("regress/test_messages_of_another_table_were_taken_for_rows.py",),
     "lakeidx.landing.kind_rules": ("regress/test_rows_that_merging_does_not_take_broke_their_keys.py",),
     "lakeidx.data.engines.untaken": ("regress/test_rows_that_merging_does_not_take_broke_their_keys.py",),
     "lakeidx.landing.lacking_rows": ("regress/test_columns_that_a_row_lacks_became_null.py",),

@@ -42,6 +42,7 @@ from lakeidx.landing.read import (
 )
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import has_upserts
+from lakeidx.landing.types import CHANGE_FORMATS
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
@@ -167,6 +168,8 @@ def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOption
     """Return the options as tasks read them; InvalidInputError for those that mean nothing here, and for no file at all."""
     check_missing_mode(options.missing)
     check_on_delete(schema, options.on_delete)
+    if options.source and options.format not in CHANGE_FORMATS[:-1]:
+        raise InvalidInputError(f"source is for messages, which name their table: {', '.join(CHANGE_FORMATS[:-1])}")
     if options.check_before:
         from lakeidx.batch.before_images import refuse_uncheckable
 
@@ -181,6 +184,14 @@ def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOption
 
 def _refuse_columns(tasks: Sequence[IngestTask], results: Sequence[IngestedFile]) -> None:
     """Raise NewColumnsError when files have columns that the table has to get first, and refuse files that lack some of its."""
+    tables, source = (
+        {name: t.file.path for t, r in zip(tasks, results, strict=True) for name in r.tables},
+        tasks[0].options.source,
+    )
+    if len(tables) > 1:
+        from lakeidx.landing.cdc.source_tables import refuse_tables
+
+        refuse_tables(tables, source, path=next(reversed(tables.values())))
     merged: dict[str, DataType] = {}
     for task, result in zip(tasks, results, strict=True):
         join_columns(merged, result.extra, path=task.file.path)

@@ -75,6 +75,7 @@ class IngestedFile:
     present   columns that rows came with
     upserts   there are rows that may lack no column
     brought   columns new to the table that rows had; passed: those that a row lacked before one had it
+    tables    of the source, that messages are of
     ignored   rows that `on_delete` leaves out
     asked     snapshot that rows were completed from, 0 for an empty table
     """
@@ -90,6 +91,7 @@ class IngestedFile:
     brought: frozenset[str] = frozenset()
     passed: frozenset[str] = frozenset()
     ignored: int = 0
+    tables: frozenset[str] = frozenset()
     asked: int | None = None
 
 
@@ -132,7 +134,9 @@ def _ingest_file(
     skipped: Counter[str] = Counter()
     extra: dict[str, DataType] = {}
     newest: int | None = None
+    tables = frozenset[str]()
     for piece in _read(task):
+        tables |= piece.tables
         skipped.update(piece.skipped)
         extra |= {n: t if n not in extra else wider_of_values(extra[n], t) for n, t in piece.extra.items()}
         if piece.newest_ms is not None:
@@ -153,7 +157,7 @@ def _ingest_file(
         writer.add(kept)
     return IngestedFile(
         writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra, frozenset(present), upserts,
-        frozenset(lacking.brought), frozenset(lacking.passed), ignored,
+        frozenset(lacking.brought), frozenset(lacking.passed), ignored, tables,
     )  # fmt: skip
 
 

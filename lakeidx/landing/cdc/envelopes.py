@@ -33,6 +33,7 @@ class Envelope:
     skipped           operations that are no rows, with what they are counted as
     skipped_by        fields whose presence makes a message without operation one that is skipped
     time, time_unit   when the source committed the change; ``text`` is ISO, else the unit of a number
+    tables            names of the source's table, joined by dots
     declared          field that holds column types of the source's DDL
     """
 
@@ -43,6 +44,7 @@ class Envelope:
     codes: dict[str, int]
     time: Path
     time_unit: str
+    tables: tuple[Path, ...]
     many: bool = False
     partial: bool = False
     deleted_in_after: bool = False
@@ -52,6 +54,8 @@ class Envelope:
     declared: str | None = None
 
 
+_DEBEZIUM_TABLES = tuple(("source", n) for n in ("db", "schema", "table", "collection"))
+_DMS_TABLES = (("metadata", "schema-name"), ("metadata", "table-name"))
 _MAXWELL_DDL = tuple(f"{what}-{verb}" for what in ("table", "database") for verb in ("create", "alter", "drop"))
 #: Statements that Canal passes on; TRUNCATE is not among them.
 _CANAL_DDL = ("CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX", "QUERY", "TIDB_WATERMARK")
@@ -63,18 +67,18 @@ ENVELOPES = {
     for e in (
         Envelope(
             "debezium", ("op",), ("after",), ("before",), {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE},
-            ("source", "ts_ms"), "ms", truncates=("t",), skipped=(("m", "messages"),),
+            ("source", "ts_ms"), "ms", _DEBEZIUM_TABLES, truncates=("t",), skipped=(("m", "messages"),),
             skipped_by=(("ddl", "ddl"), ("tableChanges", "ddl"), ("status", "transaction marks")),
         ),
         Envelope(
             "canal", ("type",), ("data",), ("old",), {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE},
-            ("es",), "ms", many=True, partial=True, deleted_in_after=True, truncates=("TRUNCATE",),
+            ("es",), "ms", (("database",), ("table",)), many=True, partial=True, deleted_in_after=True, truncates=("TRUNCATE",),
             skipped=tuple((word, "ddl") for word in _CANAL_DDL), declared="mysqlType",
         ),
         Envelope(
             "maxwell", ("type",), ("data",), ("old",),
             {"insert": INSERT, "bootstrap-insert": INSERT, "update": UPDATE, "delete": DELETE},
-            ("ts",), "s", partial=True, deleted_in_after=True,
+            ("ts",), "s", (("database",), ("table",)), partial=True, deleted_in_after=True,
             skipped=(
                 *((word, "ddl") for word in _MAXWELL_DDL),
                 ("bootstrap-start", "bootstrap marks"), ("bootstrap-complete", "bootstrap marks"),
@@ -82,12 +86,12 @@ ENVELOPES = {
         ),
         Envelope(
             "ogg", ("op_type",), ("after",), ("before",), {"I": INSERT, "U": UPDATE, "D": DELETE},
-            ("op_ts",), "text", truncates=("T",),
+            ("op_ts",), "text", (("table",),), truncates=("T",),
         ),
         Envelope(
             "dms-json", ("metadata", "operation"), ("data",), ("before-image",),
             {"load": INSERT, "insert": INSERT, "update": UPDATE, "delete": DELETE},
-            ("metadata", "timestamp"), "text", partial=True, deleted_in_after=True, truncates=("truncate-table",),
+            ("metadata", "timestamp"), "text", _DMS_TABLES, partial=True, deleted_in_after=True, truncates=("truncate-table",),
             skipped=tuple((word, "ddl") for word in _DMS_CONTROL),
         ),
     )

@@ -14,6 +14,7 @@ from lakeidx.landing.cdc.events import Events, read_events
 from lakeidx.landing.cdc.events_by_line import read_events_by_line
 from lakeidx.landing.cdc.op_column import read_with_op_column
 from lakeidx.landing.cdc.rows import make_piece
+from lakeidx.landing.cdc.source_tables import choose_lines, refuse_tables
 from lakeidx.landing.cdc.target import ChangeTarget, make_target
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.landing.text.json_lines import BLOCK_BYTES, halves, line_blocks
@@ -39,7 +40,7 @@ def read_changes(
 
     share    of a text file: what is read of it
     errors   NotFoundError; InvalidInputError for an empty file, and for columns that the table does not have while
-             `merge_schema` is ``refuse``
+             `merge_schema` is ``refuse``, and for changes of several tables of the source
     """
     if options.format not in ENVELOPES:
         yield from read_with_op_column(store, path, schema, options, share)
@@ -54,14 +55,21 @@ def read_changes(
     if size == 0:
         raise InvalidInputError("the landing file is empty (0 bytes)", path=path)
     line = 1 if share is None else share.line
+    tables: frozenset[str] = frozenset()
     with open_plain(store, path, share) as source:
         for block in line_blocks(source, block_bytes, begins=line == 1):
             text, tombstones = _TOMBSTONE.subn(b"\n", b"\n" + block) if b"null" in block else (b"\n" + block, 0)
             for run in split_runs(text[1:]):
-                for part, first, events in _read_run(run, line, envelope, target):
+                chosen = choose_lines(run, line, envelope, options.source)
+                tables |= chosen.tables
+                refuse_tables(tables, options.source, path=path)
+                if chosen.others or chosen.bad:
+                    skipped = {"messages of other tables": chosen.others} if chosen.others else {}
+                    yield replace(_nothing(schema), skipped=skipped, bad_lines=chosen.bad)
+                for part, first, events in _read_run(chosen.run, line, envelope, target):
                     piece = make_piece(events, part, first, envelope, target, schema.fields_by_name)
                     _refuse_extra(piece, options, path)
-                    yield piece
+                    yield replace(piece, tables=chosen.tables)
                 line += run.lines
             if tombstones:
                 yield replace(_nothing(schema), skipped={"tombstones": tombstones})

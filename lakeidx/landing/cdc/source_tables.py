@@ -1,0 +1,138 @@
+"""Which tables of the source the messages of a landing file are of: one, or those that are chosen, and no other.
+
+A feed of several tables would put rows of all into one table by their keys. A name that is chosen is a message's whole name
+(``shop.customers``, ``shopdb.public.customers``) or its end (``public.customers``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.landing.cdc.connect_schema import Run
+from lakeidx.landing.cdc.envelopes import Envelope
+from lakeidx.landing.cdc.events import at_path, field_at, parse_fields
+from lakeidx.landing.text.json_lines import filled_lines, shown_text
+from lakeidx.landing.types import BadLine
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Lines of the chosen tables; blank ones stand in place of the others, so that lines keep their numbers.
+
+    tables   of changes among the lines
+    others   changes of other tables
+    bad      changes that do not say their table
+    """
+
+    run: Run
+    tables: frozenset[str] = frozenset()
+    others: int = 0
+    bad: tuple[BadLine, ...] = ()
+
+
+def choose_lines(run: Run, line: int, envelope: Envelope, source: Sequence[str]) -> Chosen:
+    """Choose the lines of a run.
+
+    line     number of its first line
+    source   names of the chosen tables; none: all lines are
+    """
+    name = _one_name(run, envelope)
+    if name is not None and (not source or _matches(name, source)):
+        return Chosen(run, frozenset((name,) if name else ()))
+    lines = filled_lines(run.block)
+    names = _names_by_arrow(run, len(lines), envelope) or _names_by_line(run, lines, envelope)
+    known = frozenset(n for n in names.unique().to_pylist() if n)
+    if not source:
+        return Chosen(run, known)
+    mine = frozenset(n for n in known if _matches(n, source))
+    texts = run.block.split(b"\n")
+    other = np.asarray(pc.is_in(names, pa.array(sorted(known - mine), pa.string())))
+    unnamed = np.asarray(pc.fill_null(pc.equal(names, ""), False))
+    reason = "source: the message does not say of which table it is"
+    bad = tuple(BadLine(line + int(i), reason, shown_text(texts[i])) for i in lines[unnamed])
+    for i in lines[other | unnamed].tolist():
+        texts[i] = b""
+    return Chosen(replace(run, block=b"\n".join(texts)), mine, int(other.sum()), bad)
+
+
+def refuse_tables(tables: Collection[str], source: Sequence[str], *, path: str | None = None) -> None:
+    """Raise InvalidInputError for changes of several tables, where one is not chosen by a name of its own."""
+    if not source and len(tables) > 1:
+        raise InvalidInputError(
+            f"the messages are of several tables of the source ({', '.join(sorted(tables))}): say of which this table is a copy "
+            f"with landing.source (--source {min(tables)})",
+            path=path,
+        )
+    for name in source:
+        found = sorted(t for t in tables if _matches(t, [name]))
+        if len(found) > 1:
+            raise InvalidInputError(
+                f"landing.source (--source) {name} is the name of several tables of the source: write one of {', '.join(found)}",
+                path=path,
+            )
+
+
+def _matches(name: str, source: Iterable[str]) -> bool:
+    return any(name == wanted or name.endswith(f".{wanted}") for wanted in source)
+
+
+def _one_name(run: Run, envelope: Envelope) -> str | None:
+    """Return the name of the only table, "" for none, where the text shows that all lines have the same one; else None."""
+    start = re.match(rb"\s*", run.block)
+    first = run.block[start.end() if start else 0 :].split(b"\n", 1)[0]
+    count = len(filled_lines(run.block))
+    name = _name_of(first, envelope)
+    if name is None:
+        return None
+    for *_, last in envelope.tables:
+        key = json.dumps(last).encode()
+        text = re.search(re.escape(key) + rb'\s*:\s*("(?:[^"\\]|\\.)*"|null)', first)
+        times = run.block.count(key)
+        if times and (text is None or times != count or run.block.count(text.group()) != count):
+            return None
+    return name
+
+
+def _name_of(line: bytes, envelope: Envelope) -> str | None:
+    """Return the name of the table that a line has a change of, "" when it does not say; None for a line that has none."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    message = value["payload"] if isinstance(value.get("payload"), dict) else value
+    op = at_path(message, envelope.op)
+    if not isinstance(op, str) or op not in envelope.codes:
+        return None
+    return ".".join(part for p in envelope.tables if isinstance(part := at_path(message, p), str) and part)
+
+
+def _names_by_line(run: Run, lines: NDArray[np.int64], envelope: Envelope) -> pa.Array:
+    texts = run.block.split(b"\n")
+    return pa.array([_name_of(texts[i], envelope) for i in lines.tolist()], pa.string())
+
+
+def _names_by_arrow(run: Run, count: int, envelope: Envelope) -> pa.Array | None:
+    """Return the names of all lines; None where Arrow cannot read them."""
+    message = parse_fields(run.block, [envelope.op, *envelope.tables])
+    if message is None or len(message) != count:
+        return None
+    parts = [field_at(message, p) for p in envelope.tables]
+    nothing = pa.scalar(None, pa.string())
+    parts = [pc.if_else(pc.equal(p, ""), nothing, p) for p in parts if p is not None]
+    # Arrow leaves rows out whose parts are all null, so each row has one that is not.
+    first = pa.array([""] * count, pa.string())
+    joined = pc.binary_join_element_wise(first, *parts, ".", null_handling="skip")
+    names = pc.replace_substring_regex(joined, r"^\.", "")
+    is_row = pc.is_in(field_at(message, envelope.op), pa.array(list(envelope.codes)))
+    return pc.if_else(is_row, names, nothing)
