@@ -121,13 +121,14 @@ class RollbackResult(Result):
     tags_gone: list[str]
     restored: bool
     files: int
+    notes: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, report: RollbackReport) -> Self:
         """Make a result from the report of the stage."""
         return cls(
             report.snapshot_id, report.dry_run, list(report.snapshots), list(report.tags), report.restored,
-            len(report.files),
+            len(report.files), list(report.notes),
         )  # fmt: skip
 
     def note(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema.schema_file import BucketMode
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.registry import find_type
@@ -61,6 +62,18 @@ def _check_deletes_counted(evidence: TableEvidence) -> RuleResult:
         metrics={"files_decoded": evidence.decoded[0], "files_miscounted": len(evidence.miscounted)},
         sample=bounded(evidence.miscounted),
         description="Manifests count the deletes in each data file; `lakeidx compact TABLE --full` mends what other writers left.",
+    )
+
+
+def unreadable_table(error: CorruptFileError) -> RuleResult:
+    """Return the finding of a table whose newest snapshot, or what that names, cannot be read: no other rule can be applied."""
+    return RuleResult(
+        name="files_readable",
+        passed=False,
+        severity=Severity.ERROR,
+        metrics={"buckets_read": 0, "files_decoded": 0, "bytes_decoded": 0, "files_unreadable": 1},
+        sample=({"file": error.path, "offset": error.offset, "fault": error.message},),
+        description="Every page of every data file, and every examined snapshot, could be decoded.",
     )
 
 

@@ -192,13 +192,13 @@ class TableMetadata(ManifestFiles):
         for _ in range(_VANISHED_STEPS):
             hint = self.latest_hint()
             if hint and not self.has_snapshot(hint + 1):
-                found = self._snapshot_or_none(hint)
+                found = self._newest_or_none(hint)
                 if found is not None:
                     return self._follow(found)
             ids = self.snapshot_ids()
             if not ids:
                 return self._follow(None)
-            found = self._snapshot_or_none(ids[-1])
+            found = self._newest_or_none(ids[-1])
             if found is not None:
                 return self._follow(found)
         raise NotFoundError(
@@ -330,6 +330,16 @@ class TableMetadata(ManifestFiles):
             return self._read_snapshot(snapshot_id)
         except NotFoundError:
             return None
+
+    def _newest_or_none(self, snapshot_id: int) -> Snapshot | None:
+        try:
+            return self._snapshot_or_none(snapshot_id)
+        except CorruptFileError as error:
+            raise CorruptFileError(
+                f"the newest snapshot is damaged ({error.message}): 'lakeidx rollback TABLE --snapshot N' goes to one before it",
+                path=error.path,
+                offset=error.offset,
+            ) from error
 
     def _follow(self, head: Snapshot | None) -> Snapshot | None:
         """Set the newest snapshot; drop cached metadata when it does not continue the last one."""

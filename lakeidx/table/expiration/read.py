@@ -106,6 +106,26 @@ def read_snapshots(metadata: TableMetadata, ids: Sequence[int] | None = None) ->
     return {i: s for i, s in zip(ids, found, strict=True) if s is not None}
 
 
+def read_snapshots_to_drop(metadata: TableMetadata, after: int) -> tuple[dict[int, Snapshot], list[int]]:
+    """Read all snapshots as `read_snapshots` does; and the ids of damaged ones after a snapshot, which are left out.
+
+    errors   CorruptFileError for a damaged one before it
+    """
+
+    def read(snapshot_id: int) -> Snapshot | CorruptFileError | None:
+        try:
+            return _or_missing(lambda: metadata.snapshot(snapshot_id))
+        except CorruptFileError as error:
+            if snapshot_id <= after:
+                raise
+            return error
+
+    ids = metadata.snapshot_ids()
+    found = dict(zip(ids, in_parallel(read, ids, threads=requests_of(metadata.store)), strict=True))
+    snapshots = {i: s for i, s in found.items() if isinstance(s, Snapshot)}
+    return snapshots, [i for i, s in found.items() if isinstance(s, CorruptFileError)]
+
+
 def is_there(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     """Return True unless the snapshot was rolled back, or replaced, since it was read."""
     try:

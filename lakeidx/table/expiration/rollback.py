@@ -23,7 +23,7 @@ from lakeidx.table.expiration.read import (
     read_entries,
     read_live,
     read_metadata,
-    read_snapshots,
+    read_snapshots_to_drop,
     read_tags,
     used_files,
 )
@@ -44,6 +44,7 @@ class RollbackReport:
     snapshots     ids that went, newest first
     tags          names that went
     restored      the snapshot had expired and came back from its tag
+    notes         files that were left as orphans, and why
     """
 
     dry_run: bool
@@ -52,6 +53,7 @@ class RollbackReport:
     tags: tuple[str, ...] = ()
     restored: bool = False
     files: tuple[DeletedFile, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def roll_back(
@@ -88,7 +90,8 @@ def _check_stays(metadata: TableMetadata, target: Snapshot, *, tagged: bool) -> 
     there = metadata.has_snapshot(target.id)
     if tagged and not there:
         return
-    earliest, newest = metadata.earliest_hint() or 0, metadata.latest_snapshot_id() or 0
+    # The newest one may be damaged, and be what the rollback is to take away.
+    earliest, newest = metadata.earliest_hint() or 0, max(metadata.snapshot_ids(), default=0)
     # A hint beyond the newest snapshot is of a history that a fast-forwarded branch has replaced.
     if target.id < earliest <= newest or not there or target.id in metadata.stray_snapshot_ids():
         other = f"roll back to snapshot {max(earliest, target.id + 1)} or a newer one, or to a tag"
@@ -101,10 +104,10 @@ def _check_stays(metadata: TableMetadata, target: Snapshot, *, tagged: bool) -> 
 
 
 def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *, dry_run: bool) -> RollbackReport:
-    snapshots = read_snapshots(metadata)
+    snapshots, damaged = read_snapshots_to_drop(metadata, target.id)
     tags = {n: t.snapshot for n, t in read_tags(metadata).items()}
     dropped_tags = {n: s for n, s in tags.items() if s.id > target.id}
-    plan = _plan(metadata, target, snapshots, tags, dropped_tags).sparing(names_in_branches(metadata))
+    plan = _plan(metadata, target, snapshots, damaged, tags, dropped_tags).sparing(names_in_branches(metadata))
     gone = measure(plan, metadata, schema)
     late: list[str] = []
     if not dry_run:
@@ -125,6 +128,7 @@ def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *
         tags=(*dropped_tags, *late),
         restored=plan.restore_snapshot is not None,
         files=tuple(gone),
+        notes=plan.notes,
     )
 
 
@@ -209,6 +213,7 @@ def _plan(
     metadata: TableMetadata,
     target: Snapshot,
     snapshots: dict[int, Snapshot],
+    damaged: list[int],
     tags: dict[str, Snapshot],
     dropped_tags: dict[str, Snapshot],
 ) -> ExpirePlan:
@@ -237,6 +242,7 @@ def _plan(
             target=own,
             target_exists=target.id in snapshots,
             dropped=dropped,
+            damaged=damaged,
             dropped_tags=tag_metadata,
             changelogs=metadata.changelog_ids(),
             entries=entries,

@@ -93,6 +93,7 @@ class RollbackInputs:
 
     target        metadata of the snapshot (or tag) to go back to; `target_exists`: its snapshot file is there
     dropped       metadata of the snapshots after it, ascending
+    damaged       ids of those after it that cannot be read: which files they have is not known
     dropped_tags  tag name -> metadata, of the tags of later snapshots
     changelogs    ids of all long-lived changelogs
     entries       all entries of the deltas of `dropped` and of their changelogs, and live entries of the oldest dropped
@@ -105,6 +106,7 @@ class RollbackInputs:
     target: SnapshotMetadata
     target_exists: bool
     dropped: Sequence[SnapshotMetadata]
+    damaged: Sequence[int] = ()
     dropped_tags: Mapping[str, SnapshotMetadata] = field(default_factory=dict)
     changelogs: Sequence[int] = ()
     entries: Sequence[ManifestEntry] = ()
@@ -144,7 +146,7 @@ def plan_rollback(inputs: RollbackInputs) -> ExpirePlan:
     changelog_hint = None
     if later_changelogs:
         changelog_hint = max(earlier_changelogs, default=-1)
-    newest_first = sorted((m.snapshot.id for m in inputs.dropped), reverse=True)
+    newest_first = sorted((*(m.snapshot.id for m in inputs.dropped), *inputs.damaged), reverse=True)
     tags = sorted(inputs.dropped_tags, key=lambda n: inputs.dropped_tags[n].snapshot.id, reverse=True)
     return ExpirePlan(
         snapshots_gone=tuple(newest_first),
@@ -157,6 +159,9 @@ def plan_rollback(inputs: RollbackInputs) -> ExpirePlan:
             *((FileToDelete(Role.TAG, name),) for name in tags),
             tuple(f for files in unneeded.values() for f in files),
             *children_first(metadata),
+        ),
+        notes=tuple(
+            f"files of damaged snapshot {i}: cleaning orphans finds those that nothing else has" for i in inputs.damaged
         ),
     )
 
