@@ -18,7 +18,7 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lakeidx.codec.containers.sealed_json import seal, unseal
-from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.errors import CommitUnknownError, CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_uri
 from lakeidx.storage.base import ObjectStore
 
@@ -333,9 +333,14 @@ class BatchFiles:
     def close(self, report: AnyReport, *, attempt: int = 1) -> AnyReport:
         """Publish a report; return the one that counts, which is another run's when that was faster."""
         path = self._report_path(type(report), attempt)
-        if self.store.put_if_absent(path, seal(report.model_dump_json(indent=1).encode())):
-            self._published[path] = report
-            return report
+        try:
+            if self.store.put_if_absent(path, seal(report.model_dump_json(indent=1).encode())):
+                self._published[path] = report
+                return report
+        except CommitUnknownError:
+            # The store did not say who put the report: the one that is there counts, whoever did.
+            if not self.store.exists(path):
+                raise
         return self.read(type(report), attempt=attempt) or report
 
     def replace(self, report: AnyReport, *, attempt: int = 1) -> None:

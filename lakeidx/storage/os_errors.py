@@ -10,13 +10,17 @@ from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, Unava
 MISSING = (FileNotFoundError, NotADirectoryError)
 
 
+#: There is no room; that may pass, when someone makes some.
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 def translate(e: OSError, path: str) -> LakeIdxError:
     """Convert an operating system error to lakeidx's."""
     if isinstance(e, MISSING):
         return NotFoundError("no such file", path=path)
     if isinstance(e, IsADirectoryError):
         return NotFoundError("this is a directory, not a file", path=path)
-    if isinstance(e, PermissionError):
+    if isinstance(e, PermissionError) or e.errno == errno.EROFS:
         return InvalidInputError(f"access denied: {e.strerror}", path=path)
     if e.errno in (errno.ENAMETOOLONG, errno.EINVAL):
         return InvalidInputError(f"not a usable path: {e.strerror}", path=path)

@@ -6,9 +6,10 @@ stage only says so.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
@@ -16,7 +17,7 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_hooks import IndexHooks
 from lakeidx.batch.schema_drift import drift_reason, stage_again, staged_schema
 from lakeidx.batch.stages.rerun import why_superseded
-from lakeidx.errors import CommitConflictError, InvalidInputError
+from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.predicate import Compare, IsNull, Op, and_, format_predicate
@@ -133,13 +134,26 @@ def run_commit(
     turn = CommitPriority(context.store, context.paths, context.files.batch_id, sleep=sleep)
     try:
         report = _commit_or_replan(context, turn, plan_again, sleep)
-        schema = context.metadata.seen_schema()
-        make_automatic_tags(context.metadata, schema)
-        make_batch_tag(context.metadata, schema)
-        closed = context.files.close(report)
+        closed = report
+        # The snapshot stands. What a store in trouble leaves undone is done when the batch comes again, or by the next one.
+        with _committed_all_the_same(context, "its tags or its report are missing"):
+            schema = context.metadata.seen_schema()
+            make_automatic_tags(context.metadata, schema)
+            make_batch_tag(context.metadata, schema)
+            closed = context.files.close(report)
         return closed.model_copy(update={"already": True}) if report.already else closed
     finally:
-        turn.done()
+        with _committed_all_the_same(context, "its request for a turn is left"):
+            turn.done()
+
+
+@contextlib.contextmanager
+def _committed_all_the_same(context: BatchContext, what: str) -> Iterator[None]:
+    """Log that the store did not answer: after the commit that is no failure of the batch."""
+    try:
+        yield
+    except (CommitUnknownError, UnavailableError) as error:
+        log.warning("batch %s ended, but %s: %s", context.files.batch_id, what, error)
 
 
 def _check_run(context: BatchContext, done: CommitReport | None) -> None:
@@ -206,7 +220,8 @@ def _commit_or_replan(
             turn.request(partitions, len(lost), assign.seconds + write.seconds)
             turn.wait(partitions)
             attempt = plan_again(context, attempt + 1)
-    hooks.committed(result.snapshot_ids)
+    with _committed_all_the_same(context, "its key index has no note of that"):
+        hooks.committed(result.snapshot_ids)
     return CommitReport(
         batch_id=context.files.batch_id,
         attempt=attempt,

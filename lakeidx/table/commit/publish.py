@@ -93,7 +93,7 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
     snapshot, latest = made.snapshot, made.latest
     if latest is not None and is_same(metadata, latest):
         metadata.append(snapshot, latest, data)
-        put_newest_hint(metadata, snapshot.id)
+        _name_newest(metadata, snapshot.id)
         return True
     try:
         metadata.latest_schema()
@@ -108,7 +108,7 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
         why = "after that id had been expired"
     elif latest is None or not _was_rolled_back(metadata, latest):
         if not discard_unreadable(metadata, snapshot):
-            put_newest_hint(metadata, snapshot.id)
+            _name_newest(metadata, snapshot.id)
         return True
     else:
         why = "on a snapshot that was rolled back while the commit ran"
@@ -123,6 +123,14 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
     metadata.store.delete(metadata.paths.snapshot(snapshot.id))
     _check_own_files(metadata, made.changes)
     return False
+
+
+def _name_newest(metadata: TableMetadata, newest: int) -> None:
+    """Name our snapshot in the hint LATEST. It stands all the same where the store does not answer: readers look for it."""
+    try:
+        put_newest_hint(metadata, newest)
+    except UnavailableError as error:
+        log.warning("snapshot %d is committed, and not named in the hint LATEST: %s", newest, error)
 
 
 def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:

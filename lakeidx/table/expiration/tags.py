@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.errors import CommitUnknownError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, encode_tag, now_local_ns
@@ -67,7 +67,15 @@ def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms:
         time_retained_ns=retained,
     )
     path = metadata.paths.tag(name)
-    if not metadata.store.put_if_absent(path, encode_tag(tag)):
+    data = encode_tag(tag)
+    try:
+        created = metadata.store.put_if_absent(path, data)
+    except CommitUnknownError:
+        # The store did not say who put the file: what is in it does.
+        if not metadata.store.exists(path):
+            raise
+        created = metadata.store.get(path) == data
+    if not created:
         return None
     # An expiry that began before the tag was put does not know of it; it names what goes in EARLIEST before it begins, and
     # looks for new tags after that. A hint that names no snapshot is of a history that a fast-forwarded branch has replaced.

@@ -10,6 +10,7 @@ source   org.apache.paimon.consumer.ConsumerManager, release 1.4.2
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -20,6 +21,7 @@ from typing import Self
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.format.consumer import decode_consumer, decode_consumer_position, encode_consumer
+from lakeidx.storage.os_errors import FULL
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.position import Position
 from lakeidx.table.stream.start import Start
@@ -68,12 +70,12 @@ class StreamConsumer:
     def record(self, position: Position) -> None:
         """Write the stream's position.
 
-        A lease that the store denies to write costs a warning: tables may be read by who may not write.
+        A lease that the store denies to write, or has no room for, costs a warning: tables may be read by who may not write.
         """
         try:
             self._put(encode_consumer(self._kept(position), position.to_json()))
-        except InvalidInputError as error:
-            if not self._lease:
+        except (InvalidInputError, UnavailableError) as error:
+            if not self._lease or not _is_denied(error):
                 raise
             log.warning("no read lease, so snapshots may expire before the stream has read them: %s", error)
             self._ended.set()
@@ -120,7 +122,9 @@ class StreamConsumer:
         """Remove the leases of readers that died, and begin to renew."""
         listed = self._metadata.store.list(self._metadata.paths.consumer_dir)
         modified = {f.path: f.mtime_ms for f in listed if f.name.startswith(f"consumer-{LEASE_PREFIX}")}
-        self._metadata.store.delete_many(dead_leases(modified, round(time.time() * 1000)))
+        # Who may not write leaves them to the next expiry.
+        with contextlib.suppress(InvalidInputError):
+            self._metadata.store.delete_many(dead_leases(modified, round(time.time() * 1000)))
         limit = self._metadata.latest_schema().table_options.consumer_expiration_time
         pause = min(_RENEW_SECONDS, (limit or LEASE_MS) / 3000)
         self._thread = threading.Thread(target=self._renew, args=(pause,), name="consumer", daemon=True)
@@ -180,3 +184,9 @@ def dead_leases(modified: Mapping[str, int], now_ms: int) -> list[str]:
     modified   lease -> modification time of its file, epoch ms
     """
     return [lease for lease, time_ms in modified.items() if now_ms - time_ms > LEASE_MS]
+
+
+def _is_denied(error: LakeIdxError) -> bool:
+    """Return True for an error that trying again does not mend: no right to write, a read-only or a full disk."""
+    cause = error.__cause__
+    return isinstance(error, InvalidInputError) or (isinstance(cause, OSError) and cause.errno in FULL)
