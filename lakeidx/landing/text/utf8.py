@@ -50,12 +50,13 @@ def _layout(t: pa.DataType, *, keep_text: bool) -> pa.DataType:
     """Return a type of the same bytes whose values are all valid, save text that is to be kept."""
 
     def of(field: pa.Field) -> pa.Field:
-        return field.with_type(_layout(field.type, keep_text=keep_text))
+        # Arrow shows no null as a value that is required, also below a null where nobody looks.
+        return field.with_type(_layout(field.type, keep_text=keep_text)).with_nullable(True)
 
     if pa.types.is_struct(t):
         return pa.struct([of(f) for f in t])
     if pa.types.is_map(t):
-        return pa.map_(of(t.key_field), of(t.item_field))
+        return pa.map_(of(t.key_field).with_nullable(False), of(t.item_field))
     if pa.types.is_dictionary(t):
         return pa.dictionary(t.index_type, _layout(t.value_type, keep_text=keep_text), t.ordered)
     if pa.types.is_fixed_size_list(t):
