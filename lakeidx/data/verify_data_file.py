@@ -24,9 +24,10 @@ from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import KEY_PREFIX, VALUE_KIND, TableSchema
 from lakeidx.predicate import ColumnStats, Compare, Op, evaluate
 from lakeidx.storage.base import ObjectStore
-from lakeidx.types import Field
+from lakeidx.types import Field, Root
 
 _BATCH_ROWS = 32_768
+_DAY_MS = 86_400_000
 _ORDERED = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary)
 
 
@@ -90,6 +91,8 @@ def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> tuple[i
     with damage_of(source.path):
         stats = source.stats(g, set(found), flat)
         for field in flat:
+            if field.type.root is Root.TIME:
+                _check_times(field, found[field.name], source.path)
             if field.name in stats:
                 _check_stats(field, stats[field.name], found[field.name], nulls[field.name], source.path)
         for chunk in pages.values():
@@ -145,6 +148,17 @@ def _equal_with_nan(left: pa.ChunkedArray, right: pa.ChunkedArray) -> bool:
     if not pa.types.is_floating(left.type):
         return False
     return bool(np.array_equal(left.to_numpy(), right.to_numpy(), equal_nan=True))
+
+
+def _check_times(field: Field, found: Sequence[pa.Scalar], path: str) -> None:
+    """Check that times are of a day: older releases took others, which readers show as no time or refuse."""
+    outside = [ms for ms in (bound.cast(pa.int32()).as_py() for bound in found) if not 0 <= ms < _DAY_MS]
+    if outside:
+        raise CorruptFileError(
+            f"column {field.name} has a time of {outside[0]} ms, which is of no day: upsert the rows again with times below 24 h, "
+            "then compact",
+            path=path,
+        )
 
 
 def _check_stats(field: Field, stats: ColumnStats, found: Sequence[pa.Scalar], nulls: int, path: str) -> None:

@@ -11,10 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.data.verify_data_file import verify_data_file
+from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import CorruptFileError
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.testing.small_tables import make_table, upsert
+from tests.unit.data.tables import STORE, kv_table, table_schema
 
 WORDS = ["bb", "cc", "dd", "bb", "cc", "dd", "bb", "cc"]
 #: How Parquet packs the places of WORDS in their dictionary: 2 bits each, one group of 8.
@@ -88,3 +91,17 @@ def test_a_column_that_is_not_there(tmp_path: Path) -> None:
 def test_rows_that_the_manifest_does_not_count(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match="expected 8 rows, found 7"):
         _verify(_file(tmp_path, WORDS, lambda rows: rows.slice(1)))
+
+
+@pytest.mark.parametrize(("time", "right"), [(0, True), (86_399_999, True), (86_400_000, False), (-1, False)])
+def test_times_that_are_of_no_day_are_named_with_the_way_out(tmp_path: Path, time: int, right: bool) -> None:
+    """Releases before took them from Arrow and Debezium."""
+    schema = table_schema({"k": "INT NOT NULL", "t": "TIME(3)"})
+    times = kv_table(schema, [(1, 5), (2, time)])
+    (file,) = write_data_files([times], schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames())
+    path = f"{tmp_path}/{file.file_name}"
+    if right:
+        assert verify_data_file(STORE, path, file, schema)[0] == 2
+        return
+    with pytest.raises(CorruptFileError, match=f"column t has a time of {time} ms.* upsert the rows again"):
+        verify_data_file(STORE, path, file, schema)
