@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.landing.kind_rules import REMOVING_OPTION, check_on_delete
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
+from lakeidx.pipeline_file.expectations import cast_arguments, check_type
 from lakeidx.pipeline_file.globs import globs_overlap
 from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
 from lakeidx.pipeline_file.sections import (
@@ -38,6 +40,7 @@ from lakeidx.pipeline_file.sections import (
 )
 from lakeidx.pipeline_file.yaml_lines import YamlDocument, parse_yaml
 from lakeidx.table.usable import check_usable
+from lakeidx.types import DataType
 
 _QUEUE = re.compile(r"https?://[^/@\s]+/[^\s?#]+$")
 _ON_S3 = re.compile(r"s3[an]?://")
@@ -257,14 +260,22 @@ def check_document(document: YamlDocument, path: str) -> PipelineConfig:
 
 
 def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[tuple[int, str]]:
-    """List expectations of columns that the table does not have, and names that come twice."""
+    """List expectations that cannot be judged, of columns that the table does not have, and names that come twice."""
     names = set[tuple[str, str]]()
+    types: dict[str, DataType] = {}
+    with suppress(InvalidInputError):  # said with the other problems of the columns
+        types = {f.name: f.type for f in new_schema(config.spec()).fields}
     for i, expected in enumerate(config.expectations):
         line = document.line(("expectations", i))
         columns = BATCH_FIGURES if expected.on == "batches" else [c.name for c in config.fields]
         for name in expected.columns:
             if name not in columns:
                 yield line, f"{expected.type}: there is no column {name!r}; {did_you_mean(name, columns)}"
+        try:
+            check_type(expected)
+            cast_arguments(expected, {} if expected.on == "batches" else types)
+        except InvalidInputError as error:
+            yield line, str(error)
         if (expected.on, expected.check_name) in names:
             yield line, f"two expectations on {expected.on} are named {expected.check_name}: give one another name"
         names.add((expected.on, expected.check_name))

@@ -364,6 +364,12 @@ class ExpectationConfig(Strict):
         return tuple(str(c) for c in (*found, *(c for names in lists for c in names)))
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """Columns to read; none where all are, in their order: for what is expected of the table's columns."""
+        of_all = self.type.startswith("expect_table_") or self.type == "expect_column_to_exist"
+        return () if of_all else self.columns
+
+    @property
     def check_name(self) -> str:
         """Name of the check."""
         return self.name or re.sub(r"\W", "_", "__".join([self.type, *self.columns]))

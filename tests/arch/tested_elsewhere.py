@@ -278,6 +278,7 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "lakeidx.options.features": ("unit/format/schema/test_feature_gate.py",),
     "lakeidx.options.retention_options": ("unit/options/test_table_options.py",),
     "lakeidx.pipeline_file.cron": ("unit/pipeline_file/test_model.py",),
+    "lakeidx.pipeline_file.expectations": ("dagster/test_expectations.py",),
     "lakeidx.pipeline_file.globs": ("unit/pipeline_file/test_model.py",),
     "lakeidx.pipeline_file.problems": ("unit/jobs/test_engine_arguments.py",),
     "lakeidx.pipeline_file.sections": ("unit/dagster_project/test_flights.py",),

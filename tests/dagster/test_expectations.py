@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from lakeidx.batch.artifacts import BatchFiles, IngestReport
 from lakeidx.dagster.expectations.of_rows import failing_rows, judge_rows
 from lakeidx.dagster.preload import preload_imports
 from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline_file.expectations import EXPECTATION_TYPES, check_type
 from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.pipeline_file.problems import PipelineFileError
 from lakeidx.pipeline_file.sections import ExpectationConfig
@@ -190,6 +194,178 @@ def test_figures_of_the_last_batches_are_judged_and_rules_have_a_page(tmp_path: 
     assert [p.name for p in pages] == ["verification-snapshot-2.html"]
     text = re.sub(r"<[^>]*>", "", (docs / "verification-snapshot-2.html").read_text(encoding="utf-8"))
     assert "partition, hash" in text.replace("$", "")
+
+
+_FRAME = pa.table({
+    "i": [1, 2], "s": ["a", "b"], "day": ["2026-01-01", "2026-01-02"], "json": ["1", "2"], "n": pa.array([None, None], pa.int64()),
+    "k": [2, 1], "same": [1, 2],
+})  # fmt: skip
+#: Each type: arguments that the rows of `_FRAME` meet, and some that they do not.
+EVERY_TYPE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "column_distinct_values_to_be_in_set": ({"column": "i", "value_set": [1, 2, 3]}, {"column": "i", "value_set": [1]}),
+    "column_distinct_values_to_contain_set": ({"column": "i", "value_set": [1]}, {"column": "i", "value_set": [3]}),
+    "column_distinct_values_to_equal_set": ({"column": "i", "value_set": [1, 2]}, {"column": "i", "value_set": [1]}),
+    "column_kl_divergence_to_be_less_than": (
+        {"column": "s", "partition_object": {"values": ["a", "b"], "weights": [0.5, 0.5]}, "threshold": 0.1},
+        {"column": "s", "partition_object": {"values": ["a", "b"], "weights": [0.99, 0.01]}, "threshold": 0.1},
+    ),
+    "column_max_to_be_between": ({"column": "i", "max_value": 2}, {"column": "i", "max_value": 1}),
+    "column_mean_to_be_between": ({"column": "i", "max_value": 2}, {"column": "i", "max_value": 1}),
+    "column_median_to_be_between": ({"column": "i", "max_value": 2}, {"column": "i", "max_value": 1}),
+    "column_min_to_be_between": ({"column": "i", "max_value": 2}, {"column": "i", "min_value": 2}),
+    "column_most_common_value_to_be_in_set": (
+        {"column": "i", "value_set": [1, 2], "ties_okay": True}, {"column": "i", "value_set": [7], "ties_okay": True}),
+    "column_pair_values_a_to_be_greater_than_b": (
+        {"column_A": "i", "column_B": "same", "or_equal": True}, {"column_A": "i", "column_B": "same"}),
+    "column_pair_values_to_be_equal": ({"column_A": "i", "column_B": "same"}, {"column_A": "i", "column_B": "k"}),
+    "column_pair_values_to_be_in_set": ({"column_A": "i", "column_B": "k", "value_pairs_set": [[1, 2], [2, 1]]},
+                                        {"column_A": "i", "column_B": "k", "value_pairs_set": [[1, 2]]}),
+    "column_proportion_of_non_null_values_to_be_between": ({"column": "i", "min_value": 1}, {"column": "n", "min_value": 1}),
+    "column_proportion_of_unique_values_to_be_between": ({"column": "i", "min_value": 1}, {"column": "i", "max_value": 0.5}),
+    "column_quantile_values_to_be_between": (
+        {"column": "i", "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[1, 2]]}},
+        {"column": "i", "quantile_ranges": {"quantiles": [0.5], "value_ranges": [[7, 8]]}}),
+    "column_stdev_to_be_between": ({"column": "i", "max_value": 1}, {"column": "i", "max_value": 0.1}),
+    "column_sum_to_be_between": ({"column": "i", "min_value": 3}, {"column": "i", "min_value": 4}),
+    "column_to_exist": ({"column": "i", "column_index": 0}, {"column": "i", "column_index": 3}),
+    "column_type_to_be": ({"column": "i", "type_": "Int64"}, {"column": "i", "type_": "str"}),
+    "column_unique_value_count_to_be_between": ({"column": "i", "min_value": 2}, {"column": "i", "min_value": 3}),
+    "column_value_lengths_to_be_between": ({"column": "s", "max_value": 1}, {"column": "s", "min_value": 2}),
+    "column_value_lengths_to_equal": ({"column": "s", "value": 1}, {"column": "s", "value": 2}),
+    "column_value_z_scores_to_be_less_than": (
+        {"column": "i", "threshold": 3, "double_sided": True}, {"column": "i", "threshold": 0.1, "double_sided": True}),
+    "column_values_to_be_between": ({"column": "i", "max_value": 2}, {"column": "i", "max_value": 1}),
+    "column_values_to_be_dateutil_parseable": ({"column": "day"}, {"column": "s"}),
+    "column_values_to_be_decreasing": ({"column": "k"}, {"column": "i"}),
+    "column_values_to_be_in_set": ({"column": "s", "value_set": ["a", "b"]}, {"column": "s", "value_set": ["a"]}),
+    "column_values_to_be_in_type_list": ({"column": "s", "type_list": ["str"]}, {"column": "s", "type_list": ["int"]}),
+    "column_values_to_be_increasing": ({"column": "i"}, {"column": "k"}),
+    "column_values_to_be_json_parseable": ({"column": "json"}, {"column": "s"}),
+    "column_values_to_be_null": ({"column": "n"}, {"column": "i"}),
+    "column_values_to_be_of_type": ({"column": "i", "type_": "int64"}, {"column": "i", "type_": "float64"}),
+    "column_values_to_be_unique": ({"column": "i"}, {"column": "twice"}),
+    "column_values_to_match_json_schema": ({"column": "json", "json_schema": {"type": "number"}},
+                                           {"column": "json", "json_schema": {"type": "string"}}),
+    "column_values_to_match_regex": ({"column": "s", "regex": "."}, {"column": "s", "regex": "x"}),
+    "column_values_to_match_regex_list": ({"column": "s", "regex_list": ["."]}, {"column": "s", "regex_list": ["x"]}),
+    "column_values_to_match_strftime_format": (
+        {"column": "day", "strftime_format": "%Y-%m-%d"}, {"column": "day", "strftime_format": "%H"}),
+    "column_values_to_not_be_in_set": ({"column": "i", "value_set": [7]}, {"column": "i", "value_set": [2]}),
+    "column_values_to_not_be_null": ({"column": "i"}, {"column": "n"}),
+    "column_values_to_not_be_outliers": ({"column": "i", "method": "iqr", "multiplier": 1.5},
+                                         {"column": "far", "method": "iqr", "multiplier": 0.1}),
+    "column_values_to_not_match_regex": ({"column": "s", "regex": "x"}, {"column": "s", "regex": "."}),
+    "column_values_to_not_match_regex_list": ({"column": "s", "regex_list": ["x"]}, {"column": "s", "regex_list": ["."]}),
+    "compound_columns_to_be_unique": ({"column_list": ["i", "s"]}, {"column_list": ["twice", "n2"]}),
+    "multicolumn_sum_to_equal": ({"column_list": ["i", "k"], "sum_total": 3}, {"column_list": ["i", "k"], "sum_total": 4}),
+    "multicolumn_values_to_be_equal": ({"column_list": ["i", "same"]}, {"column_list": ["i", "k"]}),
+    "select_column_values_to_be_unique_within_record": ({"column_list": ["i", "k"]}, {"column_list": ["i", "same"]}),
+    "table_column_count_to_be_between": ({"min_value": 1}, {"min_value": 100}),
+    "table_column_count_to_equal": ({"value": len(_FRAME.column_names) + 3}, {"value": 1}),
+    "table_columns_to_match_ordered_list": (
+        {"column_list": [*_FRAME.column_names, "twice", "n2", "far"]}, {"column_list": ["k"]}),
+    "table_columns_to_match_set": ({"column_set": ["far", "n2", "twice", *_FRAME.column_names]}, {"column_set": ["k"]}),
+    "table_row_count_to_be_between": ({"min_value": 2}, {"min_value": 3}),
+    "table_row_count_to_equal": ({"value": 2}, {"value": 3}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVERY_TYPE)
+def test_every_type_tells_rows_that_meet_it_from_others(name: str) -> None:
+    rows = _FRAME.append_column("twice", pa.array([1, 1])).append_column("n2", pa.array([5, 5]))
+    rows = rows.append_column("far", pa.array([1, 900]))
+    met, unmet = (judge_rows([expect(name, **args)], [rows])[0] for args in EVERY_TYPE[name])
+    assert (met.passed, unmet.passed) == (True, False)
+
+
+def test_types_of_the_library_are_known_or_refused() -> None:
+    """A type that a new release brings is named here, or refused when a file is loaded."""
+    from great_expectations.expectations.registry import list_registered_expectation_implementations
+
+    known = {n for n in list_registered_expectation_implementations() if n.startswith("expect_")}
+    refused = known - EXPECTATION_TYPES
+    for name in refused:
+        with pytest.raises(InvalidInputError, match="is for databases"):
+            check_type(ExpectationConfig(type=name))
+    assert {f"expect_{n}" for n in EVERY_TYPE} == EXPECTATION_TYPES
+    assert len(refused) == 6
+
+
+#: Column type, values, a literal of the lower and of the upper one as YAML has them, one that is not there.
+_TYPED: list[tuple[pa.DataType, list[Any], Any, Any, Any]] = [
+    (pa.date32(), [date(2026, 9, 1), date(2026, 9, 2)], "2026-09-01", date(2026, 9, 2), "2026-09-03"),
+    (pa.decimal128(5, 2), [Decimal("1.00"), Decimal("9.99")], 1, 9.99, 9.98),
+    (pa.decimal128(20, 2), [Decimal("1.00"), Decimal("9.99")], "1.00", 9.99, 9.98),
+    (pa.time32("ms"), [time(8), time(9)], "08:00:00", "09:00", "10:00:00"),
+    (pa.timestamp("us"), [datetime(2026, 1, 1), datetime(2026, 1, 2)], "2026-01-01", datetime(2026, 1, 2), "2026-01-01 01:00:00"),
+    (pa.timestamp("ms", "UTC"), [datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)], "2026-01-01 00:00:00",
+     "2026-01-02 02:00:00+02:00", "2026-01-03"),
+    (pa.float32(), [0.1, 0.2], 0.1, 0.2, 0.3),
+    (pa.int64(), [2**53, 2**53 + 1], 2**53, 2**53 + 1, 5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "values", "low", "high", "other"), _TYPED, ids=[str(t[0]) for t in _TYPED])
+def test_arguments_are_values_of_their_column(
+    kind: pa.DataType, values: list[Any], low: Any, high: Any, other: Any
+) -> None:
+    rows = pa.table({"v": pa.array([*values, None], kind)})
+    both, one = [low, high], [low, other]
+    wanted: list[tuple[ExpectationConfig, bool]] = [
+        (expect(f"column_{name}", column="v", value_set=listed), passes)
+        for name, listed, passes in (
+            ("values_to_be_in_set", both, True), ("values_to_be_in_set", one, False), ("values_to_not_be_in_set", [other], True),
+            ("values_to_not_be_in_set", both, False), ("distinct_values_to_equal_set", both, True),
+            ("distinct_values_to_equal_set", one, False), ("distinct_values_to_be_in_set", both, True),
+            ("distinct_values_to_be_in_set", one, False), ("distinct_values_to_contain_set", [low], True),
+            ("distinct_values_to_contain_set", one, False),
+        )
+    ]  # fmt: skip
+    if pa.types.is_integer(kind):
+        # The library compares bounds as floats.
+        low, high = 2**53, 2**53 + 2
+    bounds = expect("column_values_to_be_between", column="v", min_value=low, max_value=high)
+    wanted.append((bounds, True))
+    wanted.append((expect("column_min_to_be_between", column="v", min_value=low, max_value=high), True))
+    if not pa.types.is_integer(kind):
+        wanted.append((expect("column_values_to_be_between", column="v", max_value=low), False))
+        wanted.append((expect("column_max_to_be_between", column="v", max_value=low), False))
+    outcomes = judge_rows([e for e, _ in wanted], [rows])
+    assert [o.passed for o in outcomes] == [p for _, p in wanted]
+    if "set" not in str(kind) and not pa.types.is_integer(kind):
+        assert failing_rows(expect("column_values_to_be_between", column="v", max_value=low), rows) == [1]
+
+
+@pytest.mark.parametrize(
+    ("type_text", "name", "args", "said"),
+    [
+        (
+            "STRING",
+            "column_values_to_match_like_pattern",
+            {"like_pattern": "a%"},
+            "use expect_column_values_to_match_regex",
+        ),
+        ("STRING", "column_values_to_be_betwen", {}, "did you mean"),
+        ("STRING", "query_results_to_match_comparison", {"base_query": "q"}, "is for databases"),
+        ("DATE", "column_values_to_be_in_set", {"value_set": ["yesterday"]}, "write it as 'YYYY-MM-DD'"),
+        ("DECIMAL(5, 2)", "column_values_to_be_in_set", {"value_set": [1.255]}, r"1.255 is no DECIMAL\(5, 2\)"),
+        ("TIME(3)", "column_values_to_be_between", {"min_value": 28800}, "write times in quotes"),
+        ("STRING", "column_values_to_be_between", {"min_value": "a"}, "min_value is for numbers, dates and times"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_with_the_file(
+    tmp_path: Path, type_text: str, name: str, args: dict[str, Any], said: str
+) -> None:
+    text = f"""
+table: d.t
+warehouse: {tmp_path}
+landing: {{path: {tmp_path}/landing}}
+fields: [{{name: k, type: INT NOT NULL}}, {{name: v, type: "{type_text}"}}]
+primaryKeys: [k]
+expectations: [{{type: expect_{name}, args: {json.dumps({"column": "v", **args})}}}]
+"""
+    with pytest.raises(PipelineFileError, match=said):
+        parse_pipeline(text, path=str(tmp_path / "p.yaml"))
 
 
 _BATCH = """

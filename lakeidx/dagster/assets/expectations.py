@@ -154,8 +154,8 @@ def _expectation_results(
 
 def _columns(config: PipelineConfig, expected: Sequence[ExpectationConfig]) -> list[str]:
     """Return the columns that are named; all, when an expectation names none."""
-    wanted = {c for e in expected for c in e.columns}
-    return [c.name for c in config.fields if c.name in wanted or not all(e.columns for e in expected)]
+    wanted = {c for e in expected for c in e.reads}
+    return [c.name for c in config.fields if c.name in wanted or not all(e.reads for e in expected)]
 
 
 def _staged(batch: BatchContext, report: IngestReport, columns: list[str]) -> Iterator[pa.Table]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ from great_expectations.expectations.registry import get_expectation_impl, list_
 
 from lakeidx.dagster.expectations.library import row_batch
 from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.pipeline_file.expectations import FLOAT_DIGITS, cast_arguments
 from lakeidx.pipeline_file.sections import ExpectationConfig
+from lakeidx.types import from_arrow
 
 #: Rows of a column that an expectation about the whole column is judged on.
 _MOST_ROWS = 5_000_000
@@ -44,6 +47,7 @@ _PANDAS = {
 class Outcome:
     """What became of one expectation.
 
+    kind         Arrow type of the column
     rows         that were judged
     unexpected   of these; None for expectations about the whole
     observed     what was seen of the whole
@@ -53,6 +57,7 @@ class Outcome:
     """
 
     expected: ExpectationConfig
+    kind: pa.DataType | None = None
     rows: int = 0
     unexpected: int | None = None
     judged: int = 0
@@ -71,18 +76,23 @@ def judge_rows(expected: Sequence[ExpectationConfig], pieces: Iterable[pa.Table]
     errors   InvalidInputError for a type or arguments that Great Expectations does not have, or cannot apply to the rows
     memory   a piece, and up to `_MOST_ROWS` rows of the columns that must be looked at as a whole
     """
-    made = [_made(e) for e in expected]
-    outcomes = [Outcome(e) for e in expected]
+    pieces = iter(pieces)
+    first = next(pieces, None)
+    if first is None:
+        return [Outcome(e) for e in expected]
+    made = [_made(e, first.schema) for e in expected]
+    kinds = {f.name: f.type for f in first.schema}
+    outcomes = [Outcome(e, kinds.get(str(e.args.get("column")))) for e in expected]
     by_row = [_is_by_row(m) for m in made]
     # Expectations without a column are about all of them.
     whole = (
         None
-        if any(not e.columns and not r for e, r in zip(expected, by_row, strict=True))
-        else sorted({c for e, r in zip(expected, by_row, strict=True) if not r for c in e.columns})
+        if any(not e.reads and not r for e, r in zip(expected, by_row, strict=True))
+        else sorted({c for e, r in zip(expected, by_row, strict=True) if not r for c in e.reads})
     )
     kept: list[pa.Table] = []
     rows = 0
-    for piece in pieces:
+    for piece in chain([first], pieces):
         left = _MOST_ROWS - rows
         rows += piece.num_rows
         if not all(by_row) and left > 0:
@@ -95,7 +105,7 @@ def judge_rows(expected: Sequence[ExpectationConfig], pieces: Iterable[pa.Table]
         table = pa.concat_tables(kept)
         batch = row_batch(_frame(table))
         for outcome, expectation in ((o, m) for o, m, r in zip(outcomes, made, by_row, strict=True) if not r):
-            if outcome.expected.columns and not table.num_rows:
+            if outcome.expected.reads and not table.num_rows:
                 # Of no values there is no mean.
                 continue
             result = batch.validate(expectation, result_format="BASIC")
@@ -114,7 +124,7 @@ def failing_rows(expected: ExpectationConfig, rows: pa.Table) -> list[int]:
 
     errors   as `judge_rows`, and InvalidInputError for an expectation about the whole
     """
-    made = _made(expected)
+    made = _made(expected, rows.schema)
     if not _is_by_row(made):
         raise InvalidInputError(f"{expected.type}: set_aside is for expectations about single rows")
     if not rows.num_rows:
@@ -126,9 +136,10 @@ def failing_rows(expected: ExpectationConfig, rows: pa.Table) -> list[int]:
     return [int(row) for row in result.result["unexpected_index_list"] or ()]
 
 
-def _made(expected: ExpectationConfig) -> Any:
+def _made(expected: ExpectationConfig, schema: pa.Schema) -> Any:
+    types = {f.name: from_arrow(f.type) for f in schema if f.name in expected.columns}
     try:
-        return get_expectation_impl(expected.type)(**expected.args)
+        return get_expectation_impl(expected.type)(**cast_arguments(expected, types))
     except ExpectationNotFoundError:
         near = did_you_mean(expected.type, sorted(list_registered_expectation_implementations()))
         raise InvalidInputError(f"Great Expectations has no {expected.type}; {near}") from None
@@ -142,7 +153,13 @@ def _is_by_row(expectation: Any) -> bool:
 
 
 def _frame(rows: pa.Table) -> pd.DataFrame:
-    return rows.to_pandas(types_mapper=_PANDAS.get)
+    """Return rows in the form that the library compares: numbers, times of one kind, texts (as `cast_arguments` makes values)."""
+    for n, f in enumerate(rows.schema):
+        if pa.types.is_decimal(f.type) and f.type.precision <= FLOAT_DIGITS:
+            rows = rows.set_column(n, f.name, rows.column(n).cast(pa.float64()))
+        elif pa.types.is_time(f.type):
+            rows = rows.set_column(n, f.name, rows.column(n).cast(pa.int32()).cast(pa.int64()).cast(pa.timestamp("ms")))
+    return rows.to_pandas(types_mapper=_PANDAS.get, date_as_object=False)
 
 
 def _add(outcome: Outcome, result: Any) -> None:
@@ -150,13 +167,26 @@ def _add(outcome: Outcome, result: Any) -> None:
     _refuse_unjudged(outcome.expected, result)
     found, outcome.result = result.result, result
     outcome.rows += int(found.get("element_count") or 0)
-    if "unexpected_count" in found:
+    if "unexpected_count" not in found or "element_count" not in found:
+        # What is said of the column as a whole, also of a type of each value.
+        outcome.passed = outcome.passed and bool(result.success)
+    else:
         outcome.unexpected = (outcome.unexpected or 0) + int(found["unexpected_count"])
         outcome.judged += int(found["element_count"]) - int(found.get("missing_count") or 0)
-        values = tuple(str(v) for v in found.get("partial_unexpected_list") or ())
+        values = tuple(_shown(v, outcome.kind) for v in found.get("partial_unexpected_list") or ())
         outcome.sample = (*outcome.sample, *values)[:_SAMPLE]
     if "observed_value" in found:
-        outcome.observed = found["observed_value"]
+        seen = found["observed_value"]
+        outcome.observed = _shown(seen, outcome.kind) if isinstance(seen, pd.Timestamp) else seen
+
+
+def _shown(value: Any, kind: pa.DataType | None) -> str:
+    """Return a value of a frame as text, a date or time as such."""
+    if isinstance(value, pd.Timestamp) and kind is not None and pa.types.is_date(kind):
+        return str(value.date())
+    if isinstance(value, pd.Timestamp) and kind is not None and pa.types.is_time(kind):
+        return str(value.time())
+    return str(value)
 
 
 def _refuse_unjudged(expected: ExpectationConfig, result: Any) -> None:
