@@ -34,6 +34,32 @@ _MASK = 0xFFFFFFFF
 _JENKINS_START = 0xDEADBEEF
 
 
+def wang_mix(value: int) -> int:
+    """Return Wang's mix of a signed 64-bit integer, as one."""
+    mask = (1 << 64) - 1
+
+    def signed(x: int) -> int:
+        return (x & mask) - ((x & mask) >> 63 << 64)
+
+    x = (~value + (value << 21)) & mask
+    x ^= signed(x) >> 24 & mask
+    x = (x + (x << 3) + (x << 8)) & mask
+    x ^= signed(x) >> 14 & mask
+    x = (x + (x << 2) + (x << 4)) & mask
+    x ^= signed(x) >> 28 & mask
+    return signed(x + (x << 31) & mask)
+
+
+def bloom64_positions(hashed: int, bits: int, functions: int) -> list[int]:
+    """Return the bits of a Bloom filter that a 64-bit hash sets, one for each function."""
+    low, high = hashed & _MASK, hashed >> 32 & _MASK
+    positions = []
+    for j in range(1, functions + 1):
+        c = (low + j * high) & _MASK
+        positions.append((~c & _MASK if c >> 31 else c) % bits)
+    return positions
+
+
 def murmur_hash(data: bytes, seed: int) -> int:
     """Return Hadoop's MurmurHash: signed 32 bits.
 

@@ -39,16 +39,6 @@ def bloom_size(items: int, fpp: float) -> tuple[int, int]:
     return bits, max(1, math.floor(bits / items * math.log(2) + 0.5))
 
 
-def bit_positions(hashed: int, bits: int, functions: int) -> list[int]:
-    """Return the bits a hash sets, one for each function; the scalar twin of the kernels."""
-    low, high = hashed & 0xFFFFFFFF, hashed >> 32 & 0xFFFFFFFF
-    positions = []
-    for j in range(1, functions + 1):
-        c = (low + j * high) & 0xFFFFFFFF
-        positions.append((~c & 0xFFFFFFFF if c >> 31 else c) % bits)
-    return positions
-
-
 def set_hashes(filter_bits: npt.NDArray[np.uint8], hashes: npt.NDArray[np.int64], functions: int) -> None:
     """Add hashes to a filter, in place.
 

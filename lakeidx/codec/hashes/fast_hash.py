@@ -12,23 +12,11 @@ import xxhash
 from lakeidx.codec.jit import frozen, kernel, load_u32, load_u64
 from lakeidx.codec.rows.rowbytes import RowBytes
 
-_MASK = (1 << 64) - 1
 _P1 = np.uint64(11400714785074694791)
 _P2 = np.uint64(14029467366897019727)
 _P3 = np.uint64(1609587929392839161)
 _P4 = np.uint64(9650029242287828579)
 _P5 = np.uint64(2870177450012600261)
-
-
-def hash_long(value: int) -> int:
-    """Return Wang's mix of a signed 64-bit integer, as one; the scalar twin of `hash_longs`."""
-    x = (~value + (value << 21)) & _MASK
-    x ^= _signed(x) >> 24 & _MASK
-    x = (x + (x << 3) + (x << 8)) & _MASK
-    x ^= _signed(x) >> 14 & _MASK
-    x = (x + (x << 2) + (x << 4)) & _MASK
-    x ^= _signed(x) >> 28 & _MASK
-    return _signed(x + (x << 31) & _MASK)
 
 
 def hash_bytes(value: bytes) -> int:
@@ -37,7 +25,7 @@ def hash_bytes(value: bytes) -> int:
 
 
 def hash_longs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return `hash_long` of each value.
+    """Return Wang's mix of each value.
 
     values   int64[n]
     returns  int64[n]

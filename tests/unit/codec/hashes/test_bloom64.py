@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.hashes.bloom64 import bit_positions, bloom_size, may_contain_any, set_hashes
-from lakeidx.codec.hashes.fast_hash import hash_bytes, hash_long
+from lakeidx.codec.hashes.bloom64 import bloom_size, may_contain_any, set_hashes
+from lakeidx.codec.hashes.fast_hash import hash_bytes
 from lakeidx.errors import InvalidInputError
+from tests.scalar_twins import bloom64_positions, wang_mix
 
 HASHES = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30)
 
@@ -29,7 +30,7 @@ def test_impossible_sizes_are_refused(items: int, fpp: float) -> None:
 
 @pytest.mark.parametrize(
     ("hashes", "expected"),
-    [([hash_long(v) for v in (1, 2, 3)], "892001504000"), ([hash_bytes(v) for v in (b"a", b"b")], "082000700200")],
+    [([wang_mix(v) for v in (1, 2, 3)], "892001504000"), ([hash_bytes(v) for v in (b"a", b"b")], "082000700200")],
 )
 def test_bits_as_java_sets_them(hashes: list[int], expected: str) -> None:
     bits, functions = bloom_size(10, 0.1)
@@ -44,10 +45,10 @@ def test_same_bits_as_the_scalar_twin(hashes: list[int], others: list[int], size
     bits, functions = size
     made = np.zeros(bits // 8, np.uint8)
     set_hashes(made, np.array(hashes, np.int64), functions)
-    wanted = {p for h in hashes for p in bit_positions(h, bits, functions)}
+    wanted = {p for h in hashes for p in bloom64_positions(h, bits, functions)}
     assert set(np.flatnonzero(np.unpackbits(made, bitorder="little")).tolist()) == wanted
     view = memoryview(made.tobytes())
     for h in others:
         assert may_contain_any(view, np.array([h], np.int64), functions) == all(
-            p in wanted for p in bit_positions(h, bits, functions)
+            p in wanted for p in bloom64_positions(h, bits, functions)
         )
