@@ -128,6 +128,11 @@ def _plain_type(t: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(t):
         return pa.struct([f.with_type(_plain_type(f.type)) for f in t])
     if pa.types.is_map(t):
+        if pa.types.is_null(t.key_type):
+            # Arrow makes such maps of none, and ends the process where a function copies one.
+            raise InvalidInputError(
+                f"{t} has no type for its keys: make the maps with one, as pa.map_(pa.string(), ...)"
+            )
         return pa.map_(*(f.with_type(_plain_type(f.type)) for f in (t.key_field, t.item_field)))
     if pa.types.is_decimal(t) and t.bit_width < 128:
         return pa.decimal128(t.precision, t.scale)
@@ -209,8 +214,7 @@ def _cast_nested(array: pa.Array, wanted: DataType) -> CastColumn:
     failed = hits[bounds[1:]] > hits[bounds[:-1]]
     if failed.any():
         # Once more without them: a map is not built with a key that is null.
-        kept = lists if not pa.types.is_map(array.type) else array
-        return CastColumn(_cast_nested(pc.if_else(pa.array(failed), None, kept), wanted).values, failed)
+        return CastColumn(_cast_nested(pc.if_else(pa.array(failed), None, lists), wanted).values, failed)
     build = pa.MapArray.from_arrays if pa.types.is_map(target) else pa.ListArray.from_arrays
     offsets, gone = pa.array(bounds, pa.int32()), pa.array(~there)
     return CastColumn(build(offsets, *(c.values for c in inside), type=target, mask=gone))

@@ -14,12 +14,6 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.columns import is_text
 
-_LISTS = (
-    (pa.types.is_list, pa.list_),
-    (pa.types.is_large_list, pa.large_list),
-    (pa.types.is_list_view, pa.list_view),
-    (pa.types.is_large_list_view, pa.large_list_view),
-)
 _BYTES_OF_TEXT = {
     pa.string(): pa.binary(),
     pa.large_string(): pa.large_binary(),
@@ -29,46 +23,60 @@ _BYTES_OF_TEXT = {
 
 def check_layout(rows: pa.RecordBatch) -> None:
     """Look at all offsets, indices and lengths, whatever the values; ArrowInvalid for those that lead nowhere."""
+    # The sizes of buffers and children first: what is looked at next relies on them.
+    rows.validate()
     for column in rows.columns:
-        column.view(_layout(column.type, keep_text=False)).validate(full=True)
+        _check(column, text=False)
 
 
 def is_utf8(values: pa.Table | pa.ChunkedArray | pa.Array) -> bool:
     """Return True when all text in the values, nested text and dictionaries included, is UTF-8."""
     if isinstance(values, pa.Table):
         return all(map(is_utf8, values.columns))
-    chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     try:
-        for chunk in chunks:
-            chunk.view(_layout(chunk.type, keep_text=True)).validate(full=True)
+        for chunk in values.chunks if isinstance(values, pa.ChunkedArray) else [values]:
+            _check(chunk, text=True)
     except pa.ArrowInvalid:
         return False
     return True
 
 
-def _layout(t: pa.DataType, *, keep_text: bool) -> pa.DataType:
-    """Return a type of the same bytes whose values are all valid, save text that is to be kept."""
+def _check(array: pa.Array, *, text: bool) -> None:
+    """Validate an array level by level: a view of a whole one, which is simpler, ends the process for some maps (Arrow 26)."""
+    t = array.type
+    if isinstance(t, pa.BaseExtensionType):
+        _check(array.storage, text=text)
+    elif pa.types.is_struct(t):
+        for i in range(t.num_fields):
+            _check(array.field(i), text=text)
+    elif pa.types.is_dictionary(t):
+        pa.DictionaryArray.from_arrays(array.indices, pa.nulls(len(array.dictionary)))
+        _check(array.dictionary, text=text)
+    elif pa.types.is_map(t) or pa.types.is_list(t) or pa.types.is_large_list(t):
+        parts = [array.keys, array.items] if pa.types.is_map(t) else [array.values]
+        build = pa.LargeListArray if pa.types.is_large_list(t) else pa.ListArray
+        build.from_arrays(array.offsets, pa.nulls(len(parts[0]))).validate(full=True)
+        for part in parts:
+            _check(part, text=text)
+    elif pa.types.is_list_view(t) or pa.types.is_large_list_view(t):
+        views = pa.LargeListViewArray if pa.types.is_large_list_view(t) else pa.ListViewArray
+        views.from_arrays(array.offsets, array.sizes, pa.nulls(len(array.values))).validate(full=True)
+        _check(array.values, text=text)
+    elif pa.types.is_fixed_size_list(t):
+        _check(array.values, text=text)
+    elif pa.types.is_nested(t):
+        array.validate(full=True)
+    else:
+        array.view(_valid_type(t, text=text)).validate(full=True)
 
-    def of(field: pa.Field) -> pa.Field:
-        # Arrow shows no null as a value that is required, also below a null where nobody looks.
-        return field.with_type(_layout(field.type, keep_text=keep_text)).with_nullable(True)
 
-    if pa.types.is_struct(t):
-        return pa.struct([of(f) for f in t])
-    if pa.types.is_map(t):
-        return pa.map_(of(t.key_field).with_nullable(False), of(t.item_field))
-    if pa.types.is_dictionary(t):
-        return pa.dictionary(t.index_type, _layout(t.value_type, keep_text=keep_text), t.ordered)
-    if pa.types.is_fixed_size_list(t):
-        return pa.list_(of(t.value_field), t.list_size)
-    for is_list, make in _LISTS:
-        if is_list(t):
-            return make(of(t.value_field))
+def _valid_type(t: pa.DataType, *, text: bool) -> pa.DataType:
+    """Return a type of the same bytes all of which are values; with `text` text stays what it is."""
     if pa.types.is_decimal(t):
         return pa.binary(t.byte_width)
     if pa.types.is_date(t) or pa.types.is_time(t) or pa.types.is_timestamp(t):
         return pa.int32() if t.bit_width == 32 else pa.int64()
-    return t if keep_text else _BYTES_OF_TEXT.get(t, t)
+    return t if text else _BYTES_OF_TEXT.get(t, t)
 
 
 def without_broken_text(rows: pa.Table) -> tuple[pa.Table, dict[str, NDArray[np.bool_]]]:
