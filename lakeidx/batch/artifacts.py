@@ -160,6 +160,7 @@ class BucketAssignmentReport(Report):
     index_type       how rows found their buckets
     moves_path       directory of the files that say which rows move their key from another partition, are dropped, or take
                      the partition of their key (`lakeidx.batch.moved_rows`); None when none does
+    upserts          rows of fixed buckets that are no deletes: nobody looks whether their keys are known
     moved, dropped   deletes that moves add; rows left out; global_index: keys were looked for in all partitions
     by_partition     a key's bucket depends on all buckets of its partition (taken for true of reports of older releases)
     located_paths    what an index that keeps something outside the table had answered, one file per part
@@ -179,6 +180,7 @@ class BucketAssignmentReport(Report):
     inserts: int
     updates: int
     deletes: int
+    upserts: int = 0
     new_buckets: int
     index_type: str
     index_metrics: dict[str, float] = Field(default_factory=dict)

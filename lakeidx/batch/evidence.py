@@ -49,6 +49,7 @@ def batch_counts(ingest: IngestReport, assign: BucketAssignmentReport) -> BatchC
         ingested=ingest.rows_in - ingest.rows_ignored,
         inserted=assign.inserts,
         updated=assign.updates,
+        upserted=assign.upserts,
         deleted=assign.deletes,
         rejected=ingest.rows_rejected,
     )

@@ -76,6 +76,7 @@ class BatchResult(Result):
             "rows": self.ingest.rows_in,
             "inserts": self.assign.inserts,
             "updates": self.assign.updates,
+            "upserts": self.assign.upserts,
             "deletes": self.assign.deletes,
             "moved": self.assign.moved,
             "dropped": self.assign.dropped,

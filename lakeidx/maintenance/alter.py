@@ -26,7 +26,9 @@ from lakeidx.results import Result
 from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.handle import TableHandle, scan_committed
+from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.usable import check_usable
+from lakeidx.table.view import load_live
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,7 @@ class AlterResult(Result):
 
     before, after   schema ids; the same when there was nothing to change
     differences     one by one, columns first
+    hidden          files whose rows readers do not see any more until the next compaction
     """
 
     table: str
@@ -46,6 +49,7 @@ class AlterResult(Result):
     after: int
     differences: tuple[Difference, ...]
     dry_run: bool = False
+    hidden: int = 0
 
     @property
     def changed(self) -> bool:
@@ -61,6 +65,7 @@ class AlterResult(Result):
             "changed": self.changed,
             "dry_run": self.dry_run,
             "differences": [asdict(d) for d in self.differences],
+            **({"hidden": self.hidden, "note": self.note()} if self.hidden else {}),
         }
 
     def __str__(self) -> str:
@@ -68,7 +73,16 @@ class AlterResult(Result):
             return f"{self.table}: nothing to change, the schema ({self.before}) is as wanted"
         verb = "would become" if self.dry_run else "is now"
         head = f"{self.table}: schema {self.before} {verb} schema {self.after}"
-        return "\n".join([head, *(f"  {d}" for d in self.differences)])
+        return "\n".join([head, *(f"  {d}" for d in self.differences), *([self.note()] if self.hidden else [])])
+
+    def note(self) -> str:
+        """Return what the change means for rows that are there; empty as a rule."""
+        if not self.hidden:
+            return ""
+        return (
+            f"readers do not see the rows of {self.hidden} files any more until the next compaction: run "
+            f"`lakeidx compact {self.table}`"
+        )
 
 
 def alter_table(table: TableHandle, edits: SchemaEdits, *, dry_run: bool = False) -> AlterResult:
@@ -88,12 +102,18 @@ def alter_table(table: TableHandle, edits: SchemaEdits, *, dry_run: bool = False
         if dry_run or put_schema(table, new):
             if not dry_run and drift_reason(old, new):
                 _examine_again(table, old, new, edits, examined)
-            result = AlterResult(table.uri, old.id, new.id, differences, dry_run)
+            result = AlterResult(table.uri, old.id, new.id, differences, dry_run, _hidden(table, old, new, examined))
             log.info("%s", result)
             return result
     raise CommitConflictError(
         f"gave up after {_TRIES} tries, since other schema changes came first each time; try again", path=table.uri
     )
+
+
+def _hidden(table: TableHandle, old: TableSchema, new: TableSchema, snapshot: Snapshot | None) -> int:
+    if snapshot is None or skips_level_0(old) or not skips_level_0(new):
+        return 0
+    return int((load_live(table.metadata, snapshot).column("level") == 0).sum())
 
 
 def plan_alteration(table: TableHandle, old: TableSchema, edits: SchemaEdits) -> TableSchema:

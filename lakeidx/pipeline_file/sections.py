@@ -319,8 +319,8 @@ class FreshnessConfig(Strict):
 
 #: Columns that expectations ``on: batches`` may name: what a batch did, and the table after it; `batches_ago` is 0 for the newest.
 BATCH_FIGURES = (
-    "batches_ago", "rows_in", "rows_rejected", "rejected_share", "inserts", "updates", "deletes", "buckets", "new_buckets",
-    "data_bytes", "index_bytes", "table_rows", "table_buckets", "bucket_fill",
+    "batches_ago", "rows_in", "rows_rejected", "rejected_share", "inserts", "updates", "upserts", "deletes", "buckets",
+    "new_buckets", "data_bytes", "index_bytes", "table_rows", "table_buckets", "bucket_fill",
 )  # fmt: skip
 
 

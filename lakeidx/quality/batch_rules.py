@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from lakeidx.quality.result import PartitionName, RuleResult, Severity, bounded
 
+_COUNTS = ("ingested", "inserted", "updated", "upserted", "deleted", "rejected")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCounts:
@@ -15,6 +17,7 @@ class BatchCounts:
     ingested   rows read from the landing files
     inserted   rows whose key was not known before (the first of each)
     updated    rows whose key was known
+    upserted   rows of one or the other, where nobody looks (fixed buckets)
     deleted    rows that retract their key (-U, -D)
     rejected   rows that cannot be kept
     """
@@ -25,19 +28,20 @@ class BatchCounts:
     updated: int
     deleted: int
     rejected: int
+    upserted: int = 0
 
     @property
     def accounted(self) -> int:
         """Rows of all outcomes."""
-        return self.inserted + self.updated + self.deleted + self.rejected
+        return self.inserted + self.updated + self.upserted + self.deleted + self.rejected
 
 
 def check_rows_accounted(batches: Iterable[BatchCounts]) -> RuleResult:
-    """Check that ingested = inserted + updated + deleted + rejected, in every batch, and none of them negative."""
+    """Check that ingested = inserted + updated + upserted + deleted + rejected, in every batch, and none of them negative."""
     checked = list(batches)
     offenders = []
     for b in checked:
-        counts = {n: getattr(b, n) for n in ("ingested", "inserted", "updated", "deleted", "rejected")}
+        counts = {n: getattr(b, n) for n in _COUNTS}
         if b.ingested != b.accounted or min(counts.values()) < 0:
             offenders.append({"batch_id": b.batch_id, **counts, "difference": b.ingested - b.accounted})
     return RuleResult(
@@ -46,14 +50,11 @@ def check_rows_accounted(batches: Iterable[BatchCounts]) -> RuleResult:
         severity=Severity.ERROR,
         metrics={
             "batches": len(checked),
-            **{
-                n: sum(getattr(b, n) for b in checked)
-                for n in ("ingested", "inserted", "updated", "deleted", "rejected")
-            },
+            **{n: sum(getattr(b, n) for b in checked) for n in _COUNTS},
             "rows_unaccounted": sum(abs(b.ingested - b.accounted) for b in checked),
         },
         sample=bounded(offenders),
-        description="Every ingested row was inserted, updated, deleted or rejected.",
+        description="Every ingested row was inserted, updated (or one of the two), deleted or rejected.",
     )
 
 

@@ -12,10 +12,11 @@ source   org.apache.paimon.utils.SnapshotManager, HintFileUtils; org.apache.paim
 from __future__ import annotations
 
 import hashlib
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from lakeidx.errors import CorruptFileError, NotFoundError, TableReplacedError
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, TableReplacedError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, decode_schema
@@ -29,6 +30,8 @@ from lakeidx.table.times import iso_utc
 _VANISHED_STEPS = 300
 #: How often the snapshots are listed when a rollback takes away what was listed.
 _LISTINGS = 5
+#: Table and name of a branch's directory.
+_IN_A_BRANCH = re.compile(r"(.+)/branch/branch-([^/]+)")
 
 
 class TableMetadata(ManifestFiles):
@@ -59,7 +62,14 @@ class TableMetadata(ManifestFiles):
 
     @classmethod
     def open(cls, store: ObjectStore, root: str, *, branch: str = MAIN_BRANCH) -> TableMetadata:
-        """Open the table that is in a directory now; NotFoundError when there is none."""
+        """Open the table that is in a directory now; NotFoundError when there is none, InvalidInputError for that of a branch."""
+        inside = _IN_A_BRANCH.fullmatch(root.rstrip("/"))
+        if inside is not None and cls(store, TablePaths(inside[1])).schema_ids():
+            raise InvalidInputError(
+                f"this is the directory of branch {inside[2]!r}, no table: open {inside[1]}; states of the branch are read "
+                f"by the name branch:{inside[2]}, as in `lakeidx diff`",
+                path=root,
+            )
         opened = cls(store, TablePaths(root, branch=branch))
         schema = opened.latest_schema()
         warn_once(schema, root)

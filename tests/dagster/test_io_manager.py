@@ -85,7 +85,7 @@ def test_each_write_mode(lake: Lake) -> None:
     assert version == table.snapshot.identity
     assert (metadata["dagster/table_name"], metadata["dagster/uri"]) == ("d.t", table.uri)
     assert [(c.name, c.type) for c in metadata["dagster/column_schema"].columns] == [("id", "BIGINT"), ("v", "STRING")]
-    assert (metadata["lakeidx/snapshot_id"], metadata["lakeidx/inserts"]) == (1, 2)
+    assert (metadata["lakeidx/snapshot_id"], metadata["lakeidx/upserts"]) == (1, 2)
     assert metadata["lakeidx/write_mode"] == "upsert"
     lake.run(asset("t", rows(2, 3, v="new"), {"write_mode": "upsert"}))
     assert lake.content() == [(1, "old"), (2, "new"), (3, "new")]
@@ -302,5 +302,5 @@ def test_resources_open_tables_and_tell_what_was_done(lake: Lake) -> None:
     )
     snapshot = lake.warehouse.table("d.t").snapshot
     assert snapshot is not None
-    assert (version, metadata["lakeidx/snapshot_id"], metadata["lakeidx/inserts"]) == (snapshot.identity, 2, 1)
+    assert (version, metadata["lakeidx/snapshot_id"], metadata["lakeidx/upserts"]) == (snapshot.identity, 2, 1)
     assert lake.content() == [(1, "old"), (2, "new")]

@@ -55,7 +55,7 @@ def test_sound_figures_pass() -> None:
     assert list(verdicts) == list(_SOUND)
     assert all(v.passed and not v.failed for v in verdicts.values())
     assert [e["figure"] for e in verdicts["batch_rows_accounted"].expectations] == [
-        "ingested = accounted", "inserted", "updated", "deleted", "rejected", "rows_unaccounted",
+        "ingested = accounted", "inserted", "updated", "upserted", "deleted", "rejected", "rows_unaccounted",
     ]  # fmt: skip
     assert judge([], ChecksConfig()) == {}
 

@@ -36,23 +36,28 @@ class PartPlaces:
 
 @dataclass(slots=True)
 class RowCounts:
-    """Rows of a batch by what they do: a retract is a delete, else a known key is an update, a new one an insert."""
+    """Rows of a batch by what they do: a retract is a delete, else a known key is an update, a new one an insert.
+
+    upserts   updates and inserts, where nobody looks which of the two
+    """
 
     inserts: int = 0
     updates: int = 0
     deletes: int = 0
+    upserts: int = 0
 
     def add(self, rows: int, known: NDArray[np.bool_] | None, retract: NDArray[np.bool_] | None) -> None:
         """Count some rows.
 
-        known     bool[rows]; None: it is unknown which keys exist (fixed buckets), every row that is no delete is an insert
+        known     bool[rows]; None: it is unknown which keys exist (fixed buckets), every row that is no delete is an upsert
         retract   bool[rows]; None: no row is
         """
         deletes = 0 if retract is None else int(np.count_nonzero(retract))
-        updates = 0
-        if known is not None:
-            updates = int(np.count_nonzero(known if retract is None else known & ~retract))
         self.deletes += deletes
+        if known is None:
+            self.upserts += rows - deletes
+            return
+        updates = int(np.count_nonzero(known if retract is None else known & ~retract))
         self.updates += updates
         self.inserts += rows - deletes - updates
 
@@ -61,11 +66,12 @@ class RowCounts:
         self.inserts += other.inserts
         self.updates += other.updates
         self.deletes += other.deletes
+        self.upserts += other.upserts
 
     @property
     def rows(self) -> int:
         """All of them."""
-        return self.inserts + self.updates + self.deletes
+        return self.inserts + self.updates + self.deletes + self.upserts
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,7 +31,8 @@ def place_parts(work: PlaceWork, parts: Sequence[PartKeys], task: int | None, in
     counts, places = RowCounts(), []
     for part in parts:
         keys = part.keys
-        counts.add(len(keys), None, part.retract)
+        # Without a primary key each row is a new one.
+        counts.add(len(keys), None if work.schema.primary_keys else np.zeros(len(keys), np.bool_), part.retract)
         buckets = keys.hashes if mode is BucketMode.HASH_FIXED else np.zeros(len(keys), np.int32)
         places.append(PartPlaces(part.rows, keys.partitions, keys.codes, buckets, part.ranks))
     return Placed(parts=places, counts=counts)

@@ -68,6 +68,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         inserts=counts.inserts,
         updates=counts.updates,
         deletes=counts.deletes,
+        upserts=counts.upserts,
         new_buckets=new_buckets,
         index_type=index_type(schema),
         index_metrics=dict(figures.metrics),

@@ -152,7 +152,10 @@ def run_index_write(
 
 
 def _figures(assign: BucketAssignmentReport) -> str:
-    kinds = f"{assign.inserts:,} inserts, {assign.updates:,} updates, {assign.deletes:,} deletes"
+    changes = (
+        f"{assign.upserts:,} upserts" if assign.upserts else f"{assign.inserts:,} inserts, {assign.updates:,} updates"
+    )
+    kinds = f"{changes}, {assign.deletes:,} deletes"
     return f"{assign.rows:,} rows to {len(assign.targets):,} buckets ({kinds})"
 
 

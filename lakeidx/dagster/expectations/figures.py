@@ -68,8 +68,8 @@ def _orphans_below_limit(result: RuleResult, limits: ChecksConfig) -> list[Figur
 
 
 def _batch_rows_accounted(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
-    """Expect ingested = inserted + updated + deleted + rejected."""
-    counts = {n: result.metrics[n] for n in ("inserted", "updated", "deleted", "rejected")}
+    """Expect ingested = inserted + updated + upserted + deleted + rejected."""
+    counts = {n: result.metrics.get(n, 0) for n in ("inserted", "updated", "upserted", "deleted", "rejected")}
     total, seen = sum(counts.values()), result.metrics["ingested"]
     return [Figure("ingested = accounted", seen, total, total), *(Figure(n, v, 0, None) for n, v in counts.items())]
 

@@ -140,7 +140,7 @@ def test_what_reaches_the_driver_does_not_grow_with_rows(tmp_path: Path, name: s
             put(table, value, rows([(k % 2, k, value) for k in range(size)]), runner)
         received.append(runner.received)
         placed = BatchFiles(table.store, table.metadata.paths, "b").require(BucketAssignmentReport)
-        assert (placed.updates if name != "fixed buckets" else placed.inserts) == size
+        assert (placed.updates if name != "fixed buckets" else placed.upserts) == size
     few, many = received
     assert set(few) == set(many)
     assert {stage: many[stage] - few[stage] for stage in few if many[stage] - few[stage] > 100} == {}
