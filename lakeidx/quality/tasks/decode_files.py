@@ -6,12 +6,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakeidx.data.engines.untaken import untaken_rows
+from lakeidx.data.row_kinds import DELETE, UPDATE_BEFORE
 from lakeidx.data.verify_data_file import verify_data_file
-from lakeidx.errors import LakeIdxError, UnavailableError
+from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import Runner
+
+_RETRACTS = (UPDATE_BEFORE, DELETE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,11 @@ def _decode(work: _Decode) -> DecodedFile:
     try:
         schema = work.metadata.schema(file.schema_id)
         rows, deletes = verify_data_file(work.metadata.store, work.path, file, schema)
+        why = _why_untaken(work.metadata.latest_schema()) if deletes else None
+        if why is not None:
+            raise CorruptFileError(
+                f"{deletes} rows of kind -U or -D, which the table cannot merge: {why}", path=work.path
+            )
         said = file.delete_row_count
         wrong = {"file": work.path, "level": file.level, "deletes": deletes, "manifest_deletes": said}
         return DecodedFile(work.path, rows, file.file_size, miscounted=wrong if said not in (None, deletes) else None)
@@ -72,3 +82,11 @@ def _decode(work: _Decode) -> DecodedFile:
     except LakeIdxError as error:
         fault = {"file": error.path or work.path, "offset": error.offset, "fault": error.message}
         return DecodedFile(work.path, 0, file.file_size, fault)
+
+
+def _why_untaken(schema: TableSchema) -> str | None:
+    """Return why no row of kind -U or -D can be merged, and what to set; None when some can."""
+    return next(
+        (r.why for r in untaken_rows(schema) if len(r.kinds) == len(_RETRACTS) and not r.with_any and r.zero is None),
+        None,
+    )
