@@ -76,6 +76,8 @@ class TableHandle:
         table = cls(open_store(uri, storage_options), TablePaths.of(absolute(uri), schema))
         if not table.metadata.schema_ids():
             check_usable(schema)
+            if table.store.info(table.paths.root) is not None:
+                raise InvalidInputError("a file has this name: a table needs a directory", path=table.paths.root)
             if table.store.put_if_absent(table.paths.schema(0), encode_schema(schema)):
                 warn_once(schema, uri)
                 return table

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.storage.remote.options import RemoteOptions
 
-#: Clients by bucket, patience, options and environment: a Spark worker unpickles a store per task, and keeps its connections.
-Clients = dict[tuple[str, bool, str, str], Any]
+#: By cloud, bucket, patience, options and environment: a Spark worker unpickles a store per task, and keeps its connections.
+Clients = dict[tuple[str, str, bool, str, str], Any]
 
 SHARED_CLIENTS: Clients = {}
 #: Of a client that repeats requests; twice that before the next one, and so on.
@@ -42,7 +42,7 @@ def client_for(bucket: str, options: RemoteOptions, raw_options: str, clients: C
     """
     _check_not_forked()
     environment = repr(sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES)))
-    key = (bucket, patient, raw_options, environment)
+    key = (options.cloud, bucket, patient, raw_options, environment)
     found = clients.get(key)
     # Two threads may both make one: the first stays.
     return clients.setdefault(key, _connect(bucket, options, patient=patient)) if found is None else found
