@@ -133,3 +133,14 @@ def test_maps_of_python_have_the_keys_of_their_row(tmp_path: Any) -> None:
     # As Polars has them, which knows no maps.
     table.upsert(pl.from_arrow(table.scan().to_arrow()))
     assert table.scan().to_arrow().sort_by("id").column("m").to_pylist() == wanted
+
+
+def test_lists_of_nothing_but_null(tmp_path: Any) -> None:
+    table = Table.create(f"{tmp_path}/d.db/t", SPEC)
+    table.upsert([{"id": 1, "l": [None, None]}, {"id": 2, "l": []}, {"id": 3, "l": None}], missing="null")
+    assert table.scan().to_arrow().sort_by("id").column("l").to_pylist() == [[None, None], [], None]
+    inner = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), pa.nulls(2))
+    column = pa.MapArray.from_arrays(pa.array([0, 1, 1], pa.int32()), pa.array(["k"]), inner)
+    wanted = parse_type({"type": "MAP", "key": "STRING", "value": {"type": "ARRAY", "element": "DATE"}})
+    assert cast_column(column, wanted).values.to_pylist() == [[("k", [None, None])], []]
+    assert json_values(column) == [[["k", [None, None]]], []]
