@@ -304,16 +304,11 @@ def test_the_entry_point_starts_executors_for_spark_on_kubernetes(entrypoint: Ca
 
 
 @pytest.mark.dagster
-def test_definitions_load_without_network_spark_numba_or_secrets(tmp_path: Path) -> None:
-    """Dagster's own validation, in a process where sockets to elsewhere, pyspark and Numba are errors."""
+def test_definitions_load_without_network_spark_or_secrets(tmp_path: Path) -> None:
+    """Dagster's own validation, in a process where sockets to elsewhere and pyspark are errors."""
     (tmp_path / "sitecustomize.py").write_text(
         "import socket, sys\n"
         "sys.modules['pyspark'] = None\n"
-        "class NoNumba:\n"
-        "    def find_spec(self, name, *_):\n"
-        "        if name == 'numba':\n"
-        "            raise OSError('no Numba while definitions load')\n"
-        "sys.meta_path.insert(0, NoNumba())\n"
         "plain = socket.socket.connect\n"
         "def connect(self, address):\n"
         "    if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in ('127.0.0.1', 'localhost', '::1'):\n"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -72,23 +70,3 @@ partitions: {{by: files}}
     assert capsys.readouterr().err.startswith("invalid_input: ")
     assert ingest.main(arguments) == 0
     assert json.loads(capsys.readouterr().out)["rows_in"] == 2
-
-
-#: A job that says whether Numba came in.
-JOB = """
-import sys
-from lakeidx.jobs.compaction import main
-assert main([sys.argv[1], "--full", "--engine", "local"]) == 0
-print("numba" in sys.modules)
-"""
-
-
-@pytest.mark.slow
-def test_a_job_of_a_few_rows_needs_no_numba(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    for value in ("a", "b"):
-        upsert(table, [(1, 1, value), (1, 2, value)])
-    done = subprocess.run([sys.executable, "-c", JOB, table.uri], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False"
-    assert content(table) == {(1, 1): "b", (1, 2): "b"}
-    assert table.metadata.snapshot(3).commit_kind == "COMPACT"
