@@ -232,7 +232,7 @@ class WritingMixin(LookingMixin):
         tell("ingest")
         # Types of dictionaries are those of Python, which nobody chose.
         policy = "add" if policy == "widen" and isinstance(rows, list) else policy
-        given = as_table(rows, self.schema.fields)
+        given = as_table(rows, context.schema.fields)
         with held_batch(context, given) if own and may_hold(context, given) else nullcontext(context) as running:
             absent = absent_columns(rows)
             ingest_given(running, given, missing=missing, absent=absent, on_delete=on_delete, merge_schema=policy)

@@ -53,8 +53,7 @@ COMMANDS = {
 }
 #: Methods that need no command: rows in memory, opening, and what the ones above are made of.
 ONLY_PYTHON = {
-    "Table.open", "Table.plan", "Table.scan_committed", "Table.upsert", "Table.overwrite",
-    "Warehouse.table", "Warehouse.tables", "Warehouse.databases",
+    "Table.open", "Table.upsert", "Table.overwrite", "Warehouse.table", "Warehouse.tables", "Warehouse.databases",
     "Warehouse.path", "Warehouse.create",
 }  # fmt: skip
 
