@@ -11,21 +11,22 @@ from typing import TYPE_CHECKING
 from lakeidx.api.dataset import TableDataset
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
+from lakeidx.arguments import PathLike
 from lakeidx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-def attach(warehouse: Warehouse | str, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
+def attach(warehouse: Warehouse | PathLike, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
     """Make every table of a warehouse a view ``database.table``.
 
+    warehouse   the warehouse, or its folder as a path or URI
     connection  None = a new one in memory
     returns     the connection
     errors      InvalidInputError when DuckDB is not installed
     """
-    if isinstance(warehouse, str):
-        warehouse = Warehouse(warehouse)
+    warehouse = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
     connection = connection if connection is not None else _connect()
     for name in warehouse.tables():
         database, _, table = name.partition(".")
@@ -37,9 +38,12 @@ def attach(warehouse: Warehouse | str, connection: DuckDBPyConnection | None = N
     return connection
 
 
-def register(connection: DuckDBPyConnection, name: str, table: Table) -> None:
-    """Make one table a view of a connection."""
-    connection.register(name, TableDataset(table))
+def register(connection: DuckDBPyConnection, name: str, table: Table | PathLike) -> None:
+    """Make one table a view of a connection.
+
+    table   the table, or its directory as a path or URI
+    """
+    connection.register(name, TableDataset(table if isinstance(table, Table) else Table.open(table)))
 
 
 def _connect() -> DuckDBPyConnection:

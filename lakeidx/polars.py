@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakeidx.api.table import Table
+from lakeidx.arguments import PathLike
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate import Op, Predicate, and_, bind_foreign
 from lakeidx.types import Field
@@ -20,9 +21,10 @@ _OPERATORS = {"Eq": Op.EQ, "NotEq": Op.NE, "Lt": Op.LT, "LtEq": Op.LE, "Gt": Op.
 _NUMBERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Int", "Dyn")
 
 
-def scan(table: Table, **state: Any) -> pl.LazyFrame:
+def scan(table: Table | PathLike, **state: Any) -> pl.LazyFrame:
     """Make a lazy frame of a table; its rows are read when it is collected.
 
+    table    the table, or its directory as a path or URI
     state    which state, as for `Table.scan`: ``snapshot``, ``tag`` or ``timestamp``; default the newest
     returns  a frame whose filters prune where they compare columns with numbers and texts; Polars applies all of them itself
     errors   InvalidInputError when Polars is not installed
@@ -32,6 +34,7 @@ def scan(table: Table, **state: Any) -> pl.LazyFrame:
         from polars.io.plugins import register_io_source
     except ImportError as error:
         raise InvalidInputError("Polars is not installed: pip install 'lakeidx[polars]'") from error
+    table = table if isinstance(table, Table) else Table.open(table)
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None

@@ -47,7 +47,8 @@ def as_table(rows: Any, fields: Sequence[Field] = ()) -> pa.Table:
             return pa.RecordBatchReader.from_stream(rows).read_all()
     except pa.ArrowException as error:
         raise InvalidInputError(f"{type(rows).__name__} does not become Arrow data: {error}") from error
-    if isinstance(rows, list) and rows and all(isinstance(r, Mapping) for r in rows):
+    if isinstance(rows, list):
+        _check_dictionaries(rows)
         types = {f.name: f.type for f in fields}
         names = dict.fromkeys(n for r in rows for n in r)
         return pa.table({n: _column([r.get(n) for r in rows], n, types.get(n)) for n in names})
@@ -55,6 +56,16 @@ def as_table(rows: Any, fields: Sequence[Field] = ()) -> pa.Table:
         "rows must be Arrow data (a table, a reader, or what exports __arrow_c_stream__) or a list of dictionaries, not "
         f"{type(rows).__name__}"
     )
+
+
+def _check_dictionaries(rows: Sequence[Any]) -> None:
+    if not rows:
+        raise InvalidInputError(
+            "an empty list has no columns: where no row is meant, give an Arrow table with the columns"
+        )
+    wrong = next((i for i, r in enumerate(rows) if not isinstance(r, Mapping)), None)
+    if wrong is not None:
+        raise InvalidInputError(f"row {wrong + 1} of the list is no dictionary, but {type(rows[wrong]).__name__}")
 
 
 def _column(values: list[Any], name: str, wanted: DataType | None) -> pa.Array:

@@ -34,6 +34,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructField, StructType
 
+from lakeidx.arguments import PathLike, path_text
 from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.spark.catalog_tables import options_of, options_of_write, with_options
 from lakeidx.spark.read_options import ReadOptions
@@ -156,7 +157,7 @@ def register(spark: SparkSession) -> None:
 
 def read_table(
     spark: SparkSession,
-    uri: str,
+    uri: PathLike,
     *,
     columns: Sequence[str] | None = None,
     where: str | None = None,
@@ -177,7 +178,7 @@ def read_table(
     if where is not None:
         reader = reader.option("where", where)
     with python_errors():
-        return reader.load(uri)
+        return reader.load(path_text(uri))
 
 
 def _with_metadata(fields: Sequence[Field]) -> StructType:

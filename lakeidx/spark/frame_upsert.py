@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
+from lakeidx.arguments import PathLike, path_text
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import LakeIdxError
 from lakeidx.spark.jobs import described
@@ -32,7 +33,7 @@ _RESULT = "ok boolean, result binary"
 
 def upsert(
     frame: DataFrame,
-    table: str,
+    table: PathLike,
     *,
     batch_id: str | None = None,
     replay: str = "refuse",
@@ -54,6 +55,7 @@ def upsert(
     session = frame.sparkSession
     check_worker_python(session)
     check_names(frame)
+    table = path_text(table)
     given = {**(options or {}), "path": table, "replay": replay, **({} if batch_id is None else {"batch-id": batch_id})}
     zone = session.conf.get(TIME_ZONE)
     columns = arrow_schema(frame.schema)

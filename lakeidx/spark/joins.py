@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StructField, StructType
 
+from lakeidx.arguments import PathLike
 from lakeidx.errors import InvalidInputError, TableReplacedError
 from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.point.table_lookup import TableLookup
@@ -54,7 +55,7 @@ class _Join:
 
 def lookup_join(
     df: DataFrame,
-    table: TableHandle | str,
+    table: TableHandle | PathLike,
     on: Sequence[str] | Mapping[str, str],
     columns: Sequence[str] | Mapping[str, str] | None = None,
     how: Literal["left", "inner"] = "left",
@@ -78,7 +79,7 @@ def lookup_join(
     if how not in ("left", "inner"):
         raise InvalidInputError(f"a lookup join is left or inner, not {how!r}")
     check_names(df)
-    table = TableHandle.open(table) if isinstance(table, str) else table
+    table = table if isinstance(table, TableHandle) else TableHandle.open(table)
     schema = table.schema
     keys = tuple(on.items()) if isinstance(on, Mapping) else tuple((n, n) for n in on)
     if sorted(k for _, k in keys) != sorted(schema.primary_keys):

@@ -49,7 +49,7 @@ def test_batch_left_and_inner(spark: SparkSession, tmp_path: Path, by_bucket: bo
     left = lookup_join(frame, table, on, {"v": "name", "day": "day"}, by_bucket=by_bucket)
     assert left.columns == ["n", "part", "key", "name", "day"]
     assert {r.n: r.name for r in left.collect()} == {n: model.get(n) for n, _, _ in orders}
-    inner = lookup_join(frame, table, on, how="inner", by_bucket=by_bucket)
+    inner = lookup_join(frame, Path(table.uri), on, how="inner", by_bucket=by_bucket)
     assert {r.n: r.v for r in inner.collect()} == model
 
 

@@ -66,6 +66,12 @@ def test_numbers_of_numpy_name_snapshots(table: lakeidx.Table) -> None:
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "one file": (lambda t: t.upsert_files("landing.csv"), "files must be a list of paths, not 'landing.csv'"),
     "a file": (lambda t: t.upsert_files([5]), "expected the path or URI of a file, not 5"),
+    "no rows": (lambda t: t.upsert([]), "an empty list has no columns"),
+    "no new rows": (lambda t: t.overwrite([], whole_table=True), "an empty list has no columns"),
+    "no keys": (lambda t: t.delete([]), "an empty list has no columns"),
+    "a row": (lambda t: t.upsert([{"k": 1}, 5]), "row 2 of the list is no dictionary, but int"),
+    "a key": (lambda t: t.lookup([1]), "row 1 of the list is no dictionary, but int"),
+    "rows": (lambda t: t.upsert("x"), "or a list of dictionaries, not str"),
     "limit": (lambda t: t.scan(limit="1"), "limit must be a whole number, not '1'"),
     "where": (lambda t: t.scan(where=5), "where must be SQL text or a predicate, not 5"),
     "delete": (lambda t: t.delete(where=5), "where must be SQL text or a predicate, not 5"),

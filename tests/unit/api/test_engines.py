@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -147,3 +148,21 @@ def test_a_dataset_by_itself(warehouse: lakeidx.Warehouse) -> None:
     dataset = TableDataset(warehouse["shop.orders"])
     assert dataset.schema.names == ["id", "p", "name", "x"]
     assert dataset.scanner(columns=["id"], filter=pc.field("x") > 4.5).to_table().num_rows == 1
+
+
+def test_paths_stand_for_tables(warehouse: lakeidx.Warehouse) -> None:
+    path = Path(warehouse.table("shop.orders").uri)
+    assert lake_polars.scan(str(path)).collect().height == lake_polars.scan(path).collect().height == 20
+    connection = lake_duckdb.attach(Path(warehouse.uri))
+    for name, table in {"a": path, "b": str(path)}.items():
+        lake_duckdb.register(connection, name, table)
+        assert connection.sql(f"SELECT count(*) FROM {name}").fetchall() == [(20,)]
+    with pytest.raises(lakeidx.NotFoundError, match="not a Paimon table"):
+        lake_polars.scan(f"{warehouse.uri}/shop.db/gone")
+    with pytest.raises(lakeidx.InvalidInputError, match="expected the path or URI of a warehouse"):
+        lake_duckdb.attach(lakeidx.Table.open(path))  # type: ignore[arg-type]
+    for wrong in (None, warehouse, 5):
+        with pytest.raises(lakeidx.InvalidInputError, match="expected the path or URI of a table"):
+            lake_polars.scan(wrong)  # type: ignore[arg-type]
+        with pytest.raises(lakeidx.InvalidInputError, match="expected the path or URI of a table"):
+            lake_duckdb.register(connection, "c", wrong)  # type: ignore[arg-type]
