@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,10 +66,19 @@ def test_a_table_with_an_unknown_option_about_an_index_is_read_only(tmp_path: Pa
     file.write_text(json.dumps(schema))
     table = Table.open(uri)
     assert table.scan().to_arrow().num_rows == 1
-    for change in (lambda: table.upsert([{"id": 2, "v": "b"}]), lambda: table.compact(full=True)):
+    changes: list[Callable[[], object]] = [
+        lambda: table.upsert([{"id": 2, "v": "b"}]),
+        lambda: table.compact(full=True),
+        lambda: table.alter(drop=["v"]),
+        lambda: table.alter(rename={"v": "w"}),
+        lambda: table.alter(add={"n": "INT"}),
+    ]
+    for change in changes:
         with pytest.raises(UnsupportedError, match=f"is refused: {name}=v: .* set lakeidx.accepted-options={name}"):
             change()
-    table.alter(set={"lakeidx.accepted-options": name})
+    assert table.schema.id == 0
+    table.alter(set={"lakeidx.accepted-options": name}, add={"n": "INT"})
+    table.alter(drop=["n"])
     table.upsert([{"id": 2, "v": "b"}])
     table.compact(full=True)
     assert Table.open(uri).scan().to_arrow().num_rows == 2

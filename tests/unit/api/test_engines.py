@@ -154,8 +154,9 @@ def test_paths_stand_for_tables(warehouse: lakeidx.Warehouse) -> None:
     path = Path(warehouse.table("shop.orders").uri)
     assert lake_polars.scan(str(path)).collect().height == lake_polars.scan(path).collect().height == 20
     connection = lake_duckdb.attach(Path(warehouse.uri))
-    for name, table in {"a": path, "b": str(path)}.items():
-        lake_duckdb.register(connection, name, table)
+    lake_duckdb.register(connection, "a", path)
+    lake_duckdb.register(connection, "b", str(path))
+    for name in ("a", "b"):
         assert connection.sql(f"SELECT count(*) FROM {name}").fetchall() == [(20,)]
     with pytest.raises(lakeidx.NotFoundError, match="not a Paimon table"):
         lake_polars.scan(f"{warehouse.uri}/shop.db/gone")
