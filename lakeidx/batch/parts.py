@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,17 +43,18 @@ _footers: dict[tuple[str, int, str, str | None], OpenFooter] = {}
 _DICTIONARY_BYTES = 2
 
 
-def landing_store(store: ObjectStore, path: str) -> ObjectStore:
-    """Open the store a landing file is in: the table's, or its own for a file that lies in a store of another kind.
+def landing_store(store: ObjectStore, path: str, options: Mapping[str, Any]) -> ObjectStore:
+    """Open the store a landing file is in: the table's, or its own for a file in a store of another kind, or one with options.
 
-    A store of its own is reached as environment variables say.
+    options   of the landing files' store; a store of its own is reached as they, and else environment variables, say
     """
-    return store if kind_of_store(store.uri) == kind_of_store(path) else open_landing(path)
+    own = options or kind_of_store(store.uri) != kind_of_store(path)
+    return open_landing(path, None, options) if own else store
 
 
-def describe_source(store: ObjectStore, path: str) -> SourceFile:
+def describe_source(store: ObjectStore, path: str, options: Mapping[str, Any]) -> SourceFile:
     """Describe a landing file as it is now; NotFoundError when it is missing, InvalidInputError for a folder."""
-    where = landing_store(store, path)
+    where = landing_store(store, path, options)
     info = where.info(path)
     if info is None:
         if where.exists(path):
@@ -63,7 +64,9 @@ def describe_source(store: ObjectStore, path: str) -> SourceFile:
 
 
 @contextmanager
-def unchanged(store: ObjectStore, sources: Sequence[SourceFile], *, since: str, then: str) -> Iterator[None]:
+def unchanged(
+    store: ObjectStore, sources: Sequence[SourceFile], options: Mapping[str, Any], *, since: str, then: str
+) -> Iterator[None]:
     """Make sure, when a block that reads landing files ends, that they are still the files that were described before it.
 
     Looking at them afterwards tells of a change at any time before, one in the middle of the block too.
@@ -74,7 +77,7 @@ def unchanged(store: ObjectStore, sources: Sequence[SourceFile], *, since: str, 
     """
 
     def look(source: SourceFile) -> None:
-        if not describe_source(store, source.path).is_version_of(source):
+        if not describe_source(store, source.path, options).is_version_of(source):
             raise InvalidInputError(f"the landing file changed {since}; {then}", path=source.path)
 
     try:
@@ -259,8 +262,9 @@ def _read_columns(
         return _typed(held if span is None else held.slice(span.start, len(span)), schema, ())
     if source is None:
         return _read_file(store, None, part, schema, names, dictionaries, span)
-    with unchanged(store, [source], since="since it was ingested", then="ingest it as a new batch"):
-        return _read_file(landing_store(store, part.path), source, part, schema, names, dictionaries, span)
+    # Files of a store with options of its own are not taken by reference.
+    with unchanged(store, [source], {}, since="since it was ingested", then="ingest it as a new batch"):
+        return _read_file(landing_store(store, part.path, {}), source, part, schema, names, dictionaries, span)
 
 
 def _read_file(

@@ -34,6 +34,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.key_rows import read_key_rows
 from lakeidx.landing.read import ENDINGS, FORMATS, LandingOptions
 from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.landing_folders import refuse_plain_secrets
 from lakeidx.storage.local import absolute
 
 _FORMAT_HELP = f"{', '.join(FORMATS)}; default by ending"
@@ -78,6 +79,13 @@ SourceOption = Annotated[
     list[str] | None,
     typer.Option("--source", help="for change messages: the source's table, e.g. shop.customers; others are left out"),
 ]
+LandingOptionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--landing-option",
+        help="of the files' store, e.g. username=ada; a secret as 'password=${LAKEIDX_SECRET_SFTP}', a variable's name",
+    ),
+]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
 
 
@@ -111,6 +119,7 @@ def upsert(
     check_before: CheckBeforeOption = 0.0,
     on_delete: OnDeleteOption = None,
     source: SourceOption = None,
+    landing_option: LandingOptionsOption = None,
     threads: ThreadsOption = 2,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
@@ -123,6 +132,7 @@ def upsert(
         missing=missing, order=tuple(order or ()), op_column=op_column,
         op_values=_pairs(op_value or ()), merge_schema=merge_schema, check_before=check_before,
         on_delete=",".join(on_delete or ["apply"]), source=tuple(source or ()),
+        storage_options=_named(landing_option or ()),
     )  # fmt: skip
     try:
         with stdin_as_file(files, file_format) as given, stages(no_progress) as on_stage:
@@ -131,11 +141,9 @@ def upsert(
                 options,
                 batch_id=batch_id,
                 strict=strict,
-                max_rejected=max_rejected,
-                overwrite=overwrite,
-                runner=chosen_runner(spark, master, remote, threads),
-                on_stage=on_stage,
-            )
+                max_rejected=max_rejected, overwrite=overwrite,
+                runner=chosen_runner(spark, master, remote, threads), on_stage=on_stage,
+            )  # fmt: skip
     except RejectedRowsError as error:
         typer.echo(f"lakeidx: {error}", err=True)
         raise typer.Exit(EXIT_FINDINGS) from None
@@ -194,6 +202,16 @@ def _names(text: str | None) -> tuple[str, ...]:
     if not all(names):
         raise InvalidInputError(f"--columns {text}: write the columns' names, separated by commas, as id,name")
     return names
+
+
+def _named(texts: Iterable[str]) -> dict[str, str]:
+    """Read options of a store, ``name=value``; InvalidInputError for anything else, which may be a secret: it is not shown."""
+    pairs = [text.partition("=") for text in texts]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise InvalidInputError("--landing-option: write the option's name and its value, as username=ada")
+    options = {name: value for name, _, value in pairs}
+    refuse_plain_secrets(options)
+    return options
 
 
 def _pairs(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:

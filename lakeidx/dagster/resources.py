@@ -43,9 +43,12 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         of_s3 = kind in ("s3", "http", "https")
         return given if of_s3 else {k: v for k, v in given.items() if k == "read_timeout"} if kind else None
 
-    def open(self, uri: str) -> ObjectStore:
-        """Return the store a path or URI is in; landing folders may also be where only fsspec reads."""
-        return open_landing(uri, self.storage_options(uri))
+    def open(self, uri: str, options: Mapping[str, Any] | None = None) -> ObjectStore:
+        """Return the store a path or URI is in; landing folders may also be where only fsspec reads.
+
+        options   of a landing folder's store
+        """
+        return open_landing(uri, self.storage_options(uri), options)
 
     def queue(self, url: str) -> EventQueue:
         """Return a queue of S3's event notifications."""

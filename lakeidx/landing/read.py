@@ -22,7 +22,7 @@ from lakeidx.landing.text.json_lines import read_jsonl
 from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.text.utf8 import check_layout
 from lakeidx.landing.types import CHANGE_FORMATS, BadLine, LandingOptions, Piece, check_columns, rows_at_a_time
-from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.base import ObjectStore, innermost
 from lakeidx.types import Field
 
 __all__ = [
@@ -64,7 +64,7 @@ def landing_format(path: str, options: LandingOptions) -> str:
     if found is None:
         endings = f"{', '.join(_SUFFIXES)} (texts also with {' or '.join(CODECS)} behind it)"
         raise InvalidInputError(f"cannot derive the format from the file extension; use {endings}", path=path)
-    if plain != path and found not in _TEXTS:
+    if plain != innermost(path) and found not in _TEXTS:
         raise InvalidInputError(f"{found} files compress their columns themselves: give the plain file", path=path)
     return found
 

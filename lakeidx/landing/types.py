@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,8 @@ class LandingOptions:
     check_before   share of the keys (0 to 1) whose rows before changes must be those of the table; messages only
     source         tables of the source whose messages are read; none: all messages must be of one
     on_delete      what becomes of rows of kind -D and -U: see `lakeidx.landing.kind_rules`
+    storage_options  for the store the files are in: see `lakeidx.storage.landing_folders`; none: the table's, or as the
+                   environment says
     """
 
     format: str | None = None
@@ -62,6 +65,7 @@ class LandingOptions:
     check_before: float = 0.0
     on_delete: OnDelete = ON_DELETE_DEFAULT
     source: tuple[str, ...] = ()
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def is_changes(self) -> bool:

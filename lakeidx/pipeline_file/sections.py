@@ -23,6 +23,7 @@ from lakeidx.landing.kind_rules import parse_on_delete
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.types import CHANGE_FORMATS
 from lakeidx.pipeline_file.cron import check_cron
+from lakeidx.storage.landing_folders import refuse_plain_secrets
 
 
 class Strict(BaseModel):
@@ -102,7 +103,10 @@ OnDeleteText = Literal["apply", "reject", "ignore", "remove"]
 class LandingConfig(Strict):
     """Where landing files appear and how they are read.
 
-    path                  folder: local, ``s3://``, ``gs://``, ``az://``, or any URL that fsspec reads (``sftp://``, ``https://``)
+    path                  folder: local, ``s3://``, ``gs://``, ``az://``, or any URL that fsspec reads (``sftp://``, ``https://``,
+                          ``zip://::/in/x.zip``)
+    storage_options       options of the store it is in; of one that fsspec reads those of its file system there. Secrets are
+                          written as ``${LAKEIDX_SECRET_NAME}``, and looked up where files are read
     pattern               glob of file names below it
     format                format of the files; without it the ending of the name decides. Changes of a database: ``debezium``,
                           ``canal``, ``maxwell``, ``ogg``, ``dms-json`` (messages, one a line); ``dms``: files with a column
@@ -136,6 +140,7 @@ class LandingConfig(Strict):
     """
 
     path: FolderText
+    storage_options: dict[str, Any] = Field(default_factory=dict)
     pattern: str = "*"
     format: (
         Literal["parquet", "arrow", "csv", "jsonl", "debezium", "canal", "maxwell", "ogg", "dms-json", "dms"] | None
@@ -156,6 +161,15 @@ class LandingConfig(Strict):
     batching: BatchingConfig = BatchingConfig()
     events: EventsConfig | None = None
     asset: str | None = Field(default=None, pattern=r"^[^/\s]+(/[^/\s]+)*$")
+
+    @field_validator("storage_options")
+    @classmethod
+    def _secrets_are_references(cls, value: dict[str, Any]) -> dict[str, Any]:
+        try:
+            refuse_plain_secrets(value)
+        except InvalidInputError as error:
+            raise ValueError(error.message) from error
+        return value
 
     @model_validator(mode="after")
     def _order_of_changes(self) -> LandingConfig:
@@ -207,6 +221,7 @@ class LandingConfig(Strict):
             check_before=self.check_before,
             on_delete=self.on_delete,
             source=(self.source,) if isinstance(self.source, str) else self.source,
+            storage_options=self.storage_options,
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.storage.landing_folders import SECRET_NAMES
 
 _REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<then>\}|:-)")
 #: What a shell would read as a reference, and nothing here does; options may have the names of columns, as ``$dt``.
@@ -28,8 +29,11 @@ _OPEN_PLACES = (
     ("landing", "events", "url"),
     ("data_docs",),
 )
-_OPEN_WORDS = "warehouse, landing.path, landing.pattern, landing.events.url, data_docs and options"
+_OPEN_WORDS = (
+    "warehouse, landing.path, landing.pattern, landing.events.url, landing.storage_options, data_docs and options"
+)
 _OPTIONS = "options"
+_STORAGE = ("landing", "storage_options")
 #: Values of one file; aliases of aliases could make a small file endless.
 _MOST_VALUES = 100_000
 
@@ -200,6 +204,9 @@ class _Builder:
                 return name, end
         if not _is_open(at):
             problem = f"${{{name}}} is allowed in {_OPEN_WORDS} only"
+        elif at[:2] == _STORAGE and name.startswith(SECRET_NAMES) and default is None:
+            # Looked up where landing files are read, so that no page, log or job's arguments show it.
+            return found[0], end
         elif not name.startswith(_OPEN_NAMES) and name not in self._allowed:
             problem = (
                 f"the variable {name} is not open to pipeline files: use a name that begins with LAKEIDX_WAREHOUSE or "
@@ -220,4 +227,4 @@ class _Builder:
 
 
 def _is_open(at: Path) -> bool:
-    return at in _OPEN_PLACES or (len(at) == 2 and at[0] == _OPTIONS)
+    return at in _OPEN_PLACES or at[:2] == _STORAGE or (len(at) == 2 and at[0] == _OPTIONS)

@@ -217,6 +217,12 @@ def join(dir: str, *names: str) -> str:
     return "/".join((dir.rstrip("/") or "", *names))
 
 
+def innermost(path: str) -> str:
+    """Return the part of a chained URL that names the file: ``zip://a.csv`` of ``zip://a.csv::/x.zip``; else the path."""
+    first, mark, _ = path.partition("::")
+    return first if mark and "://" in first else path
+
+
 def name_of(path: str) -> str:
     """Return the last part of a path."""
     return path.rstrip("/").rpartition("/")[2]

@@ -62,3 +62,21 @@ def test_even_open_variables_stay_out_of_what_everybody_sees(place: str) -> None
     """Only paths and options are a deployment's."""
     with pytest.raises(InvalidInputError, match=r"is allowed in warehouse, landing\.path"):
         parse_pipeline(_text(**{place: '"${LAKEIDX_WAREHOUSE}"'}), path="p.yaml", environment=_ENVIRONMENT)
+
+
+def test_secrets_of_landing_folders_stay_references() -> None:
+    """What is dumped for jobs and pages has the variable's name; it may stand nowhere else, and no other variable there."""
+    environment = {**_ENVIRONMENT, "LAKEIDX_SECRET_SFTP": _SECRET}
+    given = 'storage_options: {username: ada, password: "${PASSWORD}"}, pattern'
+    text = _text().replace("pattern", given, 1)
+    config = parse_pipeline(text.replace("PASSWORD", "LAKEIDX_SECRET_SFTP"), path="p.yaml", environment=environment)
+    assert config.landing_options().storage_options == {"username": "ada", "password": "${LAKEIDX_SECRET_SFTP}"}
+    assert _SECRET not in config.model_dump_json()
+    for bad in (
+        text.replace("PASSWORD", "AWS_SECRET_ACCESS_KEY"),
+        text.replace("${PASSWORD}", _SECRET),
+        _text(WAREHOUSE="${LAKEIDX_SECRET_SFTP}"),
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            parse_pipeline(bad, path="p.yaml", environment=environment)
+        assert _SECRET not in str(caught.value)

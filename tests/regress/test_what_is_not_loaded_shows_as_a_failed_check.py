@@ -118,7 +118,7 @@ def test_wrong_credentials_fail_the_tick(tmp_path: Path) -> None:
     d = Deployment(tmp_path)
 
     class Refusing(StoreResource):
-        def open(self, uri: str) -> Any:
+        def open(self, uri: str, options: Any = None) -> Any:
             raise LakeIdxError("the store says: access denied", path=uri)
 
     definition = _sensor(d.defs, "d__t__landing_sensor")

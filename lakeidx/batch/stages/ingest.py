@@ -74,11 +74,10 @@ def run_ingest(
 ) -> IngestReport:
     """Ingest the landing files of a batch, in order; return the report, of an earlier run if the stage has finished.
 
-    table_id   identity of the table
+    table_id, table   its identity; the table, where rows are compared with the table's, or completed by them
     strict     refuse the batch when a row is rejected (nothing is published)
     limit      refuse it when more are; one whose rows are all rejected is always refused
     overwrite, new   the rows take the place of others; columns that the table gets with the batch
-    table      needed where rows are compared with the table's, or completed by them: they are looked up there
     judge      finds rows to reject; it is sent to the tasks
     publish    puts the schema, when it is one that the table does not have yet
     errors     NewColumnsError when files have columns to add to the table first; RejectedRowsError; InvalidInputError, also
@@ -86,13 +85,14 @@ def run_ingest(
     """
     done = files.read(IngestReport)
     if done is not None:
-        check_landing(files.store, done, landing)
+        check_landing(files.store, done, landing, options.storage_options)
         return done
     started = time.monotonic()
     options = _checked(schema, landing, options)
-    sources = describe_sources(files.store, landing)
+    sources = describe_sources(files.store, landing, options.storage_options)
     todo = _tasks(files, schema, options, sources, table, judge, overwrite=overwrite, new=new)
-    with unchanged(files.store, sources, since="while it was read", then="run the batch again"):
+    place = options.storage_options
+    with unchanged(files.store, sources, place, since="while it was read", then="run the batch again"):
         tasks, results = _ingest_all(todo, runner, label=_label(files, table, sources))
     _refuse_columns(tasks, results)
     rows_in = sum(r.rows_in for r in results)

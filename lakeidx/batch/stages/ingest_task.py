@@ -162,7 +162,7 @@ def _ingest_file(
 
 
 def _read(task: IngestTask) -> Iterator[Piece]:
-    store, path = landing_store(task.store, task.file.path), task.file.path
+    store, path = landing_store(task.store, task.file.path, task.options.storage_options), task.file.path
     if task.options.is_changes:
         from lakeidx.landing.cdc.reader import read_changes
 
@@ -216,7 +216,10 @@ def by_reference(task: IngestTask) -> IngestedFile | None:
     path = task.file.path
     if landing_format(path, task.options) != "parquet" or task.options.is_changes or task.judge is not None:
         return None
-    file = open_parquet(landing_store(task.store, path), path)
+    if task.options.storage_options:
+        # Later stages do not have the options.
+        return None
+    file = open_parquet(landing_store(task.store, path, {}), path)
     found = {f.name: f.type for f in file.schema_arrow}
     check_columns(list(found), task.schema.fields, task.options, path)
     if new_columns(file.schema_arrow, task.schema.fields, task.options.merge_schema, keys=key_names(task.schema),
@@ -236,7 +239,7 @@ def by_reference(task: IngestTask) -> IngestedFile | None:
     metadata = file.metadata
     if any(metadata.row_group(group).total_byte_size > GROUP_BYTES for group in range(metadata.num_row_groups)):
         return None
-    chunks, leaves = open_chunks(landing_store(task.store, path), path)
+    chunks, leaves = open_chunks(landing_store(task.store, path, {}), path)
     if not all(_fits(f, chunks, leaves, metadata.num_row_groups) for f in task.schema.fields):
         return None
     parts: list[StagedPart] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lakeidx.batch.artifacts import SourceFile
 from lakeidx.batch.parts import landing_store
@@ -20,7 +21,7 @@ from lakeidx.tasks.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """A range of a landing file for a task; `delimiter` of CSV only."""
+    """A range of a landing file for a task; `delimiter` of CSV only, `place` the options of its store."""
 
     store: ObjectStore
     source: int
@@ -28,6 +29,7 @@ class _Range:
     start: int
     end: int
     delimiter: str | None
+    place: Mapping[str, Any]
 
 
 def share_files(
@@ -45,7 +47,8 @@ def share_files(
         if len(planned) > 1:
             delimiter = options.delimiter if kind == "csv" else None
             headers[number] = _header(store, source.path, options) if kind == "csv" else ((), 0)
-            ranges += [_Range(store, number, source.path, start, end, delimiter) for start, end in planned]
+            place = options.storage_options
+            ranges += [_Range(store, number, source.path, start, end, delimiter, place) for start, end in planned]
     if not ranges:
         return {}
     found: dict[int, list[Crossing]] = defaultdict(list)
@@ -68,10 +71,10 @@ def _text_format(path: str, options: LandingOptions) -> str | None:
 
 
 def _cross(item: _Range) -> Crossing:
-    with open_plain(landing_store(item.store, item.path), item.path) as source:
+    with open_plain(landing_store(item.store, item.path, item.place), item.path) as source:
         return cross_range(source, item.start, item.end, item.delimiter)
 
 
 def _header(store: ObjectStore, path: str, options: LandingOptions) -> tuple[tuple[str, ...], int]:
-    with open_plain(landing_store(store, path), path) as source:
+    with open_plain(landing_store(store, path, options.storage_options), path) as source:
         return csv_header(source, path, options)

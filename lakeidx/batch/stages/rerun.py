@@ -11,15 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from lakeidx.batch.artifacts import UPSERT, BatchFiles, BucketAssignmentReport, CommitReport, IngestReport, SourceFile
 from lakeidx.batch.parts import describe_source, landing_store
 from lakeidx.batch.schema_drift import lost_schema
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
-from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.base import ObjectStore, kind_of_store
 from lakeidx.table.commit.chain import is_stray
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.states import branch_names
@@ -146,9 +147,9 @@ def why_superseded(metadata: TableMetadata, files: BatchFiles, ingest: IngestRep
     return None
 
 
-def describe_sources(store: ObjectStore, landing: Sequence[str]) -> tuple[SourceFile, ...]:
+def describe_sources(store: ObjectStore, landing: Sequence[str], options: Mapping[str, Any]) -> tuple[SourceFile, ...]:
     """Describe the landing files as they are now, small local ones with a checksum; NotFoundError when one is missing."""
-    return tuple(_with_checksum(store, describe_source(store, path)) for path in landing)
+    return tuple(_with_checksum(store, describe_source(store, path, options)) for path in landing)
 
 
 def shortened(done: IngestReport, most: int) -> IngestReport:
@@ -183,19 +184,19 @@ def _digest(values: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]
 
 
-def check_landing(store: ObjectStore, done: IngestReport, landing: Sequence[str]) -> None:
+def check_landing(store: ObjectStore, done: IngestReport, landing: Sequence[str], options: Mapping[str, Any]) -> None:
     """Raise InvalidInputError when a batch that was ingested comes again with other landing files.
 
     A file that is missing by now counts as the one that was ingested under its path.
     """
     if "sources" in done.digests:
-        _check_digests(store, done, landing)
+        _check_digests(store, done, landing, options)
         return
     if len(landing) != len(done.sources):
         raise _other_content(done, f"{len(done.sources)} landing files then, {len(landing)} now", None)
     for path, before in zip(landing, done.sources, strict=True):
         try:
-            now = describe_source(store, path)
+            now = describe_source(store, path, options)
         except NotFoundError:
             if path == before.path:
                 continue
@@ -207,13 +208,13 @@ def check_landing(store: ObjectStore, done: IngestReport, landing: Sequence[str]
             raise _other_content(done, f"{before.size} bytes of {before.path} then, {now.size} bytes now", path)
 
 
-def _check_digests(store: ObjectStore, done: IngestReport, landing: Sequence[str]) -> None:
+def _check_digests(store: ObjectStore, done: IngestReport, landing: Sequence[str], options: Mapping[str, Any]) -> None:
     """Compare landing files with those of a batch that ended long ago, all together; where one is missing, their paths."""
     then = done.digests
     if len(landing) != int(then["sources"]):
         raise _other_content(done, f"{then['sources']} landing files then, {len(landing)} now", None)
     try:
-        now = _source_digests(describe_sources(store, landing))
+        now = _source_digests(describe_sources(store, landing, options))
     except NotFoundError:
         if _digest(list(landing)) == then["paths"]:
             return
@@ -260,7 +261,9 @@ def _other_content(done: IngestReport, what: str, path: str | None) -> InvalidIn
 
 
 def _with_checksum(store: ObjectStore, source: SourceFile) -> SourceFile:
-    home = landing_store(store, source.path)
-    if source.size > _CHECKSUM_BYTES or not home.place.startswith("local:"):
+    if source.size > _CHECKSUM_BYTES or kind_of_store(source.path):
+        return source
+    home = landing_store(store, source.path, {})
+    if not home.place.startswith("local:"):
         return source
     return source.model_copy(update={"checksum": hashlib.sha256(home.get(source.path)).hexdigest()})

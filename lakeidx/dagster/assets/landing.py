@@ -33,7 +33,7 @@ def build_landing_asset(pipeline: PipelineConfig) -> dg.SourceAsset:
     )
     def landing(context: dg.OpExecutionContext, store: StoreResource) -> dg.DataVersionsByPartition:
         with failures_explained():
-            listed = list_landing(store.open(pipeline.landing.path), pipeline)
+            listed = list_landing(store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
             found = by_partition(pipeline, landing_files(listed, pipeline))
         if isinstance(partitions, dg.DynamicPartitionsDefinition):
             context.instance.add_dynamic_partitions(str(partitions.name), sorted(found))
@@ -53,7 +53,7 @@ def build_landing_check(pipeline: PipelineConfig) -> dg.AssetChecksDefinition:
     )
     def landing_files_have_partitions(store: StoreResource) -> dg.AssetCheckResult:
         with failures_explained():
-            listed = list_landing(store.open(pipeline.landing.path), pipeline)
+            listed = list_landing(store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
             return unplaced_result(pipeline, unplaced_files(listed, pipeline, fixed_partitions(pipeline)))
 
     return landing_files_have_partitions

@@ -182,7 +182,9 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         preload_imports(pipeline, [node.name for node in context.job_def.nodes])
         with failures_explained():
             keys, table = _chosen_keys(context), tables.ensure(pipeline)
-            files = files_of_partitions(store.open(pipeline.landing.path), pipeline, keys)
+            files = files_of_partitions(
+                store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline, keys
+            )
             current, chosen = plan_batch(
                 table.store,
                 table.paths,

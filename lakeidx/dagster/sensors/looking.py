@@ -88,7 +88,7 @@ def remember_look(found: Found, after: LandingCursor, now_ms: int, *, all_taken:
 
 
 def _listed(pipeline: PipelineConfig, stores: StoreResource) -> Found:
-    listed = list_landing(stores.open(pipeline.landing.path), pipeline)
+    listed = list_landing(stores.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
     return Found(landing_files(listed, pipeline), unplaced_files(listed, pipeline, fixed_partitions(pipeline)))
 
 
@@ -108,7 +108,7 @@ def _named(
             receipts.append(message.receipt)
         except InvalidInputError as error:
             warnings.append(f"{events.url}: message {message.id} stays in the queue: {error.message}")
-    listed = list_landing(stores.open(pipeline.landing.path), pipeline, names)
+    listed = list_landing(stores.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline, names)
     files = {f.name: f for f in (*pending, *landing_files(listed, pipeline))}
     return Found(
         [f for _, f in sorted(files.items())],

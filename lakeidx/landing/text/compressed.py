@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.landing.text.shares import ShareSource, TextShare
-from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.base import ObjectStore, innermost
 
 #: Ending of a file -> Arrow's name of the codec.
 CODECS = {".gz": "gzip", ".zst": "zstd"}
@@ -18,12 +18,13 @@ CODECS = {".gz": "gzip", ".zst": "zstd"}
 
 def _codec_of(path: str) -> str | None:
     """Find the codec of a landing file by its ending; None for a plain file."""
-    return next((codec for suffix, codec in CODECS.items() if path.lower().endswith(suffix)), None)
+    return next((codec for suffix, codec in CODECS.items() if innermost(path).lower().endswith(suffix)), None)
 
 
 def without_codec(path: str) -> str:
-    """Strip the ending of a codec: ``day.csv.gz`` is a ``.csv`` file."""
-    return next((path[: -len(suffix)] for suffix in CODECS if path.lower().endswith(suffix)), path)
+    """Strip the ending of a codec: ``day.csv.gz`` is a ``.csv`` file; of a file in an archive also the archive."""
+    name = innermost(path)
+    return next((name[: -len(suffix)] for suffix in CODECS if name.lower().endswith(suffix)), name)
 
 
 @contextmanager

@@ -164,7 +164,7 @@ def test_some_rows_of_a_part_are_read_from_the_row_groups_that_hold_them(tmp_pat
     path, store = str(tmp_path / "f.parquet"), LocalStore(str(tmp_path))
     pq.write_table(rows([(1, k, str(k)) for k in range(500)]), path, row_group_size=100)
     part = StagedPart(path=path, rows=300, bytes=1, source=0, row_groups=(1, 2, 4))
-    source = describe_source(store, path)
+    source = describe_source(store, path, {})
     keys = [*range(100, 300), *range(400, 500)]
     found = read_part(store, source, part, schema, ["k", "v"], dictionaries=["v"], span=span)
     assert found.column("k").to_pylist() == keys[span.start : span.stop]
