@@ -19,8 +19,11 @@ from lakeidx.dagster.assets.pipeline_files import CHECK
 from lakeidx.dagster.folder import build_definitions
 from lakeidx.dagster.resources import SparkResource
 from lakeidx.errors import InvalidInputError
+from lakeidx.storage import open_store
 from tests.dagster.pipelines import Deployment, merged, pipeline_dict
+from tests.s3_server import S3Server, s3_server
 
+__all__ = ["s3_server"]
 pytestmark = pytest.mark.dagster
 
 SECRET = "wJalrXUtnFEMI-7"
@@ -85,6 +88,33 @@ def test_what_the_ui_gets_holds_none(
     left_out = {line.partition(".yaml")[0] for line in str(result.description).splitlines()}
     assert left_out == set(_PLACES)
     assert SECRET not in str(result)
+
+
+@pytest.mark.s3
+def test_runs_on_an_object_store_leave_none_behind(
+    s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The secret by which the store was reached: runs that succeed and fail, their metadata and logs, and what they put there."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("LAKEIDX_SECRET_LANDING", s3_server.secret)
+    options = {"endpoint_url": s3_server.endpoint_url, "key": s3_server.key, "secret": "${LAKEIDX_SECRET_LANDING}"}
+    home = s3_server.fresh_uri("wh")
+    d = Deployment(tmp_path, {"warehouse": home, "landing": {"path": f"{home}/in", "storage_options": options}})
+    store = open_store(home, s3_server.storage_options)
+    store.put(f"{home}/in/a.parquet", d.land("a.parquet", [(1, k, "row") for k in range(5)]).read_bytes())
+    store.put(f"{home}/in/b.parquet", b"no Parquet")
+    with caplog.at_level(logging.DEBUG):
+        assert d.run("a.parquet").success
+        assert not d.run("b.parquet", raise_on_error=False).success
+        assert d.run_asset("verification").success
+        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+        assert not d.run_asset("verification").success
+    told = dg.serialize_value(RepositorySnap.from_def(d.defs.get_repository_def()))
+    put = [store.get(f.path).decode("latin-1") for f in store.walk(home)]
+    seen = [told, *_events(d), *put, *_files(tmp_path), caplog.text]
+    assert len(put) > 5
+    assert [text[:200] for text in seen if s3_server.secret in text] == []
 
 
 def test_runs_leave_none_behind(deployed: Deployment, caplog: pytest.LogCaptureFixture) -> None:
