@@ -355,3 +355,16 @@ def test_secrets_do_not_show() -> None:
         assert "the-secret" not in text
         assert "the-key" not in text
     assert store.place == "s3:http://127.0.0.1:9/b"
+
+
+def test_requests_of_who_is_nobody_are_not_signed(script: Script) -> None:
+    RemoteStore("s3://bucket/dir", {"endpoint_url": script.url, "anon": True}).get("s3://bucket/dir/a")
+    script.store().get("s3://bucket/dir/a")
+    assert ["authorization" in {n.lower() for n in headers} for _, _, headers, _ in script.requests] == [False, True]
+
+
+def test_a_proxy_gets_the_requests(script: Script) -> None:
+    """It is asked for the store's whole address."""
+    options = {"endpoint_url": "http://store.example.com", "key": "k", "secret": "s", "proxy_url": script.url}
+    assert RemoteStore("s3://bucket/dir", options).get("s3://bucket/dir/a") == script.body
+    assert script.requests[0][1] == "http://store.example.com/bucket/dir/a"
