@@ -69,7 +69,8 @@ def read_data_file(
                         most `batch_rows` rows each, none empty
     errors              NotFoundError; CorruptFileError for damaged bytes, another number of rows than `file` says or a missing
                         column; UnsupportedError for a format or cast that lakeidx does not have; each names the file
-    memory              the compressed columns of a row group and a decoded batch; when rows are filtered also the selected
+    memory              the compressed columns of a row group and a decoded batch; of a remote file also what is fetched ahead
+                        (see `lakeidx.storage.range_file`); when rows are filtered also the selected
                         rows of the filter's columns in that row group
     """
     counters = counters if counters is not None else ReadCounters()

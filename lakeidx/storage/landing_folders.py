@@ -170,7 +170,7 @@ class FsspecFolder:
                 whole.append(found)
             return whole[0][offset : offset + n]
 
-        return open_ranges(read, length)
+        return open_ranges(lambda ranges: [read(*each) for each in ranges], length)
 
     def _raw_range(self, path: str, offset: int, length: int) -> bytes:
         return self._call(path, lambda fs, inner: bytes(fs.cat_file(inner, start=offset, end=offset + length)))

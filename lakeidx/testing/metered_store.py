@@ -153,7 +153,7 @@ class MeteredStore:
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file that counts every read."""
         length = self.size(path) if size is None else size
-        return open_ranges(lambda offset, n: self.get_range(path, offset, n), length)
+        return open_ranges(lambda ranges: self.get_ranges(path, ranges), length)
 
     def open_output(self, path: str) -> OutputFile:
         """Count as one put when it is closed, not when it is aborted."""

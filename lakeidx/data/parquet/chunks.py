@@ -314,14 +314,21 @@ def open_footer(stream: pa.NativeFile, path: str) -> OpenFooter:
 
 
 def open_rows(
-    stream: pa.NativeFile, metadata: pq.FileMetaData | None = None, dictionaries: Sequence[str] | None = None
+    stream: pa.NativeFile,
+    metadata: pq.FileMetaData | None = None,
+    dictionaries: Sequence[str] | None = None,
+    *,
+    held: bool = False,
 ) -> pq.ParquetFile:
     """Open a file for its rows; checksums of pages are verified.
 
     metadata       of its footer, when that has been read
     dictionaries   columns that are read as dictionary arrays
+    held           the column chunks are in memory when they are read
     """
-    near = isinstance(stream, pa.BufferReader) or (isinstance(stream, pa.OSFile) and stream.size() <= _SMALL_BYTES)
+    near = (
+        held or isinstance(stream, pa.BufferReader) or (isinstance(stream, pa.OSFile) and stream.size() <= _SMALL_BYTES)
+    )
     return pq.ParquetFile(
         stream, metadata=metadata, read_dictionary=dictionaries, pre_buffer=not near, page_checksum_verification=True
     )

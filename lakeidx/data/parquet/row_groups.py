@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from lakeidx.data.stats import merge_chunk_stats
 from lakeidx.errors import CorruptFileError
 from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
 from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.range_file import RemoteInput
 from lakeidx.types import STRING_ROOTS, Field
 
 
@@ -60,7 +62,8 @@ class ParquetSource:
             ]
             plain = {leaf.name for leaf, delta in zip(leaves, self._chunks.delta_texts(), strict=True) if delta}
             self._dictionaries = [*(n for n in dictionary_columns if n not in plain), *encoded] or None
-            self._file = open_rows(self._stream, metadata, self._dictionaries)
+            self._remote = self._stream.ranges if isinstance(self._stream, RemoteInput) else None
+            self._file = open_rows(self._stream, metadata, self._dictionaries, held=self._remote is not None)
             self.schema: pa.Schema = self._file.schema_arrow
             # A column's name may hold dots, so the path does not tell which column a leaf is in: the order does.
             owners = [f.name for f in self.schema for _ in leaf_paths(f.name, f.type)]
@@ -92,21 +95,25 @@ class ParquetSource:
         fields     the columns of the schema the file was written with
         row_test   with it, only the rows that it selects come, and no position is right but that of the first row
         """
-        first, tested = 0, frozenset() if predicate is None else frozenset(columns(predicate))
+        tested = frozenset() if predicate is None else frozenset(columns(predicate))
         counters.row_groups += len(self._group_rows)
         wanted = list(names) if row_test is None else list(dict.fromkeys([*names, *row_test.names]))
-        for g, rows in enumerate(self._group_rows):
-            if row_filter.keeps_any(first, rows) and self._may_match(g, predicate, tested, fields):
+        starts = [0, *itertools.accumulate(self._group_rows)]
+        chosen = [
+            g
+            for g, rows in enumerate(self._group_rows)
+            if row_filter.keeps_any(starts[g], rows) and self._may_match(g, predicate, tested, fields)
+        ]
+        counters.bytes_spared += sum(self._group_bytes(g, wanted) for g in {*range(self.groups)}.difference(chosen))
+        with self._expected(chosen, names if row_test is None else self._tested_first(row_test)):
+            for g in chosen:
                 counters.row_groups_read += 1
-                counters.rows_read += rows
+                counters.rows_read += self._group_rows[g]
                 if row_test is None:
                     counters.bytes_read += self._group_bytes(g, names)
-                    yield from self._group(g, first, names, batch_rows)
+                    yield from self._group(g, starts[g], names, batch_rows)
                 else:
-                    yield from self._tested(g, first, names, row_test, batch_rows, counters)
-            else:
-                counters.bytes_spared += self._group_bytes(g, wanted)
-            first += rows
+                    yield from self._tested(g, starts[g], names, row_test, batch_rows, counters)
 
     @property
     def groups(self) -> int:
@@ -121,7 +128,7 @@ class ParquetSource:
         self, g: int, first: int, names: Sequence[str], test: RowTest, batch_rows: int, counters: ReadCounters
     ) -> Iterator[tuple[int, pa.Table]]:
         """Read the rows of a row group that a test selects: its columns first, the others only when there are such rows."""
-        tested = [n for n in self.schema.names if n in test.names]
+        tested = self._tested_first(test)
         kept, masks = [], []
         # Without columns there is nothing to read, but as many rows to ask about.
         batches = self._group(g, first, tested, batch_rows) if tested else [(first, _bare(self._group_rows[g]))]
@@ -154,6 +161,27 @@ class ParquetSource:
             if at - first + table.num_rows > last:
                 return
 
+    def _tested_first(self, test: RowTest) -> list[str]:
+        return [n for n in self.schema.names if n in test.names]
+
+    @contextlib.contextmanager
+    def _expected(self, groups: Sequence[int], names: Sequence[str]) -> Iterator[None]:
+        """Let row groups that are read in turn be fetched before they are needed, where reads are requests."""
+        if self._remote is None:
+            yield
+            return
+        self._remote.expect(self._ranges(g, names) for g in groups)
+        try:
+            yield
+        finally:
+            self._remote.expect(())
+
+    def _ranges(self, g: int, names: Sequence[str]) -> list[tuple[int, int]]:
+        """Return where the column chunks of a row group are: (first byte, bytes); those outside of the file are left out."""
+        wanted, size = set(names), self._stream.size()
+        extents = [self._chunks.extent(g, i) for i, leaf in enumerate(self._leaves) if leaf.column in wanted]
+        return [e for e in extents if e is not None and e[0] >= 0 and e[0] + e[1] <= size]
+
     def pages(self, g: int) -> dict[int, ChunkPages]:
         """Read the page indexes of a row group, by the numbers of the leaf columns that have one.
 
@@ -178,6 +206,8 @@ class ParquetSource:
 
     def _group(self, g: int, first: int, names: Sequence[str], batch_rows: int) -> Iterator[tuple[int, pa.Table]]:
         with damage_of(self.path):
+            if self._remote is not None:
+                self._remote.hold(self._ranges(g, names))
             self._check_int96(g, names)
             batches = self._file.iter_batches(batch_rows, row_groups=[g], columns=list(names), use_threads=False)
         left = self._group_rows[g]

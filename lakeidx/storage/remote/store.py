@@ -224,7 +224,7 @@ class RemoteStore:
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access by Arrow's readers."""
         length = self.size(path) if size is None else size
-        return open_ranges(lambda offset, n: self.get_range(path, offset, n), length)
+        return open_ranges(lambda ranges: self.get_ranges(path, ranges), length)
 
     def open_output(self, path: str) -> RemoteOutput:
         """Write a file in pieces; a large one as an upload of several parts at once."""
