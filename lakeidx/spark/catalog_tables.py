@@ -16,11 +16,17 @@ Frames of ``spark.read.format("lakeidx").load(...)`` have no such metadata: thei
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.spark.jobs import is_connect
+
+log = logging.getLogger(__name__)
 
 #: Name of the metadata. Spark takes metadata of this name, meant for columns of its file sources, out of the columns of queries
 #: (`removeInternalMetadata`): files that are written from one do not have it, nor has a name that is created from one.
@@ -33,6 +39,9 @@ _OF_THE_CATALOG = frozenset(
 )
 _PREFIX = "option."
 _SECRET = ("secret", "token", "password", "access_key", "access-key")
+#: Names that are looked at after an upsert; each takes Spark milliseconds, and a request where the catalog is a service.
+_FEW_NAMES = 200
+_HOW_TO_REFRESH = "where one of this table is cached, call spark.catalog.refreshTable(name)"
 _HOW_TO_CREATE = "CREATE TABLE name USING lakeidx LOCATION '/lake/db.db/table'"
 
 
@@ -80,3 +89,42 @@ def options_of_write(options: Mapping[str, str]) -> Mapping[str, str]:
             f"{_HOW_TO_CREATE}, without a query"
         )
     return options
+
+
+def refresh_names(session: SparkSession, table: str) -> None:
+    """Let go of what Spark has cached under names of lakeidx's tables (``CACHE TABLE``), after a write that Spark did not see.
+
+    Names of the session's current database are looked at, when they are few and anything is cached; a warning says so where
+    this cannot be done. It raises nothing: the rows are committed.
+
+    table   the directory that was written, for the warning: places can be spelled in several ways, so all names are refreshed
+    """
+    try:
+        if not is_connect(session) and session._jsparkSession.sharedState().cacheManager().isEmpty():
+            return
+        # A temporary view is the state of when it was made.
+        names = [row["tableName"] for row in session.sql("SHOW TABLES").collect() if not row["isTemporary"]]
+        if len(names) > _FEW_NAMES:
+            log.warning("%s: of %d names none was refreshed; %s", table, len(names), _HOW_TO_REFRESH)
+            return
+        for name in names:
+            quoted = "`" + name.replace("`", "``") + "`"
+            if _is_cached(session, quoted) and _is_of_lakeidx(session, name):
+                session.catalog.refreshTable(quoted)
+    except Exception as error:
+        # Also what a catalog, its client or the network raise.
+        log.warning("%s: Spark's names were not refreshed (%s); %s", table, str(error).split("\n")[0], _HOW_TO_REFRESH)
+
+
+def _is_cached(session: SparkSession, name: str) -> bool:
+    try:
+        return session.catalog.isCached(name)
+    except AnalysisException:
+        # Such as a view of a table that is gone: nobody can read it.
+        return False
+
+
+def _is_of_lakeidx(session: SparkSession, name: str) -> bool:
+    # DESCRIBE has no provider for tables of Python sources.
+    rows = session.sql("SHOW TABLE EXTENDED LIKE '" + name.replace("'", "\\'") + "'").collect()
+    return any("Provider: lakeidx" in row["information"].splitlines() for row in rows if row["tableName"] == name)

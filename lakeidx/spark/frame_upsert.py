@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame
 from lakeidx.arguments import PathLike, path_text
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import LakeIdxError
+from lakeidx.spark.catalog_tables import refresh_names
 from lakeidx.spark.jobs import described
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.runner import SparkRunner
@@ -69,7 +70,9 @@ def upsert(
         if not ok:
             raise value
         messages.append(value)
-    return writer.finish(messages, SparkRunner(session, parallelism=parallelism))
+    result = writer.finish(messages, SparkRunner(session, parallelism=parallelism))
+    refresh_names(session, table)
+    return result
 
 
 def _staging(writer: TableWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
