@@ -24,7 +24,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.spark.jobs import is_connect
 
 log = logging.getLogger(__name__)
 
@@ -94,14 +93,12 @@ def options_of_write(options: Mapping[str, str]) -> Mapping[str, str]:
 def refresh_names(session: SparkSession, table: str) -> None:
     """Let go of what Spark has cached under names of lakeidx's tables (``CACHE TABLE``), after a write that Spark did not see.
 
-    Names of the session's current database are looked at, when they are few and anything is cached; a warning says so where
+    Names of the session's current database are looked at, when they are few; a warning says so where
     this cannot be done. It raises nothing: the rows are committed.
 
     table   the directory that was written, for the warning: places can be spelled in several ways, so all names are refreshed
     """
     try:
-        if not is_connect(session) and session._jsparkSession.sharedState().cacheManager().isEmpty():
-            return
         # A temporary view is the state of when it was made.
         names = [row["tableName"] for row in session.sql("SHOW TABLES").collect() if not row["isTemporary"]]
         if len(names) > _FEW_NAMES:
