@@ -42,8 +42,8 @@ from lakeidx.maintenance.warm_up import warm_up
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.peak_memory import peak_mib
 from tests.java_tools import compiled, java_command, run_command, witness_classpath
+from tests.kit.peak_memory import peak_mib
 
 SUMMED = "l_partkey"
 UPSERT_ROWS = 600_000

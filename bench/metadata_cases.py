@@ -13,7 +13,7 @@ from bench import metadata_table as made
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.testing.metered_store import MeteredStore
-from lakeidx.testing.peak_memory import peak_mib
+from tests.kit.peak_memory import peak_mib
 
 if TYPE_CHECKING:
     from lakeidx.table.commit.changes import CommitRequest

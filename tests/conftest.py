@@ -17,7 +17,7 @@ settings.register_profile("lakeidx", deadline=None, suppress_health_check=[Healt
 settings.load_profile("lakeidx")
 
 # Before any test imports them: their asserts show what differed.
-pytest.register_assert_rewrite("lakeidx.testing")
+pytest.register_assert_rewrite("lakeidx.testing", "tests.kit")
 
 # No test cuts the power. What is flushed, and when, `tests/unit/storage/test_local.py` sees.
 os.fsync = lambda fd: None

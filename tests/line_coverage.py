@@ -35,6 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ARGUMENTS, FOLDER = ("-p", "tests.line_coverage"), "LAKEIDX_COVERAGE"
 _ENDING = ".lines.json"
 _PROCESSES = 2
+#: Per cent of the lines of each package, so that no package hides behind the others.
+_LEAST_OF_A_PACKAGE = 60.0
 _PACKAGE, _ELSEWHERE = "lakeidx", ("lakeidx.testing", "lakeidx.dagster")
 #: What a module's marks are called inside it.
 _MARKS = "__lines_reached__"
@@ -160,12 +162,22 @@ def missed_floor(folder: Path) -> str | None:
                 reached[file].update(lines)
     # One processor takes seconds to find the lines that count.
     with ProcessPoolExecutor(_PROCESSES) as pool:
-        ran, lines = map(sum, zip(*pool.map(_counted, reached, reached.values(), chunksize=10), strict=True))
+        counted = dict(zip(reached, pool.map(_counted, reached, reached.values(), chunksize=10), strict=True))
+    of_package: dict[str, tuple[int, int]] = {}
+    for file, (some, all_of_it) in counted.items():
+        package = Path(file).relative_to(ROOT / _PACKAGE).parts[0]
+        before = of_package.get(package, (0, 0))
+        of_package[package] = (before[0] + some, before[1] + all_of_it)
+    ran, lines = (sum(column) for column in zip(*of_package.values(), strict=True))
     share = round(100 * ran / lines, 1)
     floor = float(_settings()["fail_under"])
     said = f"{share} % of the lines of {_PACKAGE} ran; pyproject.toml asks for {floor}"
     print(said)
-    return said if share < floor else None
+    low = {p: round(100 * a / b, 1) for p, (a, b) in of_package.items() if 100 * a < _LEAST_OF_A_PACKAGE * b}
+    if low:
+        said = f"packages of which less than {_LEAST_OF_A_PACKAGE} % of the lines ran: {low}"
+        print(said)
+    return said if low or share < floor else None
 
 
 def _counted(file: str, reached: Collection[int]) -> tuple[int, int]:

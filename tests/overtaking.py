@@ -20,8 +20,8 @@ from lakeidx.errors import LakeIdxError
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.shared_table import calls
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.shared_table import calls
+from tests.kit.small_tables import make_table, upsert
 
 #: Modules in which readers open the store of a table.
 OPENERS = ("lakeidx.table.handle",)

@@ -27,7 +27,7 @@ from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import Runner
-from lakeidx.testing.peak_memory import peak_mib
+from tests.kit.peak_memory import peak_mib
 
 SIZES = (5_000_000, 20_000_000, 80_000_000)
 BUDGET, RESULTS, SLOTS = 128 << 20, "16m", 2

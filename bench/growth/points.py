@@ -18,7 +18,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.metered_store import Count, MeteredStore
-from lakeidx.testing.peak_memory import peak_mib
+from tests.kit.peak_memory import peak_mib
 
 STAGES = ("ingest", "bucket_assignment", "index_write", "commit")
 #: Of a whole batch; the first ones also of each stage.

@@ -3,7 +3,7 @@
 For each row, in order: a known hash has its bucket; a new one goes to the first own bucket with fewer than target rows,
 else to a new bucket (the smallest own id that is free), else, where max-buckets forbids another one, to a known bucket
 drawn at random. `assign` gives exactly what these rules give row by row, hashes repeated inside the column included
-(`lakeidx.testing.reference_assigner` is the row-by-row form, and a property test compares the two).
+(`tests.kit.reference_assigner` is the row-by-row form, and a property test compares the two).
 
 source   org.apache.paimon.index.PartitionIndex, release 1.4.2; facts: the fact sheet's sections 6.3 and 18
 """

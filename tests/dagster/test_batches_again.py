@@ -10,8 +10,8 @@ import pytest
 
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.maintenance.rollback import roll_back_table
-from lakeidx.testing.small_tables import rows as arrow_rows
 from tests.dagster.pipelines import Deployment, metrics, red_checks
+from tests.kit.small_tables import rows as arrow_rows
 
 pytestmark = pytest.mark.dagster
 

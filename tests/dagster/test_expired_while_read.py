@@ -23,8 +23,8 @@ from lakeidx.dagster.io.resources import LakeIdxTable
 from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
 from lakeidx.dagster.sensors.compaction import build_compaction_sensor
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.testing.small_tables import memory_folder
 from tests.dagster.pipelines import pipeline_dict
+from tests.kit.small_tables import memory_folder
 from tests.overtaking import Overtaken
 
 pytestmark = pytest.mark.dagster

@@ -11,8 +11,8 @@ from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.dagster.sensors.compaction import state_of
 from lakeidx.errors import CorruptFileError
-from lakeidx.testing.small_tables import rows as arrow_rows
 from tests.dagster.pipelines import Deployment
+from tests.kit.small_tables import rows as arrow_rows
 
 pytestmark = pytest.mark.dagster
 

@@ -15,8 +15,8 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import delete_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
-from lakeidx.testing.reachable import files_on_disk, reachable, reopened
 from tests.conftest import GOLDEN
+from tests.kit.reachable import files_on_disk, reachable, reopened
 
 pytestmark = pytest.mark.golden
 

@@ -14,9 +14,9 @@ from lakeidx.data.engines import make_engine, validate_merge_options
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.testing.reference_engines import Record, make_reference_engine, merge_reduced
 from lakeidx.types import Field, parse_type
 from tests.conftest import GOLDEN
+from tests.kit.reference_engines import Record, make_reference_engine, merge_reduced
 
 pytestmark = pytest.mark.golden
 

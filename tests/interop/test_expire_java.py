@@ -12,9 +12,9 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.reachable import files_on_disk, reachable, reopened
-from lakeidx.testing.small_tables import content, make_table, upsert
 from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.reachable import files_on_disk, reachable, reopened
+from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.interop
 

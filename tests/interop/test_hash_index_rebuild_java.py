@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakeidx import Table
-from lakeidx.testing.small_tables import content, make_table, upsert
 from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.interop
 

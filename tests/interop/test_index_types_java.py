@@ -12,8 +12,8 @@ import pytest
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_partition_dict, load_view
-from lakeidx.testing.small_tables import make_table, upsert
 from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.small_tables import make_table, upsert
 
 pytestmark = pytest.mark.interop
 

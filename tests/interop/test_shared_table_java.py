@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from lakeidx.testing.shared_table.machine import Machine
-from lakeidx.testing.shared_table.model import Effect
-from lakeidx.testing.shared_table.programs import Step, records_of
-from lakeidx.testing.shared_table.runs import history_of
-from lakeidx.testing.table_history import Engine, State
 from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.shared_table.machine import Machine
+from tests.kit.shared_table.model import Effect
+from tests.kit.shared_table.programs import Step, records_of
+from tests.kit.shared_table.runs import history_of
+from tests.kit.table_history import Engine, State
 
 pytestmark = pytest.mark.interop
 

@@ -15,8 +15,8 @@ from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position
 from lakeidx.table.stream.start import Start, StartMode
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import make_table, upsert
 from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.small_tables import make_table, upsert
 
 pytestmark = pytest.mark.interop
 

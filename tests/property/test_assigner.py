@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakeidx.bucket_assignment import AssignRules, LimitScope, PartitionIndex, RandomBuckets
 from lakeidx.bucket_assignment.walk_order import loaded_walk_order
 from lakeidx.errors import InvalidInputError
-from lakeidx.testing.reference_assigner import ReferenceIndex, ReferenceOverwrite
+from tests.kit.reference_assigner import ReferenceIndex, ReferenceOverwrite
 
 # The first example of a run may compile the kernels.
 RUN = settings(deadline=None, max_examples=150)

@@ -23,8 +23,8 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.reference_changelog import Stored, merge_by_lookup, merge_in_full_compaction
-from lakeidx.testing.reference_engines import Record
+from tests.kit.reference_changelog import Stored, merge_by_lookup, merge_in_full_compaction
+from tests.kit.reference_engines import Record
 from tests.unit.data.tables import kv_table, table_schema
 
 TOP = 5

@@ -20,8 +20,8 @@ from lakeidx.data.engines.java_order import identity
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.testing.reference_engines import Record, make_reference_engine, merge_reduced
 from lakeidx.types import DataType, Field, Root, parse_type
+from tests.kit.reference_engines import Record, make_reference_engine, merge_reduced
 
 Values = Callable[[random.Random], Any]
 

@@ -36,10 +36,10 @@ from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.table.commit.conflicts import index_identity
 from lakeidx.table.commit.manifest_write import combine_index
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.testing.shared_table.keys import FLOAT_KEYS
-from lakeidx.testing.shared_table.programs import Step, records_of
-from lakeidx.testing.shared_table.runs import failure_of
-from lakeidx.testing.table_history import ENGINES
+from tests.kit.shared_table.keys import FLOAT_KEYS
+from tests.kit.shared_table.programs import Step, records_of
+from tests.kit.shared_table.runs import failure_of
+from tests.kit.table_history import ENGINES
 
 pytestmark = pytest.mark.slow
 

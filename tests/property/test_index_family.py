@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.testing.index_history import (
+from tests.kit.index_history import (
     GLOBAL_TYPES,
     LOCAL_TYPES,
     SAME_BUCKETS,

@@ -11,7 +11,7 @@ import pytest
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.table_history import ENGINES, History, Key, Record, State
+from tests.kit.table_history import ENGINES, History, Key, Record, State
 
 
 def asked(table_lookup: TableLookup, keys: list[Key]) -> State:

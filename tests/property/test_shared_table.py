@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import lakeidx
-from lakeidx.testing.shared_table import interleaved
-from lakeidx.testing.shared_table.interleaved import check_interleaved
-from lakeidx.testing.shared_table.runs import check_seed, history_of
+from tests.kit.shared_table import interleaved
+from tests.kit.shared_table.interleaved import check_interleaved
+from tests.kit.shared_table.runs import check_seed, history_of
 
 
 def _seed_of_the_code() -> int:
@@ -55,7 +55,7 @@ def test_taking_turns_finds_a_batch_that_is_lost(monkeypatch: pytest.MonkeyPatch
 
 def test_the_model_finds_a_row_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is no ornament: a scan that leaves a row out makes a history fail."""
-    from lakeidx.testing.shared_table import programs
+    from tests.kit.shared_table import programs
 
     whole = programs.rows_of
     monkeypatch.setattr(programs, "rows_of", lambda scan, threads: dict(list(whole(scan, threads).items())[1:]))

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from lakeidx.testing.table_history import ENGINES, Engine, History, Record, key_hashes
+from tests.kit.table_history import ENGINES, Engine, History, Record, key_hashes
 
 _EXAMPLES = int(os.environ.get("LAKEIDX_EXAMPLES", "0"))
 _SMALL = st.one_of(st.none(), st.integers(-3, 3))

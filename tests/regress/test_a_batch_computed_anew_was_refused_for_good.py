@@ -10,7 +10,7 @@ import pytest
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 pytest.importorskip("pyspark")
 

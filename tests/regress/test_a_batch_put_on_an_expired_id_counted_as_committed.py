@@ -17,7 +17,7 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
-from lakeidx.testing.small_tables import LISTAGG, content, make_table, upsert
+from tests.kit.small_tables import LISTAGG, content, make_table, upsert
 
 pytestmark = pytest.mark.slow
 

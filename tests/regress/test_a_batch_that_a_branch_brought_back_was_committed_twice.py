@@ -15,8 +15,8 @@ from lakeidx.maintenance.snapshot_expiry import run_snapshot_expiry
 from lakeidx.maintenance.staging_cleanup import clean_staging
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.shared_table.foreign import fast_forward, make_branch
-from lakeidx.testing.small_tables import LISTAGG, content, make_table, upsert
+from tests.kit.shared_table.foreign import fast_forward, make_branch
+from tests.kit.small_tables import LISTAGG, content, make_table, upsert
 
 DAY = [(1, 1, "day")]
 

@@ -16,8 +16,8 @@ from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, upsert
 from lakeidx.errors import CommitConflictError
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.shared_table.calls import expire, roll_back
-from lakeidx.testing.small_tables import content, make_table, rows
+from tests.kit.shared_table.calls import expire, roll_back
+from tests.kit.small_tables import content, make_table, rows
 
 
 def test_the_commit_that_follows_is_refused_and_the_next_run_lands(tmp_path: Path) -> None:

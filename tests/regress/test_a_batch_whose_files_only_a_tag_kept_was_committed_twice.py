@@ -15,8 +15,8 @@ from lakeidx.table.expiration.tags import create_tag, delete_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.shared_table.foreign import make_branch
-from lakeidx.testing.small_tables import LISTAGG, content, make_table, upsert
+from tests.kit.shared_table.foreign import make_branch
+from tests.kit.small_tables import LISTAGG, content, make_table, upsert
 
 
 @pytest.mark.parametrize("kept_by", ["tag", "branch"])

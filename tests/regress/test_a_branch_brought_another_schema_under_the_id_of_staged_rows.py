@@ -19,8 +19,8 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.shared_table.foreign import fast_forward, make_branch
-from lakeidx.testing.small_tables import branch_of, make_table, upsert
+from tests.kit.shared_table.foreign import fast_forward, make_branch
+from tests.kit.small_tables import branch_of, make_table, upsert
 
 NIGHT = pa.table({"p": pa.array([2], pa.int32()), "k": [1], "main": ["night"]})
 FIRST = {"p": 1, "k": 1, "branch": "a"}

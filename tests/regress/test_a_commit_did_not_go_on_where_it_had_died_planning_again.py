@@ -12,7 +12,7 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, make_table, rows, upsert
 
 
 def test_the_stage_commit_writes_what_is_missing(tmp_path: Path) -> None:

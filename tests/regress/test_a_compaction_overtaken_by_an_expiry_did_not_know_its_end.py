@@ -16,8 +16,8 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.testing.fault_store import FaultStore, When
-from lakeidx.testing.shared_table import calls
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.shared_table import calls
+from tests.kit.small_tables import content, make_table, upsert
 
 LATER = 4_000_000_000_000
 

@@ -16,7 +16,7 @@ from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import SPEC, content, make_table, upsert
+from tests.kit.small_tables import SPEC, content, make_table, upsert
 
 ROWS = [(p, k, f"a{k}") for p in (1, 2) for k in range(25)]
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from lakeidx import Table
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 DAMAGES = [b"", b'{"version":3,"id":3,', b"[]", b"\xff\xfe"]
 

@@ -23,7 +23,7 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import SPEC, content, make_table
+from tests.kit.small_tables import SPEC, content, make_table
 from tests.s3_server import S3Server, s3_server
 
 __all__ = ["s3_server"]

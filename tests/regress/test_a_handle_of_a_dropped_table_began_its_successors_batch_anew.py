@@ -16,7 +16,7 @@ from lakeidx.batch.upsert import ingest_rows, make_context, upsert_table
 from lakeidx.errors import TableReplacedError
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import make_table, rows
+from tests.kit.small_tables import make_table, rows
 
 
 def test_the_batch_of_the_new_table_counts_once(tmp_path: Path) -> None:

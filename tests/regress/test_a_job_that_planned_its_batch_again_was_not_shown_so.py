@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakeidx.batch.upsert import make_context, upsert_table
-from lakeidx.testing.small_tables import rows as arrow_rows
 from tests.dagster.pipelines import Deployment, metrics
 from tests.dagster.test_submitted import submitting
+from tests.kit.small_tables import rows as arrow_rows
 
 pytestmark = pytest.mark.dagster
 

@@ -13,7 +13,7 @@ from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 
 @pytest.mark.parametrize("call", range(8))

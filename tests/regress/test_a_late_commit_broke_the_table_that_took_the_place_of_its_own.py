@@ -12,7 +12,7 @@ import pytest
 from lakeidx.errors import TableReplacedError
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 
 @pytest.mark.parametrize("created_again", [True, False])

@@ -10,7 +10,7 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, UnavailableError
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 WRITES = ("put", "put_if_absent", "delete")
 OPTIONS = [{}, {"tag.automatic-creation": "batch"}, {"index.type": "state"}]

@@ -12,7 +12,7 @@ from lakeidx.api.table import Table
 from lakeidx.cli.main import app
 from lakeidx.errors import NotFoundError
 from lakeidx.jobs import compaction
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 
 @pytest.fixture

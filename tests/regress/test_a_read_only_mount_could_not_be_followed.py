@@ -14,7 +14,7 @@ from lakeidx.errors import InvalidInputError, LakeIdxError, UnavailableError
 from lakeidx.storage.os_errors import translate
 from lakeidx.table.stream.consumer import LEASE_MS, LEASE_PREFIX
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 DENIED = [errno.EROFS, errno.EACCES, errno.EPERM]
 FULL = [errno.ENOSPC, errno.EDQUOT]

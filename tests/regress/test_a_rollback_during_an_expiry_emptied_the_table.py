@@ -19,7 +19,7 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 #: More calls of the store than either makes.
 CALLS = 120

@@ -33,7 +33,7 @@ from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import LISTAGG, content, make_table, upsert
+from tests.kit.small_tables import LISTAGG, content, make_table, upsert
 
 OPTIONS = {**LISTAGG, "snapshot.num-retained.min": "1", "manifest.merge-min-count": "2"}
 ROWS = [(1, 1, "second"), (1, 3, "new")]

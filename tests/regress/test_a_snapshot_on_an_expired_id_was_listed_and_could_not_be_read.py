@@ -16,7 +16,7 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 #: Of a key that is known: the index manifest is that of the snapshot before.
 BATCH = [(1, 1, "second")]

@@ -16,8 +16,8 @@ from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
-from lakeidx.testing.shared_table.foreign import fast_forward, make_branch
-from lakeidx.testing.small_tables import branch_of, make_table, upsert
+from tests.kit.shared_table.foreign import fast_forward, make_branch
+from tests.kit.small_tables import branch_of, make_table, upsert
 
 
 def brought(folder: Path, main: SchemaEdits, *branch: SchemaEdits) -> tuple[ChangeFollower, Position, TableHandle]:

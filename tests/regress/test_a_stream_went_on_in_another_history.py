@@ -16,7 +16,7 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 READ = 6
 REFUSED = "read up to snapshot 6, which has expired while the stream did not run"

@@ -15,7 +15,7 @@ import pytest
 from lakeidx.errors import TableReplacedError
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.small_tables import make_table
+from tests.kit.small_tables import make_table
 
 
 def make_again_at_the_same_time(table: TableHandle, folder: Path) -> None:

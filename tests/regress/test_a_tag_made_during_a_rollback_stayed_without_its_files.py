@@ -16,7 +16,7 @@ from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.slow
 

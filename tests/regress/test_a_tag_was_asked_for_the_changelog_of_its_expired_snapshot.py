@@ -15,8 +15,8 @@ import pytest
 
 from lakeidx import Table
 from lakeidx.errors import NotFoundError
-from lakeidx.testing.shared_table.foreign import make_branch
-from lakeidx.testing.small_tables import SPEC, content, rows
+from tests.kit.shared_table.foreign import make_branch
+from tests.kit.small_tables import SPEC, content, rows
 
 FIXED = {"bucket": "1"}
 LONG_LIVED = {"changelog.num-retained.max": "20", "changelog.num-retained.min": "10", "changelog.time-retained": "1 d"}

@@ -9,7 +9,7 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError
-from lakeidx.testing.small_tables import make_table, rows
+from tests.kit.small_tables import make_table, rows
 
 
 @pytest.mark.parametrize("batch_id", ["", 5, b"day", Path("day")])

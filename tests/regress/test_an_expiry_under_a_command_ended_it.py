@@ -15,8 +15,8 @@ from lakeidx.api import Table
 from lakeidx.errors import NotFoundError
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import Fault, FaultStore
-from lakeidx.testing.shared_table import calls
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.shared_table import calls
+from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.slow
 

@@ -31,8 +31,8 @@ from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.shared_table.foreign import make_branch
-from lakeidx.testing.small_tables import SPEC, content, make_table, rows, upsert
+from tests.kit.shared_table.foreign import make_branch
+from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
 
 
 @pytest.fixture

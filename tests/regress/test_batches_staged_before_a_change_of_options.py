@@ -13,7 +13,7 @@ from lakeidx.batch.upsert import commit_batch, ingest_files, make_context, upser
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.small_tables import content, make_table
+from tests.kit.small_tables import content, make_table
 
 
 def test_the_batch_runs_anew_under_its_id(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from lakeidx import Table
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.testing.small_tables import SPEC, content, rows
+from tests.kit.small_tables import SPEC, content, rows
 
 
 @pytest.fixture

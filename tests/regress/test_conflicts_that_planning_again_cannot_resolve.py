@@ -16,8 +16,8 @@ from lakeidx.table.commit.conflicts import key_reader
 from lakeidx.table.commit.manifest_write import partition_stats
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_row, split_arity  # type: ignore[attr-defined]
-from lakeidx.testing.small_tables import content, make_table, upsert
 from lakeidx.types import parse_type
+from tests.kit.small_tables import content, make_table, upsert
 
 
 def test_another_number_of_buckets_is_refused_at_once(tmp_path: Path) -> None:

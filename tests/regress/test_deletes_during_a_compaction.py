@@ -26,7 +26,7 @@ from lakeidx.table.index_files import deletion_vectors, read_deletion_vector
 from lakeidx.table.view import DELETION_VECTORS, data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import SPEC, content, upsert
+from tests.kit.small_tables import SPEC, content, upsert
 
 VECTORS = {"deletion-vectors.enabled": "true"}
 KINDS: dict[str, Mapping[str, Any]] = {

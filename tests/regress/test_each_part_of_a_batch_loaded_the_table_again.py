@@ -10,8 +10,8 @@ import pytest
 from lakeidx.batch.assignment import file_checks
 from lakeidx.batch.index_types import index_context
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.index_history import GLOBAL_TYPES, IndexedTable
-from lakeidx.testing.small_tables import rows
+from tests.kit.index_history import GLOBAL_TYPES, IndexedTable
+from tests.kit.small_tables import rows
 from tests.unit.batch.assignment.test_in_tasks import put
 
 

@@ -36,8 +36,8 @@ from lakeidx.table.expiration.tags import create_tag, delete_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
-from lakeidx.testing.reachable import files_on_disk, reachable
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.kit.reachable import files_on_disk, reachable
+from tests.kit.small_tables import content, make_table, rows, upsert
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 
 @pytest.fixture

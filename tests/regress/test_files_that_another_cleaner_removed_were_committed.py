@@ -20,8 +20,8 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
-from lakeidx.testing.shared_table.foreign import remove_orphans
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.shared_table.foreign import remove_orphans
+from tests.kit.small_tables import content, make_table, upsert
 
 ROWS = [(1, 1, "second"), (1, 3, "new")]
 

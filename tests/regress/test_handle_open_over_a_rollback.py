@@ -21,7 +21,7 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import SPEC, content, make_table, rows, upsert
+from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
 
 
 def other_process(table: TableHandle) -> TableHandle:

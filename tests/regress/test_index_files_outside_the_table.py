@@ -26,7 +26,7 @@ from lakeidx.quality.verify import verify
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import HASH_INDEX, load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, make_table, rows, upsert
 
 KEYS = 25
 

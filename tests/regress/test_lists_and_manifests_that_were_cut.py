@@ -16,8 +16,8 @@ from lakeidx.format.index_manifest import encode_index_manifest
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_partition_dict
-from lakeidx.testing.small_tables import content, make_table, upsert
 from tests.avro_checksum import as_others_write
+from tests.kit.small_tables import content, make_table, upsert
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from lakeidx.pipeline_file.partitions import files_of_partitions, landing_files,
 from lakeidx.storage import LocalStore
 from lakeidx.storage.private_dir import private_cache
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 from tests.replaced_manifest import replace_manifest
 
 _BAD = ["../../outside", "/etc/passwd", "..", ".", "", "a/b", "a\0b"]

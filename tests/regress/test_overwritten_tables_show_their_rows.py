@@ -12,7 +12,7 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, make_table, rows, upsert
 
 HIDING = {"deletion vectors": {"deletion-vectors.enabled": "true"}, "first-row": {"merge-engine": "first-row"}}
 

@@ -24,7 +24,7 @@ from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import make_table, memory_folder, upsert
+from tests.kit.small_tables import make_table, memory_folder, upsert
 from tests.overtaking import Overtaken
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.maintenance.ring_resize import run_ring_resize
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.index_history import LOCAL_TYPES, IndexedTable, Model, Row, apply, fixed_history
+from tests.kit.index_history import LOCAL_TYPES, IndexedTable, Model, Row, apply, fixed_history
 
 
 def _with_type(table: IndexedTable, name: str) -> None:

@@ -17,7 +17,7 @@ from lakeidx.table.expiration.tags import create_tag, delete_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 NEWEST_ONLY = Retention(num_min=1, num_max=1, time_ms=0)
 

@@ -8,8 +8,8 @@ import pytest
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.shared_table.foreign import add_column
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.shared_table.foreign import add_column
+from tests.kit.small_tables import content, make_table, upsert
 
 
 def test_the_same_rows_count_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from lakeidx.errors import InvalidInputError, TableReplacedError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.small_tables import SPEC, make_table, rows, upsert
+from tests.kit.small_tables import SPEC, make_table, rows, upsert
 
 pytest.importorskip("pyspark")
 from pyspark.sql.streaming.datasource import ReadAllAvailable

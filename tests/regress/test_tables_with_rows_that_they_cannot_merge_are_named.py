@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx import Table
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 ENGINES = {
     "first-row": {"merge-engine": "first-row"},

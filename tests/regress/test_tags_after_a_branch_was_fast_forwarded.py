@@ -13,8 +13,8 @@ from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.shared_table.foreign import fast_forward, make_branch
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.shared_table.foreign import fast_forward, make_branch
+from tests.kit.small_tables import content, make_table, upsert
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import SPEC, content, rows
 from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.small_tables import SPEC, content, rows
 from tests.s3_server import S3Server, s3_server
 from tests.spark_fixture import spark
 

@@ -23,8 +23,8 @@ from lakeidx.dagster.home import prepare_home
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.limits import HANGS_SECONDS
-from lakeidx.testing.small_tables import content
 from tests.dagster.pipelines import pipeline_dict
+from tests.kit.small_tables import content
 from tests.s3_server import S3Server, run_s3_server
 from tests.spark_archive import SPARK_HOME
 from tests.spark_cluster import SparkCluster, spark_cluster

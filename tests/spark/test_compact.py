@@ -18,7 +18,7 @@ from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.table_history import ENGINES, History, key_hashes
+from tests.kit.table_history import ENGINES, History, key_hashes
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.index_history import GLOBAL_TYPES, LOCAL_TYPES, IndexedTable, Model, apply, fixed_history
-from lakeidx.testing.small_tables import rows
+from tests.kit.index_history import GLOBAL_TYPES, LOCAL_TYPES, IndexedTable, Model, apply, fixed_history
+from tests.kit.small_tables import rows
 
 pytestmark = pytest.mark.spark
 

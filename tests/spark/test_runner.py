@@ -29,7 +29,7 @@ from lakeidx.tasks.block_files import block_folder
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
-from lakeidx.testing.small_tables import content, make_table, rows
+from tests.kit.small_tables import content, make_table, rows
 from tests.spark.dying_runner import DyingRunner
 
 pytestmark = pytest.mark.spark

@@ -20,7 +20,7 @@ from lakeidx.table.commit.changes import CommitRequest, CommitResult
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, make_table, rows, upsert
 from tests.unit.table.commit.test_commit_changes import with_faults
 
 

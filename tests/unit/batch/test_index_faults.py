@@ -16,7 +16,7 @@ from lakeidx.batch import index_types
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport
 from lakeidx.errors import UnavailableError
 from lakeidx.key_index.hbase.client import StoredLocation
-from lakeidx.testing.index_history import (
+from tests.kit.index_history import (
     GLOBAL_TYPES,
     LOCAL_TYPES,
     IndexedTable,
@@ -160,7 +160,7 @@ _KILLED = """
 import os, sys
 from pathlib import Path
 from unittest import mock
-from lakeidx.testing.index_history import IndexedTable, fixed_history
+from tests.kit.index_history import IndexedTable, fixed_history
 from lakeidx.table.handle import TableHandle
 
 def dies(*_, **__):

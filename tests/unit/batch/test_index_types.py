@@ -48,7 +48,7 @@ from lakeidx.table.commit.conflicts import writer_conflicts
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.index_history import (
+from tests.kit.index_history import (
     GLOBAL_TYPES,
     LOCAL_TYPES,
     IndexedTable,
@@ -57,7 +57,7 @@ from lakeidx.testing.index_history import (
     fixed_history,
     hbase_stand_in,
 )
-from lakeidx.testing.small_tables import SPEC, content, make_table, rows, upsert
+from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
 from tests.unit.key_index.hbase.test_hbase_index import StandIn
 
 CROSS = {**SPEC, "primaryKeys": ["k"]}

@@ -16,7 +16,7 @@ from lakeidx.batch.upsert import make_context
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.landing import types as landing_types
 from lakeidx.storage.local import LocalStore
-from lakeidx.testing.small_tables import make_table, rows
+from tests.kit.small_tables import make_table, rows
 
 KIB = 1024
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment import AssignRules, LimitScope, PartitionIndex, RandomBuckets
 from lakeidx.errors import InternalError, InvalidInputError
-from lakeidx.testing.reference_assigner import ReferenceIndex
+from tests.kit.reference_assigner import ReferenceIndex
 
 
 def column(values: object) -> NDArray[np.int32]:

@@ -16,7 +16,7 @@ from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.quality.whole_table import Verified, verify_table
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import upsert
+from tests.kit.small_tables import upsert
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from lakeidx.cli.main import app
 from lakeidx.key_index.registry import index_types
-from lakeidx.testing.small_tables import SPEC
+from tests.kit.small_tables import SPEC
 
 LIMITS = {t.name: t.limits for t in index_types()}
 

@@ -21,7 +21,7 @@ from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 SPEC = {"fields": [{"name": "k", "type": "INT"}], "primaryKeys": ["k"], "partitionKeys": []}
 OPTIONS = [

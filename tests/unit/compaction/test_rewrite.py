@@ -26,8 +26,8 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import make_table, upsert
-from lakeidx.testing.table_history import key_hashes
+from tests.kit.small_tables import make_table, upsert
+from tests.kit.table_history import key_hashes
 
 
 def work_of(table: TableHandle, *, full: bool = True, shrink: bool = False) -> list[BucketCompaction]:
@@ -143,7 +143,7 @@ import sys
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.peak_memory import peak_mib
+from tests.kit.peak_memory import peak_mib
 report = run_compaction(TableHandle.open(sys.argv[1]).metadata, LocalRunner(1), full=True)
 print(report.rows_in, report.rows_out, peak_mib())
 """

@@ -16,7 +16,7 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 from tests.unit.data.tables import STORE, kv_table, table_schema
 
 WORDS = ["bb", "cc", "dd", "bb", "cc", "dd", "bb", "cc"]

@@ -22,7 +22,7 @@ from lakeidx.storage.local import LocalStore
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.shared_table.foreign import deletable, delete_by_vector
+from tests.kit.shared_table.foreign import deletable, delete_by_vector
 
 STORE = LocalStore()
 FIELDS = [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]

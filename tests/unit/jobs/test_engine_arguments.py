@@ -10,7 +10,7 @@ import pytest
 from lakeidx.errors import InvalidInputError, LakeIdxError, RejectedRowsError, UnavailableError
 from lakeidx.jobs import compaction, file_index_rebuild, ingest, lookup_store
 from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner, run_job, table_parser
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 
 @pytest.mark.parametrize(

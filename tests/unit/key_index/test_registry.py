@@ -23,8 +23,8 @@ from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.reachable import files_on_disk
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.kit.reachable import files_on_disk
+from tests.kit.small_tables import content, make_table, rows, upsert
 
 
 @dataclass

@@ -24,9 +24,9 @@ from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.reachable import files_on_disk, reachable
-from lakeidx.testing.small_tables import SPEC, content, make_table, upsert
-from lakeidx.testing.table_history import ENGINES, History, key_hashes
+from tests.kit.reachable import files_on_disk, reachable
+from tests.kit.small_tables import SPEC, content, make_table, upsert
+from tests.kit.table_history import ENGINES, History, key_hashes
 
 OPTIONS = {
     "commit.min-retry-wait": "1 ms",

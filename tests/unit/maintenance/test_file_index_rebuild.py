@@ -15,7 +15,7 @@ from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.usefixtures("in_groups_of_two")
 MODEL = {(p, 0): "a" for p in range(5)}

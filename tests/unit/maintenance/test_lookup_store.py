@@ -17,7 +17,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import make_table, rows, upsert
+from tests.kit.small_tables import make_table, rows, upsert
 
 pytestmark = pytest.mark.usefixtures("in_groups_of_two")
 KEYS = [(p, 0, "a") for p in range(5)]

@@ -14,8 +14,8 @@ from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.maintenance.partition_argument import find_partitions, parse_partitions
-from lakeidx.testing.small_tables import make_table, upsert
 from lakeidx.types import to_arrow
+from tests.kit.small_tables import make_table, upsert
 
 
 def _schema(*partition_keys: str) -> TableSchema:

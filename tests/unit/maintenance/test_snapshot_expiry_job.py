@@ -11,8 +11,8 @@ import pytest
 
 from lakeidx.jobs.snapshot_expiry import main
 from lakeidx.testing.limits import HANGS_SECONDS
-from lakeidx.testing.reachable import files_on_disk, reachable, reopened
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.reachable import files_on_disk, reachable, reopened
+from tests.kit.small_tables import content, make_table, upsert
 
 ROOT = Path(__file__).parents[3]
 

@@ -23,8 +23,8 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.metered_store import MeteredStore
-from lakeidx.testing.reachable import files_on_disk, reachable
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.kit.reachable import files_on_disk, reachable
+from tests.kit.small_tables import content, make_table, rows, upsert
 
 HOUR_MS = 3_600_000
 LATER_MS = 60_000

@@ -10,7 +10,7 @@ import pytest
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import POLICIES, ensure_table
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 BASE: dict[str, Any] = {
     "fields": [

@@ -21,7 +21,7 @@ _BATCH = """
 import sys
 from pathlib import Path
 from numba.core import event
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 with event.install_recorder("numba:compile") as recorder:
     table = make_table(Path(sys.argv[1]))
     upsert(table, [(1, k, "a") for k in range(30)])

@@ -10,7 +10,7 @@ from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 
 def test_a_snapshot_that_is_committed_meanwhile_is_not_behind_the_hint(

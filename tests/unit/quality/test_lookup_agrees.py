@@ -13,7 +13,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from lakeidx.quality.verify import Limits, verify
 from lakeidx.quality.whole_table import Checkpoint, Verified, verify_table
 from lakeidx.storage import open_store
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 
 @pytest.fixture

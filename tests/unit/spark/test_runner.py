@@ -21,7 +21,7 @@ from lakeidx.spark.runner import SparkRunner
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import make_table, rows
+from tests.kit.small_tables import make_table, rows
 from tests.unit.spark.frames import Session
 
 MOST_BYTES = 1_000_000

@@ -16,7 +16,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
 from lakeidx.table.handle import TableHandle
-from lakeidx.testing.small_tables import make_table
+from tests.kit.small_tables import make_table
 
 pytestmark = pytest.mark.slow
 

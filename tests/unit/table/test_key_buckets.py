@@ -27,7 +27,7 @@ from lakeidx.table.key_buckets import (
     key_hashes,
     load_buckets,
 )
-from lakeidx.testing.small_tables import make_table, rows, upsert
+from tests.kit.small_tables import make_table, rows, upsert
 
 SPEC = {"fields": [{"name": "k", "type": "BIGINT"}], "primaryKeys": ["k"], "options": {"bucket": "-1"}}
 VALUES = st.integers(-(2**31), 2**31 - 1) | st.integers(-9, 9)

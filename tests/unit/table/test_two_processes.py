@@ -12,7 +12,7 @@ from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.testing.limits import HANGS_SECONDS
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.slow
 

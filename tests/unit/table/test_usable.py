@@ -10,7 +10,7 @@ from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, UnsupportedError
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.maintenance.wanted_schema import ensure_table
-from lakeidx.testing.small_tables import SPEC, make_table, rows
+from tests.kit.small_tables import SPEC, make_table, rows
 
 REFUSED = [
     ({"file.format": "orc"}, "'file.format' = orc: lakeidx reads such data files, but writes Parquet only"),

@@ -16,7 +16,7 @@ from lakeidx.batch.index_types import _in_memory
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_table
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.index_history import (
+from tests.kit.index_history import (
     GLOBAL_TYPES,
     LOCAL_TYPES,
     IndexedTable,
@@ -26,7 +26,7 @@ from lakeidx.testing.index_history import (
     fixed_history,
     hbase_stand_in,
 )
-from lakeidx.testing.small_tables import make_table, rows
+from tests.kit.small_tables import make_table, rows
 from tests.unit.batch.test_index_faults import POINTS, DeathError
 from tests.unit.key_index.hbase.test_hbase_index import StandIn
 

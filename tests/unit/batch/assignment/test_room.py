@@ -23,10 +23,10 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.tasks.routed_rows import Block
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
-from lakeidx.testing.peak_memory import peak_mib
-from lakeidx.testing.reachable import files_on_disk
-from lakeidx.testing.small_tables import content, make_table, upsert
-from lakeidx.testing.small_tables import rows as rows_of
+from tests.kit.peak_memory import peak_mib
+from tests.kit.reachable import files_on_disk
+from tests.kit.small_tables import content, make_table, upsert
+from tests.kit.small_tables import rows as rows_of
 
 GIB, ROWS, BLOCK = 1 << 30, 12_000_000, 250_000
 

@@ -27,8 +27,8 @@ from lakeidx.table.index_files import read_hash_index
 from lakeidx.table.key_buckets import hash_entries, key_hashes
 from lakeidx.tasks.routed_rows import Block, cut_rows, group_targets
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import make_table, rows
 from tests.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey
+from tests.kit.small_tables import make_table, rows
 
 PARTITIONS, KEYS, TASKS = 2, 400, 3
 

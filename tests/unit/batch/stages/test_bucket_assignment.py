@@ -25,8 +25,8 @@ from lakeidx.storage.local import LocalStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import content, make_table, rows
 from lakeidx.types import parse_type
+from tests.kit.small_tables import content, make_table, rows
 
 Values = list[tuple[int, int, str | None]]
 

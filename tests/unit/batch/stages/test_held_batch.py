@@ -23,8 +23,8 @@ from lakeidx.storage import LocalStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.reachable import files_on_disk, reachable
-from lakeidx.testing.small_tables import SPEC
+from tests.kit.reachable import files_on_disk, reachable
+from tests.kit.small_tables import SPEC
 
 LATER_MS, WEEK_MS = 60_000, 7 * 86_400_000
 OPTIONS: dict[str, dict[str, str]] = {

@@ -20,7 +20,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, make_table, rows, upsert
 
 
 class _Reads:

@@ -22,7 +22,7 @@ from lakeidx.landing.read import LandingOptions
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, rows
+from tests.kit.small_tables import content, make_table, rows
 
 KINDS = ("+I", "-U", "+U", "-D")
 changes = st.lists(

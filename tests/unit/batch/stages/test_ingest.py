@@ -23,7 +23,7 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, No
 from lakeidx.landing.read import LandingOptions
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import content, make_table, rows
+from tests.kit.small_tables import content, make_table, rows
 
 SPEC: dict[str, Any] = {
     "fields": [

@@ -17,7 +17,7 @@ from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.text.shares import cross_range
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import content, make_table
+from tests.kit.small_tables import content, make_table
 
 OPTIONS = {"bucket": "1"}
 

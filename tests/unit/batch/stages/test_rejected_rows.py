@@ -13,7 +13,7 @@ from lakeidx.landing.cast_rows import REJECT_SCHEMA
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.storage import open_store
-from lakeidx.testing.small_tables import content, make_table
+from tests.kit.small_tables import content, make_table
 from tests.unit.batch.assignment.test_in_tasks import MeteredRunner
 
 

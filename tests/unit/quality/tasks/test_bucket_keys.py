@@ -13,7 +13,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.plan import plan_scan
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 
 def _read(table: TableHandle) -> dict[int, LiveKeys]:

@@ -20,7 +20,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import read_hash_index, write_hash_index
 from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 #: Hashes that no key of the small tables here has.
 OURS, THEIRS, BOTH = 11, 12, 13

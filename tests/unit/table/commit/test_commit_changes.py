@@ -17,7 +17,7 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, make_table, rows, upsert
 
 
 def with_faults(table: TableHandle) -> tuple[TableHandle, FaultStore]:

@@ -10,7 +10,7 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.testing.metered_store import MeteredStore
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 NEW_FILES = 500
 

@@ -9,7 +9,7 @@ import pytest
 from lakeidx.table.commit.newest_hint import put_newest_hint, renew_passed_hint
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.small_tables import make_table, upsert
+from tests.kit.small_tables import make_table, upsert
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.reachable import files_on_disk, reachable, reopened
-from lakeidx.testing.small_tables import content, make_table, upsert
 from tests.cut_off_store import StopsAfter
+from tests.kit.reachable import files_on_disk, reachable, reopened
+from tests.kit.small_tables import content, make_table, upsert
 
 FAR_AHEAD_MS = 1 << 60
 OPTIONS = {

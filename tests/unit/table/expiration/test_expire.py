@@ -22,9 +22,9 @@ from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.metered_store import MeteredStore
-from lakeidx.testing.reachable import files_on_disk, reachable, reopened
-from lakeidx.testing.small_tables import content, make_table, upsert
 from tests.cut_off_store import StopsAfter
+from tests.kit.reachable import files_on_disk, reachable, reopened
+from tests.kit.small_tables import content, make_table, upsert
 
 FAR_AHEAD_MS = 1 << 60
 NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)

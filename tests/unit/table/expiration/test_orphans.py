@@ -15,8 +15,8 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.reachable import files_on_disk, reachable
-from lakeidx.testing.small_tables import content, make_table, upsert
+from tests.kit.reachable import files_on_disk, reachable
+from tests.kit.small_tables import content, make_table, upsert
 
 UUID = "01234567-89ab-cdef-0123-456789abcdef"
 LATER_MS = 4_000_000_000_000

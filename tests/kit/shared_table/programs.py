@@ -31,12 +31,12 @@ from lakeidx.tasks import in_parallel as in_parallel_module
 from lakeidx.tasks.ordered_threads import run_ordered
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.shared_table.keys import key_type, number_of, stored
-from lakeidx.testing.shared_table.model import Effect, Model, State
-from lakeidx.testing.shared_table.other_process import other_process
-from lakeidx.testing.shared_table.remembered import decoded_once
-from lakeidx.testing.table_history import FIELDS, OPTIONS, Engine, Record
-from lakeidx.testing.table_history import State as Rows
+from tests.kit.shared_table.keys import key_type, number_of, stored
+from tests.kit.shared_table.model import Effect, Model, State
+from tests.kit.shared_table.other_process import other_process
+from tests.kit.shared_table.remembered import decoded_once
+from tests.kit.table_history import FIELDS, OPTIONS, Engine, Record
+from tests.kit.table_history import State as Rows
 
 HANDLES = 3
 #: The number of the handle that another process keeps open.

@@ -9,7 +9,7 @@ import math
 
 import pyarrow as pa
 
-from lakeidx.testing.table_history import ENGINES, Engine, Record, as_arrow
+from tests.kit.table_history import ENGINES, Engine, Record, as_arrow
 
 #: Keys 0 to 9 of a history as they are stored there: zeros of both signs, both infinities, numbers below the normal ones.
 FLOATS = (-0.0, 0.0, -1.5, 1.5, math.inf, -math.inf, 5e-324, -5e-324, 1e308, 0.1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from lakeidx.data.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, is_retract
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.testing.reference_engines import Record, make_reference_engine, merge_reduced
+from tests.kit.reference_engines import Record, make_reference_engine, merge_reduced
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from lakeidx.testing.table_history import Engine, Key, Record, Values
-from lakeidx.testing.table_history import State as Rows
+from tests.kit.table_history import Engine, Key, Record, Values
+from tests.kit.table_history import State as Rows
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Seeded histories of a shared table, in numbers: ``python -m lakeidx.testing.shared_table.runs --seeds 0:200``.
+"""Seeded histories of a shared table, in numbers: ``python -m tests.kit.shared_table.runs --seeds 0:200``.
 
 They run on all cores. A history that fails is cut to the steps that still make it fail, and printed with its seed.
 """
@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from lakeidx.tasks.limits import available_cores
-from lakeidx.testing.shared_table.interleaved import check_interleaved
-from lakeidx.testing.shared_table.keys import FLOAT_KEYS, MEMORY_INDEX, OTHER_ENGINES
-from lakeidx.testing.shared_table.machine import Machine
-from lakeidx.testing.shared_table.programs import HANDLES, OTHER_PROCESS, Step
-from lakeidx.testing.small_tables import memory_folder
-from lakeidx.testing.table_history import ENGINES, Engine
+from tests.kit.shared_table.interleaved import check_interleaved
+from tests.kit.shared_table.keys import FLOAT_KEYS, MEMORY_INDEX, OTHER_ENGINES
+from tests.kit.shared_table.machine import Machine
+from tests.kit.shared_table.programs import HANDLES, OTHER_PROCESS, Step
+from tests.kit.small_tables import memory_folder
+from tests.kit.table_history import ENGINES, Engine
 
 #: What happens how often.
 _WEIGHTS = {

@@ -24,11 +24,11 @@ from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_
 from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.shared_table import calls, foreign
-from lakeidx.testing.shared_table.keys import batch_of
-from lakeidx.testing.shared_table.model import NOTHING, Branch, Effect
-from lakeidx.testing.shared_table.other_process import other_process
-from lakeidx.testing.shared_table.programs import OTHER_PROCESS, Programs, Staged, Step, expect, records_of
+from tests.kit.shared_table import calls, foreign
+from tests.kit.shared_table.keys import batch_of
+from tests.kit.shared_table.model import NOTHING, Branch, Effect
+from tests.kit.shared_table.other_process import other_process
+from tests.kit.shared_table.programs import OTHER_PROCESS, Programs, Staged, Step, expect, records_of
 
 #: Files that a refused batch may leave: what one attempt writes.
 _FILES_OF_AN_ATTEMPT = 16

@@ -34,11 +34,11 @@ from lakeidx.tasks import in_parallel as in_parallel_module
 from lakeidx.tasks.ordered_threads import run_ordered
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.shared_table import calls
-from lakeidx.testing.shared_table.readers import StreamReader
-from lakeidx.testing.shared_table.remembered import decoded_once
-from lakeidx.testing.shared_table.turns import Killed, Program, Turns
-from lakeidx.testing.small_tables import make_table, memory_folder
+from tests.kit.shared_table import calls
+from tests.kit.shared_table.readers import StreamReader
+from tests.kit.shared_table.remembered import decoded_once
+from tests.kit.shared_table.turns import Killed, Program, Turns
+from tests.kit.small_tables import make_table, memory_folder
 
 _TABLES: tuple[Mapping[str, str], ...] = (
     {"bucket": "-1", "dynamic-bucket.target-row-num": "2"},

@@ -20,7 +20,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import read_hash_index
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.small_tables import SPEC, make_table, rows
+from tests.kit.small_tables import SPEC, make_table, rows
 
 #: Partition, key, value, kind.
 Row = tuple[int, int, str, str]

@@ -24,9 +24,9 @@ from lakeidx.table.index_files import deletion_vectors, read_deletion_vector, wr
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.reachable import files_on_disk, reachable
-from lakeidx.testing.shared_table.model import identity
-from lakeidx.testing.table_history import Key
+from tests.kit.reachable import files_on_disk, reachable
+from tests.kit.shared_table.model import identity
+from tests.kit.table_history import Key
 
 
 def delete_by_vector(table: TableHandle, place: tuple[bytes, int, str, int]) -> None:
