@@ -126,6 +126,10 @@ class Piece:
     tables: frozenset[str] = frozenset()
 
 
+#: What messages of other tables are counted as among those that were skipped.
+OTHER_TABLES = "messages of other tables"
+
+
 def check_columns(
     names: Sequence[str], fields: Sequence[Field], options: LandingOptions, path: str, *, complete: bool = True
 ) -> None:

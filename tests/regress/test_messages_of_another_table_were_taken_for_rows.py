@@ -83,7 +83,9 @@ def test_one_table_of_a_feed_is_read(tmp_path: Path, name: str, spoiled: bool, h
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_tables_over_files_lists_of_tables_and_names_that_are_not_there(tmp_path: Path, name: str) -> None:
+def test_tables_over_files_lists_of_tables_and_names_that_are_not_there(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     table = make(tmp_path)
     one, two = (write(tmp_path, [message(name, t, "c", {"id": i, "table": t})]) for i, t in enumerate(("a", "b")))
     with pytest.raises(InvalidInputError, match=r"several tables of the source \(shop\.a, shop\.b\)"):
@@ -91,6 +93,11 @@ def test_tables_over_files_lists_of_tables_and_names_that_are_not_there(tmp_path
     assert ids(table) == []
     table.upsert_files([one, two], LandingOptions(name, source=("a", "shop.b")))
     assert ids(table) == [0, 1]
+    caplog.clear()
+    assert table.upsert_files([one, two], LandingOptions(name, source=("nothere",))).ingest.rows_in == 0
+    assert [r.message for r in caplog.records if r.levelname == "WARNING"] == [
+        f"{one}: none of 2 messages is of source nothere"
+    ]
     unnamed = [message(name, None, "c", {"id": 5, "table": "x"}), message(name, "a", "c", {"id": 6, "table": "x"})]
     file = write(tmp_path, unnamed)
     result = table.upsert_files([file], LandingOptions(name, source=("a",)))

@@ -6,6 +6,7 @@ stages read the file itself, checked to be the one that was ingested. Everything
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -42,13 +43,15 @@ from lakeidx.landing.read import (
 )
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import has_upserts
-from lakeidx.landing.types import CHANGE_FORMATS
+from lakeidx.landing.types import CHANGE_FORMATS, OTHER_TABLES
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
 from lakeidx.types import DataType
 
 _FOOTER_THREADS = 8
+log = logging.getLogger(__name__)
+
 #: Called when a batch is staged under a schema that the table does not have yet, before its report makes it count.
 Publish = Callable[[], None]
 #: Rows that do not have a column, by its name: bool[n].
@@ -97,6 +100,9 @@ def run_ingest(
     _refuse_columns(tasks, results)
     rows_in = sum(r.rows_in for r in results)
     rejected = _rejected(results, rows_in, limit, strict=strict)
+    skipped = dict(sum((Counter(r.skipped) for r in results), Counter()))
+    if others := skipped.get(OTHER_TABLES, 0) if not rows_in else 0:
+        log.warning("%s: none of %d messages is of source %s", landing[0], others, ", ".join(options.source))
     report = _report(
         files,
         schema,
@@ -108,7 +114,7 @@ def run_ingest(
         rows_rejected=rejected.rows,
         rejected_path=rejected.path,
         reject_reasons=dict(rejected.reasons),
-        skipped=dict(sum((Counter(r.skipped) for r in results), Counter())),
+        skipped=skipped,
         newest_change_ms=max((r.newest_ms for r in results if r.newest_ms is not None), default=None),
         rows_ignored=sum(r.ignored for r in results),
         completed_on=next((r.asked for r in results if r.asked is not None), None),

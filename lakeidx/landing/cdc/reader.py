@@ -19,7 +19,7 @@ from lakeidx.landing.cdc.target import ChangeTarget, make_target
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.landing.text.json_lines import BLOCK_BYTES, halves, line_blocks
 from lakeidx.landing.text.shares import TextShare
-from lakeidx.landing.types import LandingOptions, Piece, check_columns
+from lakeidx.landing.types import OTHER_TABLES, LandingOptions, Piece, check_columns
 from lakeidx.storage.base import ObjectStore
 
 #: Lines that are not worth another try in halves.
@@ -64,7 +64,7 @@ def read_changes(
                 tables |= chosen.tables
                 refuse_tables(tables, options.source, path=path)
                 if chosen.others or chosen.bad:
-                    skipped = {"messages of other tables": chosen.others} if chosen.others else {}
+                    skipped = {OTHER_TABLES: chosen.others} if chosen.others else {}
                     yield replace(_nothing(schema), skipped=skipped, bad_lines=chosen.bad)
                 for part, first, events in _read_run(chosen.run, line, envelope, target):
                     piece = make_piece(events, part, first, envelope, target, schema.fields_by_name)
