@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.schema.schema_file import BucketMode
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.registry import find_type
 from lakeidx.options.descriptors import INT_MAX
@@ -33,21 +33,31 @@ class Limits:
 
 def check_files_readable(evidence: TableEvidence) -> RuleResult:
     """Check that every existing file of the scope could be read, data files to their last page; other rules ignore
-    unreadable files.
+    unreadable files. So is a schema that Java Paimon cannot open, which lakeidx wrote before it refused such names.
     """
+    faults = [*_blank_columns(evidence.schema), *evidence.unreadable]
     return RuleResult(
         name="files_readable",
-        passed=not evidence.unreadable,
+        passed=not faults,
         severity=Severity.ERROR,
         metrics={
             "buckets_read": len(evidence.live),
             "files_decoded": evidence.decoded[0],
             "bytes_decoded": evidence.decoded[1],
-            "files_unreadable": len(evidence.unreadable),
+            "files_unreadable": len(faults),
         },
-        sample=bounded(evidence.unreadable),
+        sample=bounded(faults),
         description="Every page of every data file, and every examined snapshot, could be decoded.",
     )
+
+
+def _blank_columns(schema: TableSchema) -> list[dict[str, str]]:
+    way = "Java Paimon cannot open the table: name it (Table.alter(rename={%r: 'name'})) or drop it (Table.alter(drop=[%r]))"
+    return [
+        {"file": f"schema-{schema.id}", "fault": f"column {at} has no name ({f.name!r}); {way % (f.name, f.name)}"}
+        for at, f in enumerate(schema.fields, 1)
+        if not f.name.strip()
+    ]
 
 
 def _check_deletes_counted(evidence: TableEvidence) -> RuleResult:

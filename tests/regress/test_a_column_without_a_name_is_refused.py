@@ -17,6 +17,7 @@ import pytest
 
 from lakeidx import Table
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema import rules
 from lakeidx.landing.read import LandingOptions
 
 SPEC: dict[str, Any] = {
@@ -120,3 +121,23 @@ def test_alterations(table: Table, name: str) -> None:
     with pytest.raises(InvalidInputError, match="field 1 of r has no name"):
         table.upsert(pa.table({"id": [1], "c": ["x"], "r": [{name: 1}]}), merge_schema="add")
     assert table.schema.field_names == ("id", "c")
+
+
+@pytest.mark.parametrize("change", [{"rename": {"": "n"}}, {"drop": [""]}])
+def test_a_table_that_got_one_before_is_named_with_the_way_out(
+    tmp_path: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(rules, "_check_siblings", lambda fields, inside: None)
+        table = Table.create(f"{tmp_path}/d.db/n", SPEC)
+        table.alter(add={"": "INT"})
+        table.upsert(pa.table({"id": [1], "c": ["x"], "": pa.array([7], pa.int32())}))
+    fault = next(r for r in table.verify().results if r.name == "files_readable")
+    assert not fault.passed
+    assert "column 3 has no name (''); Java Paimon cannot open the table: name it" in str(fault.sample)
+    table = Table.open(table.uri)
+    table.alter(**change)
+    assert table.verify().passed
+    assert table.scan().to_arrow().num_rows == 1
+    if "rename" in change:
+        assert table.scan().to_arrow().column("n").to_pylist() == [7]
