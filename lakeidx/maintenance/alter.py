@@ -18,12 +18,11 @@ from lakeidx.batch.schema_drift import drift_reason, staged_batches
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, LakeIdxError
 from lakeidx.format.schema.changes import evolve
 from lakeidx.format.schema.edits import Difference, SchemaEdits, schema_differences
-from lakeidx.format.schema.feature_gate import check_use
+from lakeidx.format.schema.feature_gate import check_columns_may_change
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.registry import find_type
 from lakeidx.landing.defaults import check_default
-from lakeidx.options.features import Use
 from lakeidx.results import Result
 from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.expiration.overtaken import on_newest
@@ -137,8 +136,7 @@ def _check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *,
     """
     check_usable(new, before=old)
     if old.fields != new.fields:
-        # Such an option may name the very column: options of the new schema count, which may accept it.
-        check_use(new, Use.WRITE, table.paths.root)
+        check_columns_may_change(new, table.paths.root)
     check_index_type(new)
     for field in new.fields:
         check_default(field)

@@ -96,7 +96,7 @@ def test_tables_over_files_lists_of_tables_and_names_that_are_not_there(
     caplog.clear()
     assert table.upsert_files([one, two], LandingOptions(name, source=("nothere",))).ingest.rows_in == 0
     assert [r.message for r in caplog.records if r.levelname == "WARNING"] == [
-        f"{one}: none of 2 messages is of source nothere"
+        "none of 2 messages is of source nothere"
     ]
     unnamed = [message(name, None, "c", {"id": 5, "table": "x"}), message(name, "a", "c", {"id": 6, "table": "x"})]
     file = write(tmp_path, unnamed)

@@ -100,9 +100,6 @@ def run_ingest(
     _refuse_columns(tasks, results)
     rows_in = sum(r.rows_in for r in results)
     rejected = _rejected(results, rows_in, limit, strict=strict)
-    skipped = dict(sum((Counter(r.skipped) for r in results), Counter()))
-    if others := skipped.get(OTHER_TABLES, 0) if not rows_in else 0:
-        log.warning("%s: none of %d messages is of source %s", landing[0], others, ", ".join(options.source))
     report = _report(
         files,
         schema,
@@ -114,7 +111,7 @@ def run_ingest(
         rows_rejected=rejected.rows,
         rejected_path=rejected.path,
         reject_reasons=dict(rejected.reasons),
-        skipped=skipped,
+        skipped=_skipped(results, rows_in, options),
         newest_change_ms=max((r.newest_ms for r in results if r.newest_ms is not None), default=None),
         rows_ignored=sum(r.ignored for r in results),
         completed_on=next((r.asked for r in results if r.asked is not None), None),
@@ -122,6 +119,14 @@ def run_ingest(
     if publish is not None:
         publish()
     return files.close(report)
+
+
+def _skipped(results: Sequence[IngestedFile], rows_in: int, options: LandingOptions) -> dict[str, int]:
+    """Add up what was skipped; warn where that is all there was, of tables that were not asked for."""
+    skipped = dict(sum((Counter(r.skipped) for r in results), Counter()))
+    if not rows_in and (others := skipped.get(OTHER_TABLES, 0)):
+        log.warning("none of %d messages is of source %s", others, ", ".join(options.source))
+    return skipped
 
 
 def _tasks(

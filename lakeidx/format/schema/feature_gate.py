@@ -81,6 +81,16 @@ def check_use(schema: TableSchema, use: Use, path: str | None = None) -> None:
             raise UnsupportedError(f"{use.value} is refused: {key}={schema.options[key]}: {rule.reason}", path=path)
 
 
+def check_columns_may_change(schema: TableSchema, path: str | None = None) -> None:
+    """Refuse other columns where an option that is not known may name the very column.
+
+    schema   with the options that it will have, which may accept it
+    errors   UnsupportedError
+    """
+    for key, rule in doubtful_options(schema.options):
+        raise UnsupportedError(f"{Use.WRITE.value} is refused: {key}={schema.options[key]}: {rule.reason}", path=path)
+
+
 def check_index_types(index: Iterable[IndexEntry], path: str | None = None) -> None:
     """Refuse to compact files that an index of a kind lakeidx does not have was made from.
 

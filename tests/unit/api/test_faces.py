@@ -65,7 +65,7 @@ PARAMETERS = {
     ("*", "partition"): "partitions", ("*", "no_progress"): "progress on_stage on_module", ("*", "row_format"): "",
     **{("*", option): "runner" for option in ("spark", "master", "remote", "threads")},
     **{("upsert", o): "options" for o in ("file_format", "delimiter", "columns", "ignore_extra", "missing", "order", "op_column",
-                                          "op_value", "merge_schema", "check_before", "on_delete", "source")},
+                                          "op_value", "merge_schema", "check_before", "on_delete", "source", "landing_option")},
     **{("advise", o): "needs" for o in ("moves", "other_writers", "stateless", "hbase")},
     **{("advise", o): "machine" for o in ("cores", "latency_ms")}, ("advise", "keys"): "batches keys",
     ("orphans", "yes"): "remove", ("orphans", "dry_run"): "remove", ("inspect", "file"): "path",

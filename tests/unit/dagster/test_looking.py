@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -65,7 +65,7 @@ class Lake:
     listed: int = 0
     received: int = 0
 
-    def open(self, uri: str) -> Lake:
+    def open(self, uri: str, options: Mapping[str, str] | None = None) -> Lake:
         return self
 
     def queue(self, url: str) -> Lake:
