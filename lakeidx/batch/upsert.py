@@ -256,7 +256,7 @@ def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
     tell("index_write")
     write_attempt(context, attempt)
     tell("commit")
-    commit = commit_batch(context)
+    commit = commit_batch(context, staged=False)
     return BatchResult(
         context.files.require(IngestReport),
         context.files.require(BucketAssignmentReport, attempt=commit.attempt),
@@ -265,9 +265,11 @@ def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
     )
 
 
-def commit_batch(context: BatchContext, *, sleep: Callable[[float], None] = time.sleep) -> CommitReport:
-    """Run the stage `commit`; a batch that lost a conflict is assigned and written again, here."""
-    return run_commit(context, write_attempt, sleep=sleep)
+def commit_batch(
+    context: BatchContext, *, staged: bool = True, sleep: Callable[[float], None] = time.sleep
+) -> CommitReport:
+    """Run the stage `commit`; a batch that lost a conflict is assigned and written again, here. See `run_commit`."""
+    return run_commit(context, write_attempt, staged=staged, sleep=sleep)
 
 
 def write_attempt(context: BatchContext, attempt: int) -> int:

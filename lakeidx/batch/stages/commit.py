@@ -116,7 +116,7 @@ def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) 
 
 
 def run_commit(
-    context: BatchContext, plan_again: PlanAgain, *, sleep: Callable[[float], None] = time.sleep
+    context: BatchContext, plan_again: PlanAgain, *, staged: bool = True, sleep: Callable[[float], None] = time.sleep
 ) -> CommitReport:
     """Commit a batch at most once.
 
@@ -124,6 +124,8 @@ def run_commit(
     again is let go first (`lakeidx.batch.commit_priority`). Tags that are due then are made before the report is written, so that a
     batch that dies in between makes them when it comes again.
     plan_again   assigns and writes the batch again: called with the number of the attempt, gives the one it ended with
+    staged   later stages, perhaps of other processes, read the report: where it cannot be put the stage fails, and finds its
+             snapshot when it comes again
     returns      the report; `already` when the batch had been committed before
     errors   CommitConflictError after MAX_REPLANS, or when the run does not count any more; CommitUnknownError, UnavailableError
     """
@@ -136,7 +138,8 @@ def run_commit(
         report = _commit_or_replan(context, turn, plan_again, sleep)
         closed = report
         # The snapshot stands. What a store in trouble leaves undone is done when the batch comes again, or by the next one.
-        with _committed_all_the_same(context, "its tags or its report are missing"):
+        missing = _committed_all_the_same(context, "its tags or its report are missing")
+        with contextlib.nullcontext() if staged else missing:
             schema = context.metadata.seen_schema()
             make_automatic_tags(context.metadata, schema)
             make_batch_tag(context.metadata, schema)
