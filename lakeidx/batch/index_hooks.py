@@ -21,7 +21,7 @@ from lakeidx.batch.assignment.committed_keys import CommittedKeys, committed_par
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import follows_commits, index_context, open_key_index, uses_key_index
 from lakeidx.batch.schema_drift import staged_schema
-from lakeidx.errors import CorruptFileError, NotFoundError, UnavailableError
+from lakeidx.errors import CommitUnknownError, CorruptFileError, NotFoundError, UnavailableError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -81,7 +81,7 @@ class IndexHooks:
         with open_key_index(self._schema, self._context.paths) as key_index:
             try:
                 self._notify(key_index, snapshot_ids[0], snapshot)
-            except UnavailableError as error:
+            except (UnavailableError, CommitUnknownError) as error:
                 if not key_index.catches_up:
                     raise
                 log.warning(

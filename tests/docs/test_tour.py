@@ -41,6 +41,6 @@ def test_the_tour_shows_a_whole_history(tmp_path: Path) -> None:
     assert "27,004" in outputs[4]
     assert text.count('src="data:image/png;base64,') == 4
     assert "march.csv: 2 rows rejected and the batch may reject 1" in text
-    assert "1 of 11 rules found something: files_readable" in text
-    assert "all 11 rules hold" in text
+    assert "1 of 12 rules found something: files_readable" in text
+    assert "all 12 rules hold" in text
     assert ".md" not in re.sub(r"<code>.*?</code>", "", text.split("Next steps")[1])
