@@ -56,6 +56,9 @@ def reachable(table: TableHandle, *, branch: str | None = None) -> set[str]:
             out |= files_of(entry)
     for s in snapshots:
         if s.changelog_manifest_list is not None:
+            # A branch from a tag has that tag's snapshot; its changelog went with the snapshot of the table.
+            if branch is not None and not m.store.exists(m.paths.manifest(s.changelog_manifest_list)):
+                continue
             out.add(f"manifest/{s.changelog_manifest_list}")
             for meta in m.manifest_list(s.changelog_manifest_list):
                 out.add(f"manifest/{meta.file_name}")
