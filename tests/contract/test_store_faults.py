@@ -40,7 +40,7 @@ def server(running: ObjectServer) -> ObjectServer:
 
 @pytest.fixture
 def store(server: ObjectServer) -> ObjectStore:
-    store = open_store(DIR, {**server.options, "read_timeout": 0.5, "max_attempts": 4})
+    store = open_store(DIR, {**server.options, "read_timeout": 1.0, "max_attempts": 4})
     store.put(PATH, DATA)
     return store
 
@@ -89,7 +89,8 @@ def test_what_passes_is_tried_again(server: ObjectServer, store: ObjectStore, na
             with pytest.raises(UnavailableError):
                 call(store)
         else:
-            assert right(call(store), store), act
+            # What is checked may take its time on a busy machine.
+            assert right(call(store), open_store(DIR, server.options)), act
         assert not left
         server.act = lambda number, seen, key: "pass"
         store.put(PATH, DATA)
