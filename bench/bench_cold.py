@@ -2,7 +2,8 @@
 
 Each is a process of its own; what it printed or wrote is checked before it counts. "import lakeidx" is without the interpreter's
 own start. Compiled kernels and bytecode of the modules are there, as after an installation: two runs that do not count
-(rows that are new, and that are known) make them, and none that counts may compile a kernel; also where ``PYTHONDONTWRITEBYTECODE`` is set.
+(rows that are new, and that are known) make them, also where ``PYTHONDONTWRITEBYTECODE``
+is set, and none that counts may compile a kernel.
 
     python -m bench.bench_cold [--rounds 5] [--json]
 """
