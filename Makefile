@@ -13,12 +13,10 @@ help: ## list the tasks
 
 install: $(VENV)/.installed ## create .venv and install pinned versions
 
-$(VENV)/.installed: requirements.lock pyproject.toml deploy/check-prerequisites.sh
+$(VENV)/.installed: requirements.lock pyproject.toml deploy/check-prerequisites.sh deploy/install.sh
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	@echo "installing pinned versions into $(VENV) (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@sh deploy/install.sh $(VENV) requirements.lock
 	@echo "compiling kernels (a minute at most, once)"
 	@$(BIN)/lakeidx warm-up
 	@touch $@
@@ -26,8 +24,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml deploy/check-prerequisites.
 install-dev: $(VENV)/.installed-dev
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
-	@echo "installing what tests and benchmarks need"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements-dev.lock
+	@sh deploy/install.sh $(VENV) requirements-dev.lock
 	@touch $@
 
 run: install ## run the main job on the real flights of 2013, and show what it did
