@@ -120,7 +120,7 @@ def measure(case: str, uri: str, expected: Sequence[pa.Table], rows: int) -> lis
     others = sorted({option for options in CASES.values() for option in options} & set(table.schema.options))
     changes = [*([remove_options(others)] if others else []), set_options(CASES[case])]
     schema = evolve(table.schema, changes)
-    assert table.store.put_if_absent(table.paths.schema(schema.id), encode_schema(schema))
+    assert table.store.put_if_absent(table.paths.schema_path(schema.id), encode_schema(schema))
     table = Table.open(uri)
     for path in [f.path for f in table.store.walk(f"{uri}/lookup")]:
         table.store.delete(path)

@@ -69,22 +69,22 @@ def make_metadata(folder: Path, files: int) -> str:
     for start in range(0, files, FILES_PER_MANIFEST):
         part = order[start : start + FILES_PER_MANIFEST]
         data = encode_manifest(_entries(part, schema, random))
-        name = names.manifest()
-        table.store.put(table.paths.manifest(name), data)
+        name = names.manifest_name()
+        table.store.put(table.paths.manifest_path(name), data)
         metas.append(_described(name, len(data), part, schema))
-    base, delta = names.manifest_list(), names.manifest_list()
+    base, delta = names.manifest_list_name(), names.manifest_list_name()
     lists = {base: encode_manifest_list(metas), delta: encode_manifest_list([])}
-    index = names.index_manifest()
+    index = names.index_manifest_name()
     lists[index] = encode_index_manifest(_index(files // FILES_PER_BUCKET, schema))
     for name, data in lists.items():
-        table.store.put(table.paths.manifest(name), data)
+        table.store.put(table.paths.manifest_path(name), data)
     snapshot = Snapshot(
         uuid=str(uuid.uuid4()), id=1, schema_id=0, base_manifest_list=base, base_manifest_list_size=len(lists[base]),
         delta_manifest_list=delta, delta_manifest_list_size=len(lists[delta]), index_manifest=index,
         commit_user="bench", commit_identifier=1, commit_kind=CommitKind.APPEND, time_millis=1_700_000_000_000,
         total_record_count=files * ROWS_PER_FILE, delta_record_count=files * ROWS_PER_FILE, next_row_id=0,
     )  # fmt: skip
-    table.store.put(table.paths.snapshot(1), encode_snapshot(snapshot))
+    table.store.put(table.paths.snapshot_path(1), encode_snapshot(snapshot))
     table.store.put(table.paths.earliest, b"1")
     table.store.put(table.paths.latest, b"1")
     return uri

@@ -192,7 +192,7 @@ def _hashes(folder: Path, pattern: str) -> Case:
         opened = lakeidx.Table.open(table.uri)
         snapshot = opened.metadata.latest_snapshot()
         assert snapshot is not None
-        entries = opened.metadata.index_manifest(snapshot.index_manifest)
+        entries = opened.metadata.load_index_manifest(snapshot.index_manifest)
         return [read_hash_index(opened.metadata, opened.schema, e).tolist() for e in entries]
 
     return _both(_one(folder / "wh/d.db/t", pattern), read)

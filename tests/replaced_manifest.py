@@ -21,11 +21,11 @@ def replace_manifest(metadata: TableMetadata, name: str, entries: Sequence[Manif
     snapshot = metadata.latest_snapshot()
     assert snapshot is not None
     data = encode_manifest(entries)
-    store.put(paths.manifest(name), data)
+    store.put(paths.manifest_path(name), data)
     deleted = sum(e.kind is FileKind.DELETE for e in entries)
     sizes: dict[str, Any] = {}
     for key in ("base_manifest_list", "delta_manifest_list"):
-        path = paths.manifest(getattr(snapshot, key))
+        path = paths.manifest_path(getattr(snapshot, key))
         metas = decode_manifest_list(store.get(path), path)
         if any(m.file_name == name for m in metas):
             fits = [
@@ -37,4 +37,4 @@ def replace_manifest(metadata: TableMetadata, name: str, entries: Sequence[Manif
             listed = encode_manifest_list(fits)
             store.put(path, listed)
             sizes[f"{key}_size"] = len(listed)
-    store.put(paths.snapshot(snapshot.id), encode_snapshot(replace(snapshot, **sizes)))
+    store.put(paths.snapshot_path(snapshot.id), encode_snapshot(replace(snapshot, **sizes)))

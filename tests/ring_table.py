@@ -123,11 +123,11 @@ class RingTable:
     ) -> IndexEntry:
         hashes = set(hash_columns([rows.column("k")], metadata.latest_schema().key_types).tolist())
         if old is not None:
-            path = metadata.paths.index(old.file_name)
+            path = metadata.paths.index_path(old.file_name)
             hashes |= set(np.asarray(decode_hash_index(metadata.store.get(path), path)).tolist())
         data = encode_hash_index(np.array(sorted(hashes), np.int32))
-        name = NewFileNames().index()
-        metadata.store.put(metadata.paths.index(name), data)
+        name = NewFileNames().index_name()
+        metadata.store.put(metadata.paths.index_path(name), data)
         return IndexEntry(kind=FileKind.ADD, partition=partition, bucket=bucket, index_type=HASH_INDEX, file_name=name,
                           file_size=len(data), row_count=len(hashes))  # fmt: skip
 
@@ -177,7 +177,7 @@ class RingTable:
                 batch = key_batch(table, schema, ((raw,), np.zeros(len(keys), np.int32)))
                 assert set(BucketKeyIndex().place_inserts(batch, context).tolist()) == {bucket}
                 entry = view.hash_index()[raw][bucket]
-                path = metadata.paths.index(entry.file_name)
+                path = metadata.paths.index_path(entry.file_name)
                 assert set(batch.hashes.tolist()) <= set(
                     np.asarray(decode_hash_index(metadata.store.get(path), path)).tolist()
                 )

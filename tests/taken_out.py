@@ -45,7 +45,7 @@ def _set(place: Any, name: str, value: Any) -> Callable[[pytest.MonkeyPatch], No
 def _next_one_tells(metadata: TableMetadata, snapshot: Any, data: Any, index: Any) -> bool:
     """Look at the snapshot after it alone."""
     try:
-        return not chain._follows(metadata, metadata.snapshot(snapshot.id + 1), snapshot, data, index)
+        return not chain._follows(metadata, metadata.load_snapshot(snapshot.id + 1), snapshot, data, index)
     except NotFoundError:
         return False
 
@@ -131,7 +131,7 @@ def _ids_are_enough_for_tags(patch: pytest.MonkeyPatch) -> None:
 
 def _any_gap_is_one(patch: pytest.MonkeyPatch) -> None:
     def drop(metadata: TableMetadata) -> None:
-        metadata.store.delete_many([metadata.paths.snapshot(i) for i in metadata.stray_snapshot_ids()])
+        metadata.store.delete_many([metadata.paths.snapshot_path(i) for i in metadata.stray_snapshot_ids()])
 
     patch.setattr(chain, "_check_gap", lambda metadata, snapshot: None)
     patch.setattr(rollback, "_drop_strays", drop)
@@ -180,7 +180,7 @@ REPAIRS = [
     Repair("what stands before a gap is no history",
            _set(TableMetadata, "split_snapshot_ids", lambda self: ([], self.listed_snapshot_ids())), HISTORY),
     Repair("what is named by an id must be of the history",
-           _set(TableMetadata, "past_snapshot", TableMetadata.snapshot), HISTORY),
+           _set(TableMetadata, "past_snapshot", TableMetadata.load_snapshot), HISTORY),
     Repair("an expiry takes strays away", _set(expire, "drop_strays", lambda *_, **__: []), HISTORY),
     Repair("no gap while a branch is put in the place of snapshots", _any_gap_is_one, HISTORY),
     Repair("an expiry spares what a rollback brings back", _set(strays, "_may_go", lambda *_: True), ROLLBACK),

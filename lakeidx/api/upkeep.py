@@ -148,7 +148,7 @@ class UpkeepMixin(TableHandle):
         if id not in known:
             have = ", ".join(known) or "none"
             raise NotFoundError(f"consumer {id!r} does not exist; consumers: {have}", path=self.metadata.paths.root)
-        self.store.delete(self.metadata.paths.consumer(id))
+        self.store.delete(self.metadata.paths.consumer_path(id))
 
     def rollback(self, *, snapshot: int | None = None, tag: str | None = None, dry_run: bool = False) -> RollbackResult:
         """Make an older state the newest again; no writer may be at work in the meantime."""

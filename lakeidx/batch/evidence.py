@@ -60,12 +60,12 @@ def committed_entries(metadata: TableMetadata, reports: BatchReports) -> list[Ma
     found: list[ManifestEntry] = []
     for snapshot_id in reports.commit.snapshot_ids:
         try:
-            snapshot = metadata.snapshot(snapshot_id)
+            snapshot = metadata.load_snapshot(snapshot_id)
             if reports.commit.commit_user and snapshot.commit_user != reports.commit.commit_user:
                 # Put on the id when ours had expired.
                 return None
-            metas = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-            entries = [e for m in metas for e in metadata.manifest(m.file_name)]
+            metas = metadata.load_manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+            entries = [e for m in metas for e in metadata.load_manifest(m.file_name)]
         except NotFoundError:
             return None
         # Files of an overwrite may go to the top level at once.
@@ -84,7 +84,7 @@ def batch_commits(metadata: TableMetadata, snapshot_ids: Sequence[int]) -> tuple
     last, newest = max(snapshot_ids), metadata.latest_snapshot_id() or 0
     while last < newest:
         try:
-            if metadata.snapshot(last + 1).commit_kind is not CommitKind.COMPACT:
+            if metadata.load_snapshot(last + 1).commit_kind is not CommitKind.COMPACT:
                 break
         except NotFoundError:
             break

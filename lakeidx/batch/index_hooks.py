@@ -176,7 +176,7 @@ def _notify_context(
 def _own_snapshot(metadata: TableMetadata, snapshot_id: int, commit_user: str) -> Snapshot | None:
     """Read a snapshot of a commit; None when it has expired, also when another writer has put one on its id since."""
     try:
-        found = metadata.snapshot(snapshot_id)
+        found = metadata.load_snapshot(snapshot_id)
     except NotFoundError:
         return None
     return found if found.commit_user == commit_user else None

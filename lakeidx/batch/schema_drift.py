@@ -32,7 +32,7 @@ def staged_schema(metadata: TableMetadata, files: BatchFiles) -> TableSchema:
     reason = lost_schema(metadata, ingest)
     if reason:
         raise stage_again(files, reason)
-    return metadata.schema(ingest.schema_id)
+    return metadata.load_schema(ingest.schema_id)
 
 
 def lost_schema(metadata: TableMetadata, ingest: IngestReport) -> str:
@@ -42,7 +42,7 @@ def lost_schema(metadata: TableMetadata, ingest: IngestReport) -> str:
     that rows were committed with is in every branch that has their snapshot.
     """
     try:
-        there = metadata.schema(ingest.schema_id)
+        there = metadata.load_schema(ingest.schema_id)
     except NotFoundError:
         return f"schema {ingest.schema_id} was taken away, as a fast-forwarded branch does"
     if ingest.schema_digest in ("", schema_digest(there)):

@@ -145,8 +145,8 @@ def index_in_part(
         return {}
     metadata, partitions = table.metadata, None if buckets is None else {partition for partition, _ in buckets}
     try:
-        snapshot = metadata.snapshot(snapshot_id)
-        entries = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)
+        snapshot = metadata.load_snapshot(snapshot_id)
+        entries = metadata.load_index_manifest(snapshot.index_manifest, partitions=partitions)
     except NotFoundError:
         return {}
     by_partition: dict[bytes, list[IndexEntry]] = {}
@@ -161,6 +161,6 @@ def index_in_part(
         most -= size
         for entry in files:
             with suppress(CorruptFileError, NotFoundError):
-                hashes = read_hash_index(metadata, metadata.schema(snapshot.schema_id), entry)
+                hashes = read_hash_index(metadata, metadata.load_schema(snapshot.schema_id), entry)
                 found[entry.partition, entry.bucket] = hashes
     return found

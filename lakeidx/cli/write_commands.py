@@ -236,7 +236,7 @@ def _print_batch(result: BatchResult, as_json: bool) -> None:
 def _show_new_columns(opened: WritingMixin, before: TableSchema, result: BatchResult) -> None:
     """Print on stderr what the batch changed in the table's columns."""
     if result.ingest.schema_id > before.id:
-        for difference in schema_differences(before, opened.metadata.schema(result.ingest.schema_id)):
+        for difference in schema_differences(before, opened.metadata.load_schema(result.ingest.schema_id)):
             typer.echo(str(difference), err=True)
 
 

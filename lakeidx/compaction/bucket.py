@@ -135,7 +135,7 @@ class BucketReader:
                 work.metadata.store,
                 self.path(file),
                 file,
-                work.metadata.schema(file.schema_id),
+                work.metadata.load_schema(file.schema_id),
                 work.schema,
                 columns,
                 predicate=None if keys is None else keys.condition(work.schema),
@@ -154,7 +154,7 @@ class BucketReader:
             work.metadata.store,
             self.path(file),
             file,
-            work.metadata.schema(file.schema_id),
+            work.metadata.load_schema(file.schema_id),
             work.schema,
             work.schema.trimmed_primary_keys,
             batch_rows=_BATCH_ROWS,
@@ -164,7 +164,7 @@ class BucketReader:
     def count_deletes(self, file: DataFileMeta) -> int:
         """Count the rows of kind -U or -D in a file, whatever its manifest entry says."""
         return count_deletes(
-            self._work.metadata.store, self.path(file), file, self._work.metadata.schema(file.schema_id)
+            self._work.metadata.store, self.path(file), file, self._work.metadata.load_schema(file.schema_id)
         )
 
     def has_deleted(self, file: DataFileMeta) -> bool:

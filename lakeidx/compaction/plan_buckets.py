@@ -124,9 +124,9 @@ def _places_since(metadata: TableMetadata, clean: Snapshot, snapshot: Snapshot) 
     """Find the (partition, bucket) places with files added or removed since a snapshot; None where a snapshot has expired."""
 
     def written(number: int) -> list[tuple[bytes, int]]:
-        found = metadata.snapshot(number)
-        metas = metadata.manifest_list(found.delta_manifest_list, found.delta_manifest_list_size)
-        return metadata.manifests(metas).places()[1]
+        found = metadata.load_snapshot(number)
+        metas = metadata.load_manifest_list(found.delta_manifest_list, found.delta_manifest_list_size)
+        return metadata.load_manifests(metas).places()[1]
 
     try:
         return {p for places in in_parallel(written, range(clean.id + 1, snapshot.id + 1)) for p in places}
@@ -163,7 +163,7 @@ def due_buckets(entries: Entries, options: CompactionOptions) -> Entries:
 def _expired(metadata: TableMetadata, expiry: RecordExpiry | None, files: Sequence[DataFileMeta]) -> list[str]:
     if expiry is None:
         return []
-    return [f.file_name for f in files if expiry.is_expired_file(f, metadata.schema(f.schema_id))]
+    return [f.file_name for f in files if expiry.is_expired_file(f, metadata.load_schema(f.schema_id))]
 
 
 def _has_dead_hashes(files: Sequence[DataFileMeta], index: Sequence[IndexEntry]) -> bool:

@@ -180,19 +180,19 @@ class NewFileNames:
         self._statistics = itertools.count()
         self._data = itertools.count()
 
-    def manifest(self) -> str:
+    def manifest_name(self) -> str:
         """Draw ``manifest-<uuid>-<n>``."""
         return f"manifest-{self.uuid}-{next(self._manifests)}"
 
-    def manifest_list(self) -> str:
+    def manifest_list_name(self) -> str:
         """Draw ``manifest-list-<uuid>-<n>``."""
         return f"manifest-list-{self.uuid}-{next(self._lists)}"
 
-    def index_manifest(self) -> str:
+    def index_manifest_name(self) -> str:
         """Draw ``index-manifest-<uuid>-<n>``."""
         return f"index-manifest-{self.uuid}-{next(self._index_manifests)}"
 
-    def index(self, checksum: int | None = None) -> str:
+    def index_name(self, checksum: int | None = None) -> str:
         """Draw ``index-<uuid>-<n>``.
 
         checksum   CRC-32 of the file, which `checksum_in` finds in the name again, also when Java has written the manifest anew
@@ -200,7 +200,7 @@ class NewFileNames:
         uuid = self.uuid if checksum is None else f"{self.uuid[:14]}{_CHECKED}{self.uuid[18:28]}{checksum:08x}"
         return f"index-{uuid}-{next(self._indexes)}"
 
-    def statistics(self) -> str:
+    def statistics_name(self) -> str:
         """Draw ``stat-<uuid>-<n>``."""
         return f"stat-{self.uuid}-{next(self._statistics)}"
 

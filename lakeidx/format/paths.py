@@ -235,11 +235,11 @@ class TablePaths:
 
     # Metadata files
 
-    def schema(self, id: int) -> str:
+    def schema_path(self, id: int) -> str:
         """Return ``schema/schema-<id>``."""
         return f"{self.schema_dir}/schema-{id}"
 
-    def snapshot(self, id: int) -> str:
+    def snapshot_path(self, id: int) -> str:
         """Return ``snapshot/snapshot-<id>``."""
         return f"{self.snapshot_dir}/snapshot-{id}"
 
@@ -253,7 +253,7 @@ class TablePaths:
         """The hint for the oldest snapshot."""
         return f"{self.snapshot_dir}/{EARLIEST}"
 
-    def changelog(self, id: int) -> str:
+    def changelog_path(self, id: int) -> str:
         """Return ``changelog/changelog-<id>``."""
         return f"{self.changelog_dir}/changelog-{id}"
 
@@ -267,19 +267,19 @@ class TablePaths:
         """The hint for the oldest long-lived changelog."""
         return f"{self.changelog_dir}/{EARLIEST}"
 
-    def tag(self, name: str) -> str:
+    def tag_path(self, name: str) -> str:
         """Return ``tag/tag-<name>``."""
         return f"{self.tag_dir}/tag-{_checked(name, 'tag')}"
 
-    def consumer(self, id: str) -> str:
+    def consumer_path(self, id: str) -> str:
         """Return ``consumer/consumer-<id>``."""
         return f"{self.consumer_dir}/consumer-{_checked(id, 'consumer')}"
 
-    def manifest(self, name: str) -> str:
+    def manifest_path(self, name: str) -> str:
         """Return the path of a manifest, manifest list or index manifest."""
         return f"{self.manifest_dir}/{name}"
 
-    def statistics(self, name: str) -> str:
+    def statistics_path(self, name: str) -> str:
         """Return the path of a statistics file."""
         return f"{self.statistics_dir}/{name}"
 
@@ -317,7 +317,7 @@ class TablePaths:
             return f"{external_path.rpartition('/')[0]}/{extra_name}"
         return f"{self.bucket_dir(partition, bucket)}/{extra_name}"
 
-    def index(self, name: str) -> str:
+    def index_path(self, name: str) -> str:
         """Return the path of an index file at the default place."""
         return f"{self.index_dir}/{name}"
 
@@ -327,7 +327,7 @@ class TablePaths:
         """Return the path of an index file, wherever the options and its index manifest entry put it."""
         if external_path is not None:
             return external_path
-        return f"{self.bucket_dir(partition, bucket)}/{name}" if self.index_in_data_dir else self.index(name)
+        return f"{self.bucket_dir(partition, bucket)}/{name}" if self.index_in_data_dir else self.index_path(name)
 
     def parse(self, path: str) -> TablePath:
         """Parse the path of a file below `root`.

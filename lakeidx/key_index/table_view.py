@@ -65,7 +65,7 @@ class SnapshotTable:
         self._metadata = metadata
         self._snapshot = snapshot
         self._index = index
-        self._schema = metadata.schema(snapshot.schema_id) if snapshot is not None else metadata.latest_schema()
+        self._schema = metadata.load_schema(snapshot.schema_id) if snapshot is not None else metadata.latest_schema()
         self._whole: Entries | None = None
         self._parts: dict[frozenset[bytes], Entries] = {}
         self._texts: dict[bytes, str] = {}
@@ -84,7 +84,7 @@ class SnapshotTable:
         """Path of the table or branch, and hash of its first schema (which has the time it was created)."""
         if self._table_id is None:
             first = min(self._metadata.schema_ids())
-            path = self._metadata.paths.schema(first)
+            path = self._metadata.paths.schema_path(first)
             digest = hashlib.sha256(self._metadata.store.get(path)).hexdigest()
             self._table_id = f"{self._metadata.paths.branch_root} {digest}"
         return self._table_id
@@ -103,7 +103,7 @@ class SnapshotTable:
         if self._snapshot is not None and snapshot_id == self._snapshot.id:
             return self._snapshot.identity
         try:
-            return self._metadata.snapshot(snapshot_id).identity
+            return self._metadata.load_snapshot(snapshot_id).identity
         except NotFoundError:
             return None
 
@@ -111,7 +111,7 @@ class SnapshotTable:
         """Return True when all snapshots after it, up to this one, are there and appended or compacted only."""
         for later in range(snapshot_id + 1, (self.snapshot_id or 0) + 1):
             try:
-                if self._metadata.snapshot(later).commit_kind not in _KEEPING:
+                if self._metadata.load_snapshot(later).commit_kind not in _KEEPING:
                     return False
             except NotFoundError:
                 return False
@@ -148,7 +148,7 @@ class SnapshotTable:
 
     def files_at(self, snapshot_id: int) -> Sequence[LiveFile]:
         """Return the live data files of another snapshot."""
-        return [self._live(e) for e in load_live(self._metadata, self._metadata.snapshot(snapshot_id))]
+        return [self._live(e) for e in load_live(self._metadata, self._metadata.load_snapshot(snapshot_id))]
 
     def key_buckets(self, partition: bytes, hashes: Int32s, *, threads: int = 1) -> KeyBuckets:
         """Return what the HASH index of a partition has of some hashes."""
@@ -260,7 +260,7 @@ class _OtherFormats:
             self.metadata.store,
             file.path,
             file.meta,
-            self.metadata.schema(file.meta.schema_id),
+            self.metadata.load_schema(file.meta.schema_id),
             self.schema,
             sorted(names),
         )

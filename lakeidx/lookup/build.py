@@ -102,7 +102,7 @@ def build_lookup_file(work: LookupBuild) -> StoredLookup:
     """
     metadata, entry = work.metadata, work.entry
     file = entry.file
-    file_schema = metadata.schema(file.schema_id)
+    file_schema = metadata.load_schema(file.schema_id)
     partition = decode_partition_dict(entry.partition, work.schema)
     source = metadata.paths.data_file(partition, entry.bucket, file.file_name, external_path=file.external_path)
     processor, store_type = lookup_processor(work.schema), lookup_store_type(work.schema)

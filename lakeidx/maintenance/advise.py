@@ -139,7 +139,7 @@ def _last_batch(metadata: TableMetadata, newest: Snapshot | None) -> tuple[pa.Ta
     at = 0 if newest is None else newest.id
     while at > 1:
         try:
-            snapshot, before = metadata.snapshot(at), metadata.snapshot(at - 1)
+            snapshot, before = metadata.load_snapshot(at), metadata.load_snapshot(at - 1)
         except NotFoundError:
             break
         if snapshot.commit_kind is CommitKind.APPEND:
@@ -153,7 +153,11 @@ def _last_batch(metadata: TableMetadata, newest: Snapshot | None) -> tuple[pa.Ta
 
 
 def _added_rows(metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot) -> pa.Table:
-    entries = [e for m in metadata.manifest_list(snapshot.delta_manifest_list) for e in metadata.manifest(m.file_name)]
+    entries = [
+        e
+        for m in metadata.load_manifest_list(snapshot.delta_manifest_list)
+        for e in metadata.load_manifest(m.file_name)
+    ]
     names = key_columns(schema)
     parts = [schema.arrow_schema.empty_table().select(names)]
     for entry in entries:
@@ -164,7 +168,7 @@ def _added_rows(metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot
 
 def _read(metadata: TableMetadata, schema: TableSchema, entry: ManifestEntry, names: Sequence[str]) -> pa.Table:
     path = data_file_path(metadata, entry)
-    parts = read_data_file(metadata.store, path, entry.file, metadata.schema(entry.file.schema_id), schema, names)
+    parts = read_data_file(metadata.store, path, entry.file, metadata.load_schema(entry.file.schema_id), schema, names)
     return pa.concat_tables([part.select(names) for part in parts])
 
 

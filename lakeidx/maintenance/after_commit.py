@@ -57,7 +57,7 @@ def _commits_since_full_compaction(metadata: TableMetadata, enough: int, full_us
     count, snapshot_id = 0, metadata.latest_snapshot_id() or 0
     while snapshot_id > 0 and count < enough:
         try:
-            snapshot = metadata.snapshot(snapshot_id)
+            snapshot = metadata.load_snapshot(snapshot_id)
         except NotFoundError:
             return enough
         if snapshot.commit_kind is CommitKind.COMPACT:

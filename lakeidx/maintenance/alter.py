@@ -149,7 +149,7 @@ def _check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *,
 
 def put_schema(table: TableHandle, new: TableSchema) -> bool:
     """Make a planned schema the table's newest; False when another alteration was faster, and has to be planned upon."""
-    store, path, data = table.store, table.paths.schema(new.id), encode_schema(new)
+    store, path, data = table.store, table.paths.schema_path(new.id), encode_schema(new)
     if not store.place.startswith("local:"):
         ensure_safe(store, table.paths.manifest_dir)
     try:

@@ -280,7 +280,7 @@ def _file_size(work: FileRebuild) -> int:
 def _rebuild_file(work: FileRebuild) -> RebuiltFile:
     """Build the container of one data file and write it, when it changes (runs in a task)."""
     file, metadata = work.entry.file, work.metadata
-    file_schema = metadata.schema(file.schema_id)
+    file_schema = metadata.load_schema(file.schema_id)
     path = _data_file(work)
     build, drop = _in_file_terms(work.spec, work.schema, file_schema)
     before = _payloads(metadata, file, path)

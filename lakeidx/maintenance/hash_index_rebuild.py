@@ -144,7 +144,7 @@ def _rebuild(work: _Bucket) -> _Rebuilt:
     types = list(schema.types_of(names))
     hashes, rows = np.empty(0, np.int32), 0
     for entry in work.files:
-        of_file = metadata.schema(entry.file.schema_id)
+        of_file = metadata.load_schema(entry.file.schema_id)
         path = data_file_path(metadata, entry)
         found = [hashes]
         for table in read_data_file(metadata.store, path, entry.file, of_file, schema, names):

@@ -334,7 +334,7 @@ def _read_run(
             work.metadata.store,
             path,
             file,
-            work.metadata.schema(file.schema_id),
+            work.metadata.load_schema(file.schema_id),
             work.schema,
             columns or work.schema.field_names,
             deletion_vector=_vector(work, bucket, file),

@@ -142,10 +142,12 @@ def _range(table: TableHandle, after: int | None, upto: int | None) -> tuple[int
         earliest = metadata.earliest_snapshot_id() or last
         first = 0 if earliest == 1 else earliest
     try:
-        overwrites = (n for n in range(first + 1, last + 1) if metadata.snapshot(n).commit_kind is CommitKind.OVERWRITE)
+        overwrites = (
+            n for n in range(first + 1, last + 1) if metadata.load_snapshot(n).commit_kind is CommitKind.OVERWRITE
+        )
         first = max((first, *overwrites))
         for number in (first, last):
-            State(metadata, number).snapshot()
+            State(metadata, number).load_snapshot()
     except NotFoundError:
         return None
     return first, last

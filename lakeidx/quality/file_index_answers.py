@@ -109,7 +109,7 @@ def _side_file(entry: ManifestEntry) -> str | None:
 def _look(metadata: TableMetadata, entry: ManifestEntry, chosen: np.ndarray, partition_name: PartitionName) -> _Found:
     out = _Found()
     path = data_file_path(metadata, entry)
-    schema = metadata.schema(entry.file.schema_id)
+    schema = metadata.load_schema(entry.file.schema_id)
     said = {"partition": partition_name(entry.partition), "bucket": entry.bucket, "file": path}
 
     def unreadable(error: LakeIdxError, **index: Any) -> None:

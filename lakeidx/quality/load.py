@@ -157,7 +157,7 @@ def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRun
 
 def _metadata_files(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, int | None]:
     """Return the metadata files of a snapshot, with their recorded sizes."""
-    path = metadata.paths.manifest
+    path = metadata.paths.manifest_path
     found: dict[str, int | None] = {path(m.file_name): m.file_size for m in metadata.data_manifests(snapshot)}
     found[path(snapshot.base_manifest_list)] = snapshot.base_manifest_list_size
     found[path(snapshot.delta_manifest_list)] = snapshot.delta_manifest_list_size
@@ -253,7 +253,7 @@ def _load_snapshots(metadata: TableMetadata, evidence: TableEvidence, pool: Loca
 
     def read(number: int) -> Snapshot | CorruptFileError | None:
         try:
-            return metadata.snapshot(number)
+            return metadata.load_snapshot(number)
         except NotFoundError:
             return None
         except CorruptFileError as error:

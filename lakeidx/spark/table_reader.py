@@ -106,7 +106,7 @@ class ReadState:
         asked = options.state(metadata)
         found = time_travel(metadata, **asked)
         travels = found is not None and any(v is not None for v in asked.values())
-        schema = metadata.schema(found.schema_id) if travels and found is not None else metadata.latest_schema()
+        schema = metadata.load_schema(found.schema_id) if travels and found is not None else metadata.latest_schema()
         return cls(schema, state_of(metadata, found))
 
     def plans(self, where: str | None) -> Sequence[ChangePlan]:
@@ -118,7 +118,7 @@ class ReadState:
         # Another table in its place has snapshots of the same ids.
         metadata.latest_schema()
         if self.after is None:
-            return (plan_state(metadata, self.state.snapshot(), self.schema, where),)
+            return (plan_state(metadata, self.state.load_snapshot(), self.schema, where),)
         check_range(metadata, self.after.number, self.state.number)
         predicate = bind_where(where, self.schema)
         return scan_changes(self.schema, self.after, self.state, predicate=predicate, mode=self.mode).plans

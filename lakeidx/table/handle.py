@@ -78,7 +78,7 @@ class TableHandle:
             check_usable(schema)
             if table.store.info(table.paths.root) is not None:
                 raise InvalidInputError("a file has this name: a table needs a directory", path=table.paths.root)
-            if table.store.put_if_absent(table.paths.schema(0), encode_schema(schema)):
+            if table.store.put_if_absent(table.paths.schema_path(0), encode_schema(schema)):
                 warn_once(schema, uri)
                 return table
         if not exist_ok:
@@ -128,7 +128,7 @@ class TableHandle:
             )
         else:
             found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
-            schema = newest if found is None else self.metadata.schema(found.schema_id)
+            schema = newest if found is None else self.metadata.load_schema(found.schema_id)
             planned = plan_state(self.metadata, found, schema, where, layers=layers)
         return TableScan(self.metadata, planned, columns=columns, limit=limit)
 

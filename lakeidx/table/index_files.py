@@ -146,7 +146,7 @@ def write_hash_index(
         partition=partition,
         bucket=bucket,
         index_type=HASH_INDEX,
-        file_name=names.index(crc32(data)),
+        file_name=names.index_name(crc32(data)),
         file_size=len(data),
         row_count=len(hashes),
     )
@@ -173,7 +173,7 @@ def write_deletion_vectors(
         partition=partition,
         bucket=bucket,
         index_type=DELETION_VECTORS,
-        file_name=names.index(),
+        file_name=names.index_name(),
         file_size=len(data),
         row_count=len(ranges),
         dv_ranges=ranges,

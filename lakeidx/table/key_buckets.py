@@ -74,7 +74,7 @@ def hash_entries(
 ) -> dict[bytes, dict[int, IndexEntry]]:
     """Return the HASH index files of some partitions, each by bucket ascending; only the index manifest is read."""
     out: dict[bytes, dict[int, IndexEntry]] = {p: {} for p in partitions}
-    entries = [] if snapshot is None else metadata.index_manifest(snapshot.index_manifest, partitions=out)
+    entries = [] if snapshot is None else metadata.load_index_manifest(snapshot.index_manifest, partitions=out)
     for entry in sorted((e for e in entries if e.index_type == HASH_INDEX), key=_bucket):
         out[entry.partition][entry.bucket] = entry
     return out

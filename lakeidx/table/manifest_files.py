@@ -71,15 +71,15 @@ class ManifestFiles:
         """Return every schema the table has had."""
         raise NotImplementedError
 
-    def manifest_list(self, name: str, size: int | None = None) -> list[ManifestFileMeta]:
+    def load_manifest_list(self, name: str, size: int | None = None) -> list[ManifestFileMeta]:
         """Read the entries of one manifest list, of `size` bytes if the snapshot records it."""
-        return self._cached(self.paths.manifest(name), decode_manifest_list, size=size)
+        return self._cached(self.paths.manifest_path(name), decode_manifest_list, size=size)
 
-    def manifest(self, name: str, size: int | None = None) -> Entries:
+    def load_manifest(self, name: str, size: int | None = None) -> Entries:
         """Read the entries of one manifest, of `size` bytes by its list, in file order."""
-        return self._cached(self.paths.manifest(name), self._decode_manifest, size=size)
+        return self._cached(self.paths.manifest_path(name), self._decode_manifest, size=size)
 
-    def manifests(
+    def load_manifests(
         self, metas: Sequence[ManifestFileMeta], *, keep: KeepPartitions | None = None, hold: bool = True
     ) -> Entries:
         """Read the entries of manifests, in order, side by side.
@@ -90,12 +90,12 @@ class ManifestFiles:
         fits = sum(map(_SIZE, metas)) <= _MANIFEST_CACHE_BYTES
 
         def read(meta: ManifestFileMeta) -> Entries:
-            path = self.paths.manifest(meta.file_name)
+            path = self.paths.manifest_path(meta.file_name)
             if not fits and path not in self._cache:
                 data = self.store.get(path)
                 check_size(len(data), meta.file_size, path)
                 return self._decode_manifest(data, path, keep=keep, hold=hold)
-            return self.manifest(meta.file_name, meta.file_size)
+            return self.load_manifest(meta.file_name, meta.file_size)
 
         largest = max(map(_SIZE, metas), default=1)
         threads = min(REQUESTS, max(2, _IN_FLIGHT_BYTES // max(1, largest)))
@@ -105,7 +105,7 @@ class ManifestFiles:
         names = (*map(_NAME, metas),)
         before = self._joined
         known = 0 if before is None or before[0] != names[: len(before[0])] else len(before[0])
-        new = [m for m in metas[known:] if self.paths.manifest(m.file_name) not in self._cache]
+        new = [m for m in metas[known:] if self.paths.manifest_path(m.file_name) not in self._cache]
         if not self.store.waits and sum(map(_SIZE, new)) < _FEW_BYTES:
             threads = 1
         in_parallel(read, new, threads=threads)
@@ -116,11 +116,11 @@ class ManifestFiles:
 
     def keep_manifest(self, name: str, entries: Entries, size: int) -> None:
         """Keep a manifest that this process has written, of `size` bytes."""
-        self._cache.keep(self.paths.manifest(name), Decoded(entries, size, entries.nbytes))
+        self._cache.keep(self.paths.manifest_path(name), Decoded(entries, size, entries.nbytes))
 
     def keep_manifest_list(self, name: str, metas: list[ManifestFileMeta], size: int) -> None:
         """Keep a manifest list that this process has written, of `size` bytes."""
-        self._cache.keep(self.paths.manifest(name), Decoded(metas, size, size))
+        self._cache.keep(self.paths.manifest_path(name), Decoded(metas, size, size))
 
     def _decode_manifest(
         self, data: bytes, path: str, *, keep: KeepPartitions | None = None, hold: bool = True
@@ -133,12 +133,12 @@ class ManifestFiles:
         check_partitions(entries.partitions(), path)
         return entries
 
-    def index_manifest(self, name: str | None, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
+    def load_index_manifest(self, name: str | None, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
         """Read the entries of one index manifest, of some partitions or all; none for a snapshot without."""
         if name is None:
             return []
 
-        path = self.paths.manifest(name)
+        path = self.paths.manifest_path(name)
         if partitions is None:
             return self._cached(path, self._decode_index)
         wanted = frozenset(partitions)
@@ -153,7 +153,7 @@ class ManifestFiles:
         """Read the bytes of an index manifest; the one that was read or written last is cached."""
         last = self._last_index
         if last is None or last[0] != name:
-            data = self.store.get(self.paths.manifest(name))
+            data = self.store.get(self.paths.manifest_path(name))
             self.keep_index_manifest(name, data)
             return data
         return last[1]
@@ -162,7 +162,7 @@ class ManifestFiles:
         """Keep the bytes of an index manifest in place of another one's; and its entries, when they are at hand."""
         self._last_index = (name, data) if len(data) <= _KEPT_INDEX_BYTES else None
         if entries is not None:
-            self._cache.keep(self.paths.manifest(name), Decoded(list(entries), len(data), len(data)))
+            self._cache.keep(self.paths.manifest_path(name), Decoded(list(entries), len(data), len(data)))
 
     def _decode_index(self, data: bytes, path: str, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
         entries = decode_index_manifest(data, path, partitions=partitions)
@@ -173,8 +173,8 @@ class ManifestFiles:
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return all data manifests of a snapshot: base list, then delta list."""
         s = snapshot
-        base = self.manifest_list(s.base_manifest_list, s.base_manifest_list_size)
-        return [*base, *self.manifest_list(s.delta_manifest_list, s.delta_manifest_list_size)]
+        base = self.load_manifest_list(s.base_manifest_list, s.base_manifest_list_size)
+        return [*base, *self.load_manifest_list(s.delta_manifest_list, s.delta_manifest_list_size)]
 
     def _cached(
         self, path: str, decode: Callable[[bytes, str], T], data: bytes | None = None, *, size: int | None = None

@@ -114,7 +114,7 @@ class TableMetadata(ManifestFiles):
         hint, ids = self.earliest_hint(), self.snapshot_ids()
         return hint if hint in ids else ids[0] if ids else None
 
-    def snapshot(self, snapshot_id: int) -> Snapshot:
+    def load_snapshot(self, snapshot_id: int) -> Snapshot:
         """Read one snapshot as it is now; NotFoundError names the ids that exist."""
         try:
             snapshot = self._read_snapshot(snapshot_id)
@@ -134,24 +134,24 @@ class TableMetadata(ManifestFiles):
         cost     a listing besides
         errors   NotFoundError also for what a writer put on an id that had expired
         """
-        snapshot, ids = self.snapshot(snapshot_id), self.snapshot_ids()
+        snapshot, ids = self.load_snapshot(snapshot_id), self.snapshot_ids()
         if ids and snapshot_id < ids[0]:
             raise NotFoundError(
                 f"snapshot {snapshot_id} has expired; the file of that name was written later by a writer that had lost "
                 f"the race for the id, and is not part of the table; snapshots {ids[0]} to {ids[-1]} exist",
-                path=self.paths.snapshot(snapshot_id),
+                path=self.paths.snapshot_path(snapshot_id),
             )
         return snapshot
 
-    def commit(self, snapshot_id: int) -> Snapshot:
+    def load_commit(self, snapshot_id: int) -> Snapshot:
         """Read what a commit changed: the snapshot, or the changelog that outlives it.
 
         errors   NotFoundError when both have expired
         """
         try:
-            return self.snapshot(snapshot_id)
+            return self.load_snapshot(snapshot_id)
         except NotFoundError as error:
-            path = self.paths.changelog(snapshot_id)
+            path = self.paths.changelog_path(snapshot_id)
             try:
                 return decode_snapshot(self.store.get(path), path)
             except NotFoundError:
@@ -174,7 +174,7 @@ class TableMetadata(ManifestFiles):
         """
         found = self._chain.get(snapshot_id)
         if found is None:
-            found = self._chain[snapshot_id] = self.snapshot(snapshot_id)
+            found = self._chain[snapshot_id] = self.load_snapshot(snapshot_id)
         return found
 
     def forget_snapshot(self, snapshot_id: int) -> None:
@@ -183,7 +183,7 @@ class TableMetadata(ManifestFiles):
 
     def has_snapshot(self, snapshot_id: int) -> bool:
         """Return True when snapshot-N exists now (by the store, never by the cache)."""
-        return self.store.exists(self.paths.snapshot(snapshot_id))
+        return self.store.exists(self.paths.snapshot_path(snapshot_id))
 
     def expired_before(self, missing: int, newest: int) -> bool:
         """Return True when a snapshot that was not there has expired, given a newer one that was listed.
@@ -261,9 +261,9 @@ class TableMetadata(ManifestFiles):
         """Return the ids of the snapshots that have expired and left their changelog, ascending."""
         return self._ids_in(self.paths.changelog_dir, "changelog-")
 
-    def tag(self, name: str) -> Snapshot:
+    def load_tag(self, name: str) -> Snapshot:
         """Read the snapshot a tag keeps; NotFoundError names the tags that exist."""
-        path = self.paths.tag(name)
+        path = self.paths.tag_path(name)
         try:
             data = self.store.get(path)
         except NotFoundError:
@@ -283,10 +283,10 @@ class TableMetadata(ManifestFiles):
         """Return the ids of all schemas, ascending."""
         return sorted(self._list_schemas())
 
-    def schema(self, schema_id: int) -> TableSchema:
+    def load_schema(self, schema_id: int) -> TableSchema:
         """Read one schema version."""
         if (found := self._schemas.get(schema_id)) is None:
-            path = self.paths.schema(schema_id)
+            path = self.paths.schema_path(schema_id)
             found = self._schemas[schema_id] = decode_schema(self.store.get(path), path)
         return found
 
@@ -301,12 +301,12 @@ class TableMetadata(ManifestFiles):
                 raise TableReplacedError("the table was dropped; it has no schema any more", path=self.paths.root)
             raise no_table(self.store, self.paths)
         self._check_schemas(listed)
-        return self.schema(max(listed))
+        return self.load_schema(max(listed))
 
     def seen_schema(self) -> TableSchema:
         """Return the newest schema as this process last saw it: what comes after a commit goes by the schema it was made with."""
         newest = max(self._schema_files, default=None)
-        return self.latest_schema() if newest is None else self.schema(newest)
+        return self.latest_schema() if newest is None else self.load_schema(newest)
 
     @property
     def table_id(self) -> str:
@@ -321,12 +321,12 @@ class TableMetadata(ManifestFiles):
 
     def all_schemas(self) -> list[TableSchema]:
         """Return every schema the table has had."""
-        return [self.schema(i) for i in self.schema_ids()]
+        return [self.load_schema(i) for i in self.schema_ids()]
 
     # -- inside ------------------------------------------------------------------------------------------------
 
     def _read_snapshot(self, snapshot_id: int) -> Snapshot:
-        path, last = self.paths.snapshot(snapshot_id), self._last_read
+        path, last = self.paths.snapshot_path(snapshot_id), self._last_read
         data = self.store.get(path)
         # The newest one is read before every answer of a lookup, and mostly holds what it held.
         snapshot = last[1] if last is not None and last[0] == data else decode_snapshot(data, path)
@@ -394,7 +394,7 @@ class TableMetadata(ManifestFiles):
         self._schemas = {i: s for i, s in self._schemas.items() if i in before and before[i] == listed.get(i)}
         # Within a tick of a disk's clock another table may have come, its first schema as long as the one before.
         if before.get(first) != listed[first] or listed[first].etag is None:
-            path = self.paths.schema(first)
+            path = self.paths.schema_path(first)
             data = self.store.get(path)
             found = hashlib.sha256(data).hexdigest()
             if self._table_id is None:

@@ -115,7 +115,7 @@ def data_file_path(metadata: TableMetadata, entry: ManifestEntry) -> str:
     """Return the path of a manifest entry's data file."""
     file = entry.file
     # The partition columns are those of every schema of the table.
-    partition = decode_partition_dict(entry.partition, metadata.schema(file.schema_id))
+    partition = decode_partition_dict(entry.partition, metadata.load_schema(file.schema_id))
     return metadata.paths.data_file(partition, entry.bucket, file.file_name, external_path=file.external_path)
 
 
@@ -148,8 +148,8 @@ def load_view(
     if snapshot is None:
         return SnapshotView(None, metadata.latest_schema(), no_entries(), ())
     live = load_live(metadata, snapshot, partitions=partitions)
-    index = metadata.index_manifest(snapshot.index_manifest, partitions=partitions)
-    return SnapshotView(snapshot, metadata.schema(snapshot.schema_id), live, tuple(index))
+    index = metadata.load_index_manifest(snapshot.index_manifest, partitions=partitions)
+    return SnapshotView(snapshot, metadata.load_schema(snapshot.schema_id), live, tuple(index))
 
 
 def load_live(metadata: TableMetadata, snapshot: Snapshot, *, partitions: Collection[bytes] | None = None) -> Entries:
@@ -162,7 +162,7 @@ def load_live(metadata: TableMetadata, snapshot: Snapshot, *, partitions: Collec
     last = metadata.last_live
     if last is not None and last[0] == asked:
         return last[1]
-    live = _live(metadata, snapshot, metadata.schema(snapshot.schema_id), partitions)
+    live = _live(metadata, snapshot, metadata.load_schema(snapshot.schema_id), partitions)
     metadata.last_live = (asked, live) if len(live) <= KEPT_ENTRIES else None
     return live
 
@@ -177,4 +177,6 @@ def _live(
         types = schema.partition_types
         metas = [m for m in metas if _manifest_may_hold(m, decoded, types)] if types else metas
         keep = of_partitions(partitions)
-    return live_files(metadata.manifests(metas, keep=keep), where=metadata.paths.manifest(snapshot.base_manifest_list))
+    return live_files(
+        metadata.load_manifests(metas, keep=keep), where=metadata.paths.manifest_path(snapshot.base_manifest_list)
+    )

@@ -66,7 +66,7 @@ class Damaged:
         """Replace an index file and its manifest entry, so that only its hashes are wrong; return the new entry."""
         path = self.index_file(entry)
         data = encode_hash_index(change(decode_hash_index(path.read_bytes(), str(path))).astype(np.int32))
-        name = NewFileNames().index(zlib.crc32(data))
+        name = NewFileNames().index_name(zlib.crc32(data))
         new = replace(entry, file_name=name, file_size=len(data), row_count=len(data) // 4)
         path.unlink()
         self.index_file(new).write_bytes(data)
@@ -77,7 +77,7 @@ class Damaged:
     def edit_delta(self, change: Callable[[list[ManifestEntry]], list[ManifestEntry]]) -> None:
         """Change the newest snapshot's own manifest; sizes in its list and in the snapshot are put right."""
         metadata = self.deployment.table.metadata
-        path = self.root / "manifest" / metadata.manifest_list(self.snapshot().delta_manifest_list)[0].file_name
+        path = self.root / "manifest" / metadata.load_manifest_list(self.snapshot().delta_manifest_list)[0].file_name
         replace_manifest(metadata, path.name, change(decode_manifest(path.read_bytes(), str(path))))
 
     def bucket_dir(self, entry: ManifestEntry) -> Path:

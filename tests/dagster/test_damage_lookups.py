@@ -103,8 +103,8 @@ def added(damaged: Damaged) -> list[ManifestEntry]:
     metadata = damaged.deployment.table.metadata
     return [
         e
-        for m in metadata.manifest_list(damaged.snapshot().delta_manifest_list)
-        for e in metadata.manifest(m.file_name)
+        for m in metadata.load_manifest_list(damaged.snapshot().delta_manifest_list)
+        for e in metadata.load_manifest(m.file_name)
     ]
 
 

@@ -116,7 +116,7 @@ def test_the_compaction_sensor_runs_when_sorted_runs_pile_up(tmp_path: Path) -> 
         d.run(f"{batch}.parquet")
     found = tick(d, name)
     assert [r.run_key for r in found.run_requests or ()] == [
-        f"compaction-of-snapshot-{state_of(d.table.metadata.snapshot(5))}"
+        f"compaction-of-snapshot-{state_of(d.table.metadata.load_snapshot(5))}"
     ]
     assert d.run_asset("compaction").success
     after = tick(d, name, found.cursor)
@@ -138,6 +138,6 @@ def test_an_error_that_will_not_pass_turns_the_tick_red(tmp_path: Path) -> None:
     d = Deployment(tmp_path)
     d.land("a.parquet", [(1, 1, "a")])
     d.run("a.parquet")
-    Path(d.table.paths.snapshot(1)).write_bytes(b"damaged")
+    Path(d.table.paths.snapshot_path(1)).write_bytes(b"damaged")
     with pytest.raises(CorruptFileError, match="snapshot-1"):
         tick(d, "d__t__compaction_sensor")

@@ -57,7 +57,7 @@ def test_expiry_to_the_newest_snapshot_and_the_tags(case: Path, tmp_path: Path) 
     assert newest is not None
     left_over = files_on_disk(table) - reachable(table)
     live = {e.file.file_name for e in load_view(table.metadata, newest).entries}
-    tagged = {n: table.metadata.tag(n) for n in table.metadata.tag_names()}
+    tagged = {n: table.metadata.load_tag(n) for n in table.metadata.tag_names()}
     tag_files = {n: {e.file.file_name for e in load_view(table.metadata, s).entries} for n, s in tagged.items()}
     had_changelog = any(s.changelog_manifest_list for s in table.metadata.snapshots() if s.id != newest.id)
     report = expire_table(table.metadata, table.schema, now_ms=FAR_AHEAD_MS, retention=NEWEST_ONLY)
@@ -68,10 +68,10 @@ def test_expiry_to_the_newest_snapshot_and_the_tags(case: Path, tmp_path: Path) 
     assert files_on_disk(table) - left_over == reachable(table)
     assert {e.file.file_name for e in load_view(table.metadata, newest).entries} == live
     for name, files in tag_files.items():
-        assert {e.file.file_name for e in load_view(table.metadata, table.metadata.tag(name)).entries} == files
+        assert {e.file.file_name for e in load_view(table.metadata, table.metadata.load_tag(name)).entries} == files
     for name in tagged:
         delete_tag(table.metadata, table.schema, name)
         assert files_on_disk(table) - left_over == reachable(table)
     if tagged:
         with pytest.raises(NotFoundError):
-            table.metadata.tag(next(iter(tagged)))
+            table.metadata.load_tag(next(iter(tagged)))

@@ -327,16 +327,16 @@ def test_every_path_is_known(case: Path) -> None:
         parsed = paths.parse(str(path))
         name = parsed.name
         made = {
-            NameKind.SCHEMA: lambda n=name: paths.schema(n.number),
-            NameKind.SNAPSHOT: lambda n=name: paths.snapshot(n.number),
-            NameKind.CHANGELOG: lambda n=name: paths.changelog(n.number),
+            NameKind.SCHEMA: lambda n=name: paths.schema_path(n.number),
+            NameKind.SNAPSHOT: lambda n=name: paths.snapshot_path(n.number),
+            NameKind.CHANGELOG: lambda n=name: paths.changelog_path(n.number),
             NameKind.HINT: lambda n=name: f"{root}/snapshot/{n.label}",
-            NameKind.TAG: lambda n=name: paths.tag(n.label),
-            NameKind.CONSUMER: lambda n=name: paths.consumer(n.label),
-            NameKind.MANIFEST: lambda n=name: paths.manifest(f"manifest-{n.uuid}-{n.number}"),
-            NameKind.MANIFEST_LIST: lambda n=name: paths.manifest(f"manifest-list-{n.uuid}-{n.number}"),
-            NameKind.INDEX_MANIFEST: lambda n=name: paths.manifest(f"index-manifest-{n.uuid}-{n.number}"),
-            NameKind.INDEX: lambda n=name: paths.index(f"index-{n.uuid}-{n.number}"),
+            NameKind.TAG: lambda n=name: paths.tag_path(n.label),
+            NameKind.CONSUMER: lambda n=name: paths.consumer_path(n.label),
+            NameKind.MANIFEST: lambda n=name: paths.manifest_path(f"manifest-{n.uuid}-{n.number}"),
+            NameKind.MANIFEST_LIST: lambda n=name: paths.manifest_path(f"manifest-list-{n.uuid}-{n.number}"),
+            NameKind.INDEX_MANIFEST: lambda n=name: paths.manifest_path(f"index-manifest-{n.uuid}-{n.number}"),
+            NameKind.INDEX: lambda n=name: paths.index_path(f"index-{n.uuid}-{n.number}"),
         }.get(name.kind)
         if made is not None:
             assert made() == str(path)

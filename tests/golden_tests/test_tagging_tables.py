@@ -69,9 +69,9 @@ def _check(case: str, kind: str, tmp_path: Path) -> None:
     described_ones = [s for s in CASES[case]["snapshots"] if "expect" in s]
     for described in [*described_ones[:2], *described_ones[2:][-1:]]:
         rows = _rows(case, described)
-        snapshot = metadata.snapshot(described["id"])
+        snapshot = metadata.load_snapshot(described["id"])
         context = make_tag_context(metadata, snapshot, index_dir=str(tmp_path / "index"))
-        schema = metadata.schema(snapshot.schema_id)
+        schema = metadata.load_schema(snapshot.schema_id)
         if any(k not in r["row"] for r in rows for k in schema.primary_keys):
             continue
         options = {**schema.options}
@@ -109,8 +109,8 @@ def test_keys_of_other_partitions_are_not_found(case: str, kind: str, tmp_path: 
     metadata = _metadata(case)
     described = CASES[case]["snapshots"][-1]
     rows = _rows(case, described)
-    snapshot = metadata.snapshot(described["id"])
-    schema = metadata.schema(snapshot.schema_id)
+    snapshot = metadata.load_snapshot(described["id"])
+    schema = metadata.load_schema(snapshot.schema_id)
     context = make_tag_context(metadata, snapshot, index_dir=str(tmp_path / "index"))
     options = {**schema.options}
     context = dataclasses.replace(context, options=IndexOptions(options))

@@ -80,7 +80,7 @@ def commit(paths: TablePaths, schema: TableSchema, files: list[DataFileMeta]) ->
     names = NewFileNames()
     no_stats = SimpleStats(EMPTY_ROW, EMPTY_ROW, ())
     entries = [ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=0, total_buckets=1, file=f) for f in files]
-    manifest, base, delta = names.manifest(), names.manifest_list(), names.manifest_list()
+    manifest, base, delta = names.manifest_name(), names.manifest_list_name(), names.manifest_list_name()
     encoded = encode_manifest(entries)
     meta = ManifestFileMeta(
         file_name=manifest,

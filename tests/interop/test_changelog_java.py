@@ -119,7 +119,9 @@ class Side:
         out = []
         for snapshot in m.snapshots():
             name = snapshot.changelog_manifest_list
-            entries = [e for meta in m.manifest_list(name) for e in m.manifest(meta.file_name)] if name else []
+            entries = (
+                [e for meta in m.load_manifest_list(name) for e in m.load_manifest(meta.file_name)] if name else []
+            )
             rows: list[Change] = []
             for file in (e.file for e in entries):
                 read = pq.read_table(m.paths.data_file({}, 0, file.file_name))

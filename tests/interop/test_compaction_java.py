@@ -273,8 +273,8 @@ def changelog(table: TableHandle) -> list[tuple[Any, ...]]:
     out: list[tuple[Any, ...]] = []
     for snapshot in m.snapshots():
         assert snapshot.changelog_manifest_list is not None
-        for meta in m.manifest_list(snapshot.changelog_manifest_list):
-            for entry in m.manifest(meta.file_name):
+        for meta in m.load_manifest_list(snapshot.changelog_manifest_list):
+            for entry in m.load_manifest(meta.file_name):
                 f = entry.file
                 rows = pq.read_table(m.paths.data_file({}, entry.bucket, f.file_name)).to_pylist()
                 out.append((snapshot.changelog_record_count, f.file_name[:10], f.level, f.row_count, f.delete_row_count,

@@ -186,7 +186,7 @@ def test_avro_files(tmp_path: Path, codec: str) -> None:
     Path(paths.schema_dir).mkdir(parents=True)
     Path(paths.manifest_dir).mkdir(parents=True)
     schema = replace(TABLE, options={"manifest.compression": codec})
-    Path(paths.schema(0)).write_bytes(encode_schema(schema))
+    Path(paths.schema_path(0)).write_bytes(encode_schema(schema))
     entries = [entry(r, n) for n in range(300)]
     metas = [
         ManifestFileMeta(
@@ -205,12 +205,14 @@ def test_avro_files(tmp_path: Path, codec: str) -> None:
     ]
     names, jobs = NewFileNames(), []
     for n, (kind, encode, _, values) in enumerate(kinds):
-        name = {"manifest": names.manifest, "list": names.manifest_list, "index": names.index_manifest}[kind]()
-        Path(paths.manifest(name)).write_bytes(encode(values, codec))
+        name = {"manifest": names.manifest_name, "list": names.manifest_list_name, "index": names.index_manifest_name}[
+            kind
+        ]()
+        Path(paths.manifest_path(name)).write_bytes(encode(values, codec))
         jobs.append(("avro", kind, paths.root, name, tmp_path / f"name-{n}"))
     judge(PROGRAM, paimon_jars(), jobs, tmp_path)
     for n, (_, _, decode, values) in enumerate(kinds):
-        theirs = Path(paths.manifest((tmp_path / f"name-{n}").read_text()))
+        theirs = Path(paths.manifest_path((tmp_path / f"name-{n}").read_text()))
         assert decode(theirs.read_bytes(), str(theirs)) == values
 
 

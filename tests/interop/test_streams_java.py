@@ -65,7 +65,7 @@ def of_ours(table: Table, start: Start, **options: Any) -> list[Rows]:
 @pytest.mark.parametrize("name", TABLES)
 def test_streams_give_what_java_gives(tmp_path: Path, name: str) -> None:
     table, java = history(tmp_path, TABLES[name])
-    middle = table.metadata.snapshot(4)
+    middle = table.metadata.load_snapshot(4)
     time = str(middle.time_millis)
     starts: list[tuple[Start, list[str]]] = [
         (Start(), []),

@@ -43,12 +43,12 @@ def reachable(table: TableHandle, *, branch: str | None = None) -> set[str]:
         return {str((directory / n).relative_to(root)) for n in (entry.file.file_name, *entry.file.extra_files)}
 
     snapshots = list(m.snapshots())
-    for s in (*snapshots, *(m.tag(n) for n in m.tag_names())):
+    for s in (*snapshots, *(m.load_tag(n) for n in m.tag_names())):
         names = [s.base_manifest_list, s.delta_manifest_list, s.index_manifest]
         names += [x.file_name for x in m.data_manifests(s)]
         out |= {f"manifest/{n}" for n in names if n is not None}
         out |= {f"statistics/{s.statistics}"} if s.statistics else set()
-        for index in m.index_manifest(s.index_manifest):
+        for index in m.load_index_manifest(s.index_manifest):
             partition = decode_partition_dict(index.partition, table.schema)
             path = m.paths.index_file(partition, index.bucket, index.file_name, external_path=index.external_path)
             out.add(str(Path(path).relative_to(root)))
@@ -57,11 +57,11 @@ def reachable(table: TableHandle, *, branch: str | None = None) -> set[str]:
     for s in snapshots:
         if s.changelog_manifest_list is not None:
             # A branch from a tag has that tag's snapshot; its changelog went with the snapshot of the table.
-            if branch is not None and not m.store.exists(m.paths.manifest(s.changelog_manifest_list)):
+            if branch is not None and not m.store.exists(m.paths.manifest_path(s.changelog_manifest_list)):
                 continue
             out.add(f"manifest/{s.changelog_manifest_list}")
-            for meta in m.manifest_list(s.changelog_manifest_list):
+            for meta in m.load_manifest_list(s.changelog_manifest_list):
                 out.add(f"manifest/{meta.file_name}")
-                for entry in m.manifest(meta.file_name):
+                for entry in m.load_manifest(meta.file_name):
                     out |= files_of(entry)
     return out

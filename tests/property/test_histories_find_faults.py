@@ -205,7 +205,7 @@ def _bucket_numbers_are_planned_again(patch: pytest.MonkeyPatch) -> None:
 def _tags_look_at_the_snapshot_only(patch: pytest.MonkeyPatch) -> None:
     def put(metadata: TableMetadata, name: str, snapshot: Any, retained_ms: int | None) -> Any:
         tag = Tag(snapshot=snapshot, create_time_ns=None, time_retained_ns=None)
-        path = metadata.paths.tag(name)
+        path = metadata.paths.tag_path(name)
         if not metadata.store.put_if_absent(path, encode_tag(tag)):
             return None
         if not metadata.has_snapshot(snapshot.id):

@@ -196,12 +196,12 @@ def test_manifests_roll_and_copy_what_later_releases_wrote(
     store = MemoryPuts()
     files = ManifestFiles(store, TablePaths("/t"))  # type: ignore[arg-type]
     writer = ManifestWriter(files, SCHEMA, NewFileNames())
-    metas = writer.manifests(joined(parts))
+    metas = writer.write_manifests(joined(parts))
     writer.finish()
     written = [decode_manifest(store.files[f"/t/manifest/{m.file_name}"]) for m in metas]
     assert [e for part in written for e in part] == expected
     # What a process holds of the manifests it writes is what another one reads.
-    assert [list(files.manifest(m.file_name, m.file_size)) for m in metas] == [list(part) for part in written]
+    assert [list(files.load_manifest(m.file_name, m.file_size)) for m in metas] == [list(part) for part in written]
     for meta, part in zip(metas, written, strict=True):
         assert meta.file_size == len(store.files[f"/t/manifest/{meta.file_name}"])
         assert (meta.num_added_files, meta.num_deleted_files) == (

@@ -62,7 +62,7 @@ def evolve(table: TableHandle) -> None:
     options |= {"file-index.bloom-filter.columns": "name", "file-index.bloom-filter.name.items": "50",
                 "file-index.bitmap.columns": "extra,n"}  # fmt: skip
     new = replace(now, id=now.id + 1, fields=tuple(changed), highest_field_id=now.highest_field_id + 1, options=options)
-    assert table.store.put_if_absent(table.paths.schema(new.id), encode_schema(new))
+    assert table.store.put_if_absent(table.paths.schema_path(new.id), encode_schema(new))
 
 
 def write(table: TableHandle, rows: list[dict[str, Any]], kinds: list[str] | None) -> None:

@@ -49,7 +49,7 @@ def expire(table: TableHandle, retention: Retention | None = NEWEST_ONLY) -> Non
 def expire_as_java_that_dies(table: TableHandle, upto: int) -> None:
     """Java deletes snapshots from the oldest on, and says so in EARLIEST when all are gone."""
     for snapshot_id in range(1, upto):
-        table.store.delete(table.paths.snapshot(snapshot_id))
+        table.store.delete(table.paths.snapshot_path(snapshot_id))
 
 
 def put_and_die(
@@ -130,9 +130,9 @@ def test_nobody_reads_it(table: TableHandle) -> None:
     with pytest.raises(NotFoundError, match="snapshot 2 has expired; the file of that name was written later"):
         table.scan(snapshot=2)
     with pytest.raises(NotFoundError, match="no snapshot at or before"):
-        table.scan(timestamp_ms=m.snapshot(2).time_millis - 1)
+        table.scan(timestamp_ms=m.load_snapshot(2).time_millis - 1)
     with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
-        State(m, 2).snapshot()
+        State(m, 2).load_snapshot()
     with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
         check_range(m, 1, 2)
     check_range(m, 2, 4)
@@ -158,10 +158,10 @@ def test_a_stream_says_that_what_it_has_not_read_has_expired(table: TableHandle)
 
 def test_an_expiry_takes_it_away_whatever_stays(table: TableHandle) -> None:
     report = expire_table(table.metadata, table.schema, now_ms=LATER, retention=ALL_STAY, dry_run=True)
-    assert [f.path for f in report.files] == [table.paths.snapshot(2)]
+    assert [f.path for f in report.files] == [table.paths.snapshot_path(2)]
     assert table.metadata.listed_snapshot_ids() == [2, 4]
     report = expire_table(table.metadata, table.schema, now_ms=LATER, retention=ALL_STAY)
-    assert [f.path for f in report.files] == [table.paths.snapshot(2)]
+    assert [f.path for f in report.files] == [table.paths.snapshot_path(2)]
     assert table.metadata.listed_snapshot_ids() == [4]
     upsert(table, [(1, 1, "dead")], batch_id="b")
     assert content(table) == {(1, 1): "dead", **{(2, n): "other" for n in range(3)}}
@@ -179,9 +179,9 @@ def test_it_is_not_kept_as_the_changelog_of_the_one_that_had_its_id(tmp_path: Pa
 
     put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
     table = TableHandle.open(made.uri)
-    path = table.paths.changelog(2)
+    path = table.paths.changelog_path(2)
     before = table.store.get(path)
-    assert decode_snapshot(before, path).identity != table.metadata.snapshot(2).identity
+    assert decode_snapshot(before, path).identity != table.metadata.load_snapshot(2).identity
     upsert(table, [(1, 2, "more")])
     expire(table, retention)
     assert table.metadata.listed_snapshot_ids() == [5]
@@ -326,7 +326,7 @@ def test_a_key_index_is_not_told_of_it(tmp_path: Path) -> None:
     """The snapshot of a batch has expired when the key index is updated, and a dead writer's stands on its id."""
     table = make_table(tmp_path, options={"index.type": "bloom"})
     upsert(table, [(1, 1, "first")])
-    mine = table.metadata.snapshot(1)
+    mine = table.metadata.load_snapshot(1)
     assert _own_snapshot(table.metadata, 1, mine.commit_user) == mine
     assert _own_snapshot(table.metadata, 1, "another writer") is None
     assert _own_snapshot(table.metadata, 2, mine.commit_user) is None

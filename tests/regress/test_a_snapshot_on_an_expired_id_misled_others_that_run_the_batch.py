@@ -57,7 +57,7 @@ def killed(*_: object) -> None:
 
 
 def take_away(table: TableHandle) -> Callable[..., None]:
-    return lambda *_: table.store.delete(table.metadata.paths.snapshot(2))
+    return lambda *_: table.store.delete(table.metadata.paths.snapshot_path(2))
 
 
 def test_the_writer_does_not_find_what_another_process_has_taken_away(table: TableHandle) -> None:
@@ -72,7 +72,7 @@ def test_the_writer_does_not_find_what_another_process_has_taken_away(table: Tab
 @pytest.mark.parametrize("comes_at", range(1, 13))
 def test_another_process_sees_it_come_and_go(table: TableHandle, comes_at: int) -> None:
     """Whenever the snapshot comes while the other process looks for one of the batch, and goes when it looks again."""
-    path = table.metadata.paths.snapshot(2)
+    path = table.metadata.paths.snapshot_path(2)
     store = overtaken(table)
     store.fail("put_if_absent", "/snapshot-2", when="after", act=killed, times=1)
     with pytest.raises(KeyboardInterrupt):

@@ -59,7 +59,7 @@ def check(uri: str, newest: int) -> None:
     assert table.metadata.latest_hint() == newest
     for snapshot_id in table.metadata.listed_snapshot_ids():
         content(table, snapshot=snapshot_id)
-        table.metadata.index_manifest(table.metadata.snapshot(snapshot_id).index_manifest)
+        table.metadata.load_index_manifest(table.metadata.load_snapshot(snapshot_id).index_manifest)
     assert content(table)[(1, 1)] == "second"
 
 

@@ -19,7 +19,7 @@ from tests.kit.small_tables import make_table
 
 
 def make_again_at_the_same_time(table: TableHandle, folder: Path) -> None:
-    schema = table.paths.schema(0)
+    schema = table.paths.schema_path(0)
     then = os.stat(schema)
     shutil.rmtree(table.paths.root)
     # Each has the time it was created in its schema, in milliseconds.
@@ -55,7 +55,7 @@ def test_an_etag_tells_and_nothing_is_read_while_it_is_the_same(
     monkeypatch.setattr(store, "get", counted)
     handle = TableHandle(store, table.paths)
     handle.metadata.latest_schema()
-    assert got == [table.paths.schema(0)]
+    assert got == [table.paths.schema_path(0)]
     got.clear()
     handle.metadata.latest_schema()
     assert got == []

@@ -97,7 +97,7 @@ def test_a_changelog_that_a_later_snapshot_lost_is_a_fault(tmp_path: Path) -> No
     table = Table.create(path, {**SPEC, "options": {**SPEC["options"], "changelog-producer": "input"}})
     for value in "ab":
         table.upsert(rows([(1, 1, value)]))
-    lost = table.metadata.snapshot(2).changelog_manifest_list
+    lost = table.metadata.load_snapshot(2).changelog_manifest_list
     (Path(path) / "manifest" / str(lost)).unlink()
     with pytest.raises(NotFoundError, match="snapshot-2 refers to a file that does not exist"):
         Table.open(path).orphans()

@@ -25,7 +25,7 @@ def test_the_batch_runs_anew_under_its_id(tmp_path: Path) -> None:
     run_bucket_assignment(context)
     run_index_write(context, 1)
     newer = replace(table.schema, id=1, options={**table.schema.options, "bucket": "4"})
-    table.store.put(table.paths.schema(1), encode_schema(newer))
+    table.store.put(table.paths.schema_path(1), encode_schema(newer))
     with pytest.raises(CommitConflictError, match=r"option 'bucket' changed from '2' to '4' .* run it again"):
         commit_batch(context)
     assert content(TableHandle.open(table.uri)) == {}

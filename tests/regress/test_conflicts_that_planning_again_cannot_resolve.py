@@ -24,7 +24,7 @@ def test_another_number_of_buckets_is_refused_at_once(tmp_path: Path) -> None:
     table = make_table(tmp_path, options={"bucket": "2"})
     upsert(table, [(1, k, "row") for k in range(8)])
     newer = replace(table.schema, id=1, options={**table.schema.options, "bucket": "4"})
-    table.store.put(table.paths.schema(1), encode_schema(newer))
+    table.store.put(table.paths.schema_path(1), encode_schema(newer))
     sorted(p.name for p in Path(f"{table.uri}/manifest").iterdir())
     before = len(list(Path(table.uri).rglob("data-*")))
     with pytest.raises(
@@ -35,7 +35,7 @@ def test_another_number_of_buckets_is_refused_at_once(tmp_path: Path) -> None:
     assert not [
         p
         for p in Path(f"{table.uri}/manifest").iterdir()
-        if p.stat().st_mtime > Path(table.paths.schema(1)).stat().st_mtime
+        if p.stat().st_mtime > Path(table.paths.schema_path(1)).stat().st_mtime
     ]
     assert content(TableHandle.open(table.uri)) == {(1, k): "row" for k in range(8)}
 

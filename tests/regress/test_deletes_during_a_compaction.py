@@ -63,7 +63,7 @@ def delete_by_vector(table: TableHandle, key: int) -> None:
     }
     marks.setdefault(entry.file.file_name, set()).add(position)
     data, ranges = encode_deletion_vectors(marks)
-    name = NewFileNames().index()
+    name = NewFileNames().index_name()
     metadata.store.put(metadata.paths.index_file({"p": 1}, entry.bucket, name), data)
     new = IndexEntry(
         kind=FileKind.ADD, partition=entry.partition, bucket=entry.bucket, index_type=DELETION_VECTORS, file_name=name,
@@ -120,7 +120,7 @@ def test_a_schema_that_changes_during_a_compaction_plans_again(table: TableHandl
 
     def change(verb: str, path: str) -> None:
         newer = replace(table.schema, id=1, options={**table.schema.options, "comment-on": "b"})
-        table.store.put(table.paths.schema(1), encode_schema(newer))
+        table.store.put(table.paths.schema_path(1), encode_schema(newer))
 
     store = FaultStore(table.store)
     fault = store.fail("open_output", "bucket-", act=change)

@@ -93,7 +93,7 @@ def build(folder: Path, options: Mapping[str, str]) -> TableHandle:
     create_tag(table.metadata, "t")
     run_compaction(table.metadata, LocalRunner(1), full=True)
     upsert(table, [(1, k, "3") for k in range(2)], batch_id="b3")
-    table.store.put(table.paths.consumer("c"), encode_consumer(3))
+    table.store.put(table.paths.consumer_path("c"), encode_consumer(3))
     return table
 
 

@@ -36,8 +36,8 @@ def put_index(table: TableHandle, entries: list[IndexEntry]) -> TableHandle:
     snapshot = table.snapshot
     assert snapshot is not None
     name = snapshot.index_manifest or "index-manifest-00000000-0000-0000-0000-000000000000-0"
-    table.store.put(table.paths.manifest(name), encode_index_manifest(entries))
-    path = table.paths.snapshot(snapshot.id)
+    table.store.put(table.paths.manifest_path(name), encode_index_manifest(entries))
+    path = table.paths.snapshot_path(snapshot.id)
     changed = replace(decode_snapshot(table.store.get(path), path), index_manifest=name)
     table.store.put(path, encode_snapshot(changed))
     return TableHandle.open(table.uri)

@@ -49,20 +49,20 @@ def check_damaged(table: TableHandle, match: str) -> None:
 
 
 def test_a_list_cut_after_its_header(table: TableHandle) -> None:
-    change(table.paths.manifest(newest(table).delta_manifest_list), without_blocks)
+    change(table.paths.manifest_path(newest(table).delta_manifest_list), without_blocks)
     check_damaged(table, r"the file has \d+ bytes, not \d+ as the file that names it says")
 
 
 def test_another_list_in_its_place(table: TableHandle) -> None:
     snapshot = newest(table)
     wrong = (snapshot.delta_manifest_list.encode(), snapshot.base_manifest_list.encode())
-    change(table.paths.snapshot(1), lambda data: data.replace(*wrong))
+    change(table.paths.snapshot_path(1), lambda data: data.replace(*wrong))
     check_damaged(table, r"the file has \d+ bytes, not \d+ as the file that names it says")
 
 
 def test_a_manifest_cut_after_its_header(table: TableHandle) -> None:
     (meta,) = table.metadata.data_manifests(newest(table))
-    change(table.paths.manifest(meta.file_name), without_blocks)
+    change(table.paths.manifest_path(meta.file_name), without_blocks)
     check_damaged(table, r"the file has \d+ bytes, not \d+ as the file that names it says")
 
 
@@ -70,7 +70,7 @@ def test_an_index_manifest_cut_after_its_header(table: TableHandle) -> None:
     """Nothing says how long it is; keys would be taken for new ones, and deleted rows would come back."""
     name = newest(table).index_manifest
     assert name is not None
-    change(table.paths.manifest(name), without_blocks)
+    change(table.paths.manifest_path(name), without_blocks)
     with pytest.raises(CorruptFileError, match=r"the header's checksum does not match: .* cut at \d+ bytes"):
         upsert(TableHandle.open(table.uri), [(1, 1, "twice")])
 
@@ -81,9 +81,11 @@ def test_a_cut_index_manifest_of_another_writer(table: TableHandle) -> None:
     name = newest(table).index_manifest
     assert name is not None
     entries = [
-        e for e in table.metadata.index_manifest(name) if decode_partition_dict(e.partition, table.schema)["p"] == 2
+        e
+        for e in table.metadata.load_index_manifest(name)
+        if decode_partition_dict(e.partition, table.schema)["p"] == 2
     ]
-    change(table.paths.manifest(name), lambda _: as_others_write(encode_index_manifest(entries)))
+    change(table.paths.manifest_path(name), lambda _: as_others_write(encode_index_manifest(entries)))
     again = TableHandle.open(table.uri)
     with pytest.raises(CorruptFileError, match=r"bucket 0 of partition \{'p': 1\} has rows and no hash index"):
         upsert(again, [(1, 1, "twice")])
@@ -95,6 +97,6 @@ def test_a_cut_index_manifest_of_another_writer(table: TableHandle) -> None:
 
 def test_a_snapshot_under_another_name(table: TableHandle) -> None:
     upsert(table, [(1, 9, "later")])
-    first, second = Path(table.paths.snapshot(1)), Path(table.paths.snapshot(2))
+    first, second = Path(table.paths.snapshot_path(1)), Path(table.paths.snapshot_path(2))
     second.write_bytes(first.read_bytes())
     check_damaged(table, "the file named snapshot 2 contains snapshot 1")

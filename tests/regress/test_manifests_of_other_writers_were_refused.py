@@ -188,7 +188,7 @@ def test_columns_of_a_manifest_of_any_shape(shape: Callable[[Schema], Any]) -> N
     for _ in range(2):
         files = ManifestFiles(MemoryPuts(), TablePaths("/t"))  # type: ignore[arg-type]
         writer = ManifestWriter(files, SCHEMA, NewFileNames())
-        (meta,) = writer.manifests(columns)
+        (meta,) = writer.write_manifests(columns)
         writer.finish()
         (copied,) = (d for p, d in files.store.files.items() if p.endswith(meta.file_name))  # type: ignore[attr-defined]
         assert header_schema(copied)["fields"][0]["name"] == "_VERSION"

@@ -45,8 +45,8 @@ def test_names_in_manifests_are_names(tmp_path: Path, name: str) -> None:
     snapshot = table.snapshot
     assert snapshot is not None
     meta = table.metadata.data_manifests(snapshot)[0]
-    entry = table.metadata.manifest(meta.file_name)[0]
-    index = table.metadata.index_manifest(snapshot.index_manifest)[0]
+    entry = table.metadata.load_manifest(meta.file_name)[0]
+    index = table.metadata.load_index_manifest(snapshot.index_manifest)[0]
     for file in (replace(entry.file, file_name=name), replace(entry.file, extra_files=(name,))):
         data = encode_manifest([replace(entry, file=file)])
         with pytest.raises(CorruptFileError, match="leads out of its directory"):
@@ -63,7 +63,7 @@ def test_names_in_manifests_are_names(tmp_path: Path, name: str) -> None:
 def test_names_in_snapshots_are_names(tmp_path: Path, key: str) -> None:
     """A snapshot that names a file elsewhere is damaged."""
     table = _table(tmp_path)
-    path = Path(table.paths.snapshot(1))
+    path = Path(table.paths.snapshot_path(1))
     snapshot = json.loads(path.read_text())
     path.write_text(json.dumps({**snapshot, key: "../../../outside"}))
     with pytest.raises(CorruptFileError, match=key):
@@ -84,7 +84,7 @@ def test_options_in_schemas_stay_below_the_table(tmp_path: Path, option: str, va
     with pytest.raises(InvalidInputError, match=option):
         make_table(tmp_path / "new", options={option: value})
     table = _table(tmp_path)
-    path = Path(table.paths.schema(0))
+    path = Path(table.paths.schema_path(0))
     schema = json.loads(path.read_text())
     schema["options"][option] = value
     path.write_text(json.dumps(schema))
@@ -96,7 +96,7 @@ def _with_external(table: TableHandle, change: Callable[[Any], Any]) -> TableHan
     snapshot = table.snapshot
     assert snapshot is not None
     meta = table.metadata.data_manifests(snapshot)[0]
-    entries = table.metadata.manifest(meta.file_name)
+    entries = table.metadata.load_manifest(meta.file_name)
     replace_manifest(table.metadata, meta.file_name, [change(e) for e in entries])
     return TableHandle.open(table.uri)
 
@@ -137,11 +137,11 @@ def test_names_that_people_and_listings_give_are_names(tmp_path: Path, name: str
     """Branches, tags, consumers, tables, lookup files, the timeline of a Hudi table."""
     for branch in (TablePaths("/w/d.db/t", branch=name), TablePaths("/w/d.db/t", branch=f"b/{name}")):
         with pytest.raises(InvalidInputError, match="a branch name"):
-            branch.snapshot(1)
+            branch.snapshot_path(1)
     with pytest.raises(InvalidInputError, match="a tag name"):
-        TablePaths("/w/d.db/t").tag(name)
+        TablePaths("/w/d.db/t").tag_path(name)
     with pytest.raises(InvalidInputError, match="a consumer name"):
-        TablePaths("/w/d.db/t").consumer(name)
+        TablePaths("/w/d.db/t").consumer_path(name)
     for table in (f"d.{name}", f"{name}.t"):
         with pytest.raises(InvalidInputError, match=r"write the table as database\.table"):
             Warehouse(str(tmp_path)).path(table)

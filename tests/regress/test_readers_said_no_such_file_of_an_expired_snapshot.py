@@ -82,7 +82,7 @@ def test_who_names_a_time_is_told_which_times_are_left(tables: dict[str, Overtak
     """Not only ids, which nobody named."""
     table = tables["none"]
     before = f"{table.folder}/before/wh/d.db/t"
-    second = TableHandle.open(before).metadata.snapshot(2).time_millis
+    second = TableHandle.open(before).metadata.load_snapshot(2).time_millis
 
     def rows(uri: str) -> int:
         return int(Table.open(uri).scan(timestamp=second).to_arrow().num_rows)

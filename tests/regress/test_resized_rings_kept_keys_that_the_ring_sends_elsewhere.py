@@ -25,7 +25,7 @@ def _with_type(table: IndexedTable, name: str) -> None:
     new = dataclasses.replace(old, id=old.id + 1, options={**old.options, **LOCAL_TYPES[name],
                               "hoodie.bucket.index.num.buckets": "16", "hoodie.bucket.index.max.num.buckets": "64",
                               "hoodie.bucket.index.min.num.buckets": "1"})  # fmt: skip
-    metadata.store.put(metadata.paths.schema(new.id), encode_schema(new))
+    metadata.store.put(metadata.paths.schema_path(new.id), encode_schema(new))
 
 
 def _resize(table: IndexedTable, target_bytes: int) -> int:

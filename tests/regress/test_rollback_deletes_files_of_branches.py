@@ -34,8 +34,8 @@ def branch_of(table: TableHandle, name: str, snapshot_id: int) -> TableHandle:
     """A branch from a snapshot as Java makes it: copies of its snapshot and of the schemas."""
     paths = TablePaths.of(table.uri, table.schema, branch=name)
     for source, copy in (
-        (table.paths.snapshot(snapshot_id), paths.snapshot(snapshot_id)),
-        (table.paths.schema(0), paths.schema(0)),
+        (table.paths.snapshot_path(snapshot_id), paths.snapshot_path(snapshot_id)),
+        (table.paths.schema_path(0), paths.schema_path(0)),
     ):
         Path(copy).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, copy)
@@ -91,10 +91,10 @@ def test_a_tag_made_during_an_expiry_is_whole_or_refused(table: TableHandle) -> 
 def test_a_snapshot_put_on_a_dropped_one_goes_with_it(table: TableHandle) -> None:
     store = FaultStore(table.store)
     writer = TableHandle.open(table.uri)
-    copied = Path(table.paths.snapshot(3)).read_text()
+    copied = Path(table.paths.snapshot_path(3)).read_text()
 
     def put_late(verb: str, path: str) -> None:
-        Path(writer.paths.snapshot(4)).write_text(copied.replace('"id" : 3', '"id" : 4'))
+        Path(writer.paths.snapshot_path(4)).write_text(copied.replace('"id" : 3', '"id" : 4'))
 
     fault = store.fail("delete", "snapshot-3", act=put_late)
     roll_back_table(TableHandle(store, table.paths).metadata, table.schema, snapshot_id=1)

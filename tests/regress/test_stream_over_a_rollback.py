@@ -63,7 +63,7 @@ def test_a_stream_continues_over_commits_and_expired_snapshots(table: TableHandl
     end = stream.latestOffset(start, ALL)
     assert [b.num_rows for s in stream.partitions(start, end) for b in stream.read(s)] == [1]
     for snapshot_id in (1, 2, 3):
-        Path(table.paths.snapshot(snapshot_id)).unlink()
+        Path(table.paths.snapshot_path(snapshot_id)).unlink()
     assert stream.latestOffset(start, ALL) == end
     assert stream.latestOffset({"snapshot": 3}, ALL) == end
 

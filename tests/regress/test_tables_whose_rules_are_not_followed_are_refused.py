@@ -29,7 +29,7 @@ def make(path: Path, **options: str) -> Table:
     # As another program makes it: lakeidx makes no table that it cannot write.
     schema = new_schema({"fields": fields, "primaryKeys": keys, "options": options})
     store = open_store(str(path))
-    store.put_if_absent(TablePaths.of(str(path / "t"), schema).schema(0), encode_schema(schema))
+    store.put_if_absent(TablePaths.of(str(path / "t"), schema).schema_path(0), encode_schema(schema))
     return Table.open(str(path / "t"))
 
 

@@ -61,7 +61,7 @@ def test_batches_time_travel_and_overwrite(table: TableHandle, tmp_path: Path) -
     fresh = TableHandle.open(table.uri)
     assert content(fresh) == wanted
     assert fresh.metadata.snapshot_ids() == [1, 2, 3]
-    assert content(fresh, timestamp_ms=fresh.metadata.snapshot(1).time_millis)[(1, 0)] == "a"
+    assert content(fresh, timestamp_ms=fresh.metadata.load_snapshot(1).time_millis)[(1, 0)] == "a"
 
 
 def test_two_writers_race(table: TableHandle) -> None:

@@ -156,7 +156,7 @@ def test_a_worker_lost_in_every_stage(spark_cluster: SparkCluster, on_s3: Deploy
     ]  # fmt: skip
     assert on_s3.content() == EXPECTED
     table = TableHandle.open(f"{on_s3.place}/warehouse/d.db/t", on_s3.storage)
-    assert [table.metadata.snapshot(i).commit_kind for i in table.metadata.snapshot_ids()] == ["APPEND", "COMPACT"]
+    assert [table.metadata.load_snapshot(i).commit_kind for i in table.metadata.snapshot_ids()] == ["APPEND", "COMPACT"]
 
 
 #: Runs the script that follows; where a file of its name lies beside, it dies once when its work is done, before it could say so.

@@ -110,7 +110,7 @@ def test_rows_with_their_kinds(spark: SparkSession, table: Table) -> None:
                                  "p INT, k LONG, v STRING, _kind STRING")  # fmt: skip
     save(gone, table)
     create_tag(table.metadata, "last")
-    times = ",".join(str(table.metadata.snapshot(i).time_millis) for i in (1, 2))
+    times = ",".join(str(table.metadata.load_snapshot(i).time_millis) for i in (1, 2))
 
     def read(path: str = "", **options: str) -> set[tuple[object, ...]]:
         reader = spark.read.format(FORMAT)

@@ -276,7 +276,7 @@ def check_indexed(paths: TablePaths, view: SnapshotView) -> None:
             raise CorruptFileError(
                 f"bucket {bucket} of partition {decode_partition_dict(partition, view.schema)} has rows and no hash index, so "
                 "their keys cannot be found: restore the index manifest, roll back, or overwrite the partition",
-                path=paths.index_dir if name is None else paths.manifest(name),
+                path=paths.index_dir if name is None else paths.manifest_path(name),
             )
 
 

@@ -47,7 +47,7 @@ def begin_run(metadata: TableMetadata, files: BatchFiles) -> None:
             raise InvalidInputError(
                 f"batch {files.batch_id!r} is in the table again, with snapshot {snapshot_id} that had been rolled back, and its "
                 "reports are gone: use a new batch id for other rows",
-                path=metadata.paths.snapshot(snapshot_id),
+                path=metadata.paths.snapshot_path(snapshot_id),
             )
         log.warning(
             "run %d of batch %s is in effect again: its snapshot %d was restored", run, files.batch_id, snapshot_id
@@ -67,7 +67,7 @@ def _brought_back(metadata: TableMetadata, files: BatchFiles) -> tuple[int, int]
             continue
         last = note.commit.snapshot_ids[-1]
         try:
-            there = metadata.snapshot(last) if last <= latest.id else None
+            there = metadata.load_snapshot(last) if last <= latest.id else None
         except NotFoundError:
             continue
         if there is not None and there.commit_user == note.commit.commit_user and not is_stray(metadata, there):
@@ -94,7 +94,7 @@ def _branch_with(metadata: TableMetadata, commit: CommitReport | None) -> str | 
         if not ids or ids[-1] < last:
             continue
         with suppress(NotFoundError):
-            if ids[0] > last or branch.snapshot(last).commit_user == commit.commit_user:
+            if ids[0] > last or branch.load_snapshot(last).commit_user == commit.commit_user:
                 return name
     return None
 
@@ -138,7 +138,7 @@ def why_superseded(metadata: TableMetadata, files: BatchFiles, ingest: IngestRep
     if latest is None or latest.id < last:
         return f"its snapshot {last} was rolled back"
     try:
-        there = metadata.snapshot(last)
+        there = metadata.load_snapshot(last)
     except NotFoundError:
         # A rollback takes the newest ones, so what is missing below the newest has expired.
         return None if latest.id > last else f"its snapshot {last} was rolled back"

@@ -112,7 +112,7 @@ class StoredKeys:
         decoded = decode_value_rows(values, stored.processor, path)
         if decoded.positions is not None:
             return Answer(found, decoded.positions)
-        return Answer(found, rows=kv_rows(decoded, self._metadata.schema(stored.schema_id), self._schema))
+        return Answer(found, rows=kv_rows(decoded, self._metadata.load_schema(stored.schema_id), self._schema))
 
     def close(self) -> None:
         """Close the lookup files."""

@@ -328,7 +328,7 @@ def committed(batch: BatchContext, *, already: bool = False) -> dict[str, Any]:
     reports = read_reports(batch.files)
     mark_committed(batch.store, batch.paths, reports.ingest.sources, batch.files.batch_id)
     outcome = reports.commit.model_copy(update={"already": already})
-    paths = [batch.paths.snapshot(i) for i in reports.commit.snapshot_ids]
+    paths = [batch.paths.snapshot_path(i) for i in reports.commit.snapshot_ids]
     commits = batch_commits(batch.metadata, reports.commit.snapshot_ids)
     return {
         **commit_metadata(outcome, reports.ingest, reports.assign, reports.write, paths),

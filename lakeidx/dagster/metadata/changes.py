@@ -59,6 +59,6 @@ def consumer_metadata(metadata: TableMetadata, newest: Snapshot | None) -> dict[
 def _there(metadata: TableMetadata, ids: Iterable[int]) -> Iterator[Snapshot]:
     for number in ids:
         try:
-            yield metadata.snapshot(number)
+            yield metadata.load_snapshot(number)
         except NotFoundError:
             continue

@@ -121,7 +121,7 @@ def _newest(metadata: TableMetadata, newest: Snapshot) -> Iterator[Snapshot]:
     yield newest
     for number in range(newest.id - 1, max(0, newest.id - _LAST), -1):
         try:
-            yield metadata.snapshot(number)
+            yield metadata.load_snapshot(number)
         except NotFoundError:
             # Older ones have expired.
             return

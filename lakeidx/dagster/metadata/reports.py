@@ -142,7 +142,7 @@ def state_metadata(metadata: TableMetadata, view: SnapshotView) -> dict[str, Any
     snapshot = view.snapshot
     if snapshot is None:
         return {}
-    path = metadata.paths.snapshot(snapshot.id)
+    path = metadata.paths.snapshot_path(snapshot.id)
     count = _row_count(view, snapshot)
     return {
         **({} if count is None else {"dagster/row_count": count}),

@@ -54,7 +54,7 @@ def history_plot(metadata: TableMetadata, latest: Snapshot | None) -> dict[str, 
     found: list[Snapshot] = []
     for number in range(latest.id, max(0, latest.id - _HISTORY), -1) if latest else ():
         try:
-            found.append(metadata.snapshot(number))
+            found.append(metadata.load_snapshot(number))
         except NotFoundError:
             break
     if not found:

@@ -79,7 +79,7 @@ def _snapshot_of(metadata: TableMetadata, state: str) -> Snapshot | None:
     """Return the snapshot that `state_of` has named; None when it has expired or was rolled back."""
     number = state.partition("-")[0]
     try:
-        found = metadata.snapshot(int(number))
+        found = metadata.load_snapshot(int(number))
     except (NotFoundError, ValueError):
         return None
     return found if state_of(found) == state else None

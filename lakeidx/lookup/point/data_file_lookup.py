@@ -118,5 +118,5 @@ class DataFileLookup:
     def _read(self, **choice: Any) -> Iterator[pa.Table]:
         self.was_read = True
         file = self._entry.file
-        then = self._metadata.schema(file.schema_id)
+        then = self._metadata.load_schema(file.schema_id)
         return read_data_file(self._metadata.store, self._path, file, then, self._schema, **choice)

@@ -107,6 +107,6 @@ class LookupReaders:
     def _factory(self, stored: StoredLookup) -> LookupStoreFactory:
         key = (stored.store_type, stored.schema_id)
         if key not in self._factories:
-            order = KeyOrder.row_compacted(self._metadata.schema(stored.schema_id).key_types)
+            order = KeyOrder.row_compacted(self._metadata.load_schema(stored.schema_id).key_types)
             self._factories[key] = LookupStoreFactory(stored.store_type, order=order, cache=self._blocks)
         return self._factories[key]

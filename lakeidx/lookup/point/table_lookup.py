@@ -394,7 +394,7 @@ class TableLookup:
 
     def _decoded(self, schema: TableSchema, schema_id: int, hits: Hits) -> Versions:
         """Decode rows of lookup files in the newest schema."""
-        then = self._metadata.schema(schema_id)
+        then = self._metadata.load_schema(schema_id)
         if not hits.asked:
             empty = pa.table({SEQUENCE_NUMBER: pa.array([], pa.int64()), VALUE_KIND: pa.array([], pa.int8())})
             for f in schema.fields:

@@ -67,7 +67,7 @@ def decode_files(
 def _decode(work: _Decode) -> DecodedFile:
     file = work.entry.file
     try:
-        schema = work.metadata.schema(file.schema_id)
+        schema = work.metadata.load_schema(file.schema_id)
         rows, deletes = verify_data_file(work.metadata.store, work.path, file, schema)
         why = _why_untaken(work.metadata.latest_schema()) if deletes else None
         if why is not None:

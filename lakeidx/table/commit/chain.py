@@ -45,7 +45,7 @@ _TRIES = 10
 def is_same(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     """Return True when the snapshot is there: neither expired, nor rolled back, nor another one under its id."""
     try:
-        return metadata.snapshot(snapshot.id).identity == snapshot.identity
+        return metadata.load_snapshot(snapshot.id).identity == snapshot.identity
     except NotFoundError:
         return False
 
@@ -58,8 +58,8 @@ def is_stray(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     if metadata.has_snapshot(snapshot.id - 1):
         return False
     try:
-        delta = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        return was_bypassed(metadata, snapshot, metadata.manifests(delta), ()) is not False
+        delta = metadata.load_manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        return was_bypassed(metadata, snapshot, metadata.load_manifests(delta), ()) is not False
     except NotFoundError:
         return True
 
@@ -84,7 +84,7 @@ def was_bypassed(
         missing = next((i for i in range(snapshot.id + 1, newest) if i not in ids), None)
         if missing is None:
             try:
-                return not _follows(metadata, metadata.snapshot(snapshot.id + 1), snapshot, data, index)
+                return not _follows(metadata, metadata.load_snapshot(snapshot.id + 1), snapshot, data, index)
             except NotFoundError:
                 continue  # expired meanwhile
         # A listing may leave out what came while it was made.
@@ -93,7 +93,7 @@ def was_bypassed(
             return None
     raise CommitUnknownError(
         f"snapshots after {snapshot.id} expire as fast as they are read; commit the batch again",
-        path=metadata.paths.snapshot(snapshot.id),
+        path=metadata.paths.snapshot_path(snapshot.id),
         snapshot_id=snapshot.id,
     )
 
@@ -107,7 +107,7 @@ def discard_unreadable(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     cost      one request for each file that the snapshot refers to and the next one does not
     """
     try:
-        gone = _missing_files(metadata, snapshot, metadata.snapshot(snapshot.id + 1))
+        gone = _missing_files(metadata, snapshot, metadata.load_snapshot(snapshot.id + 1))
     except NotFoundError:
         # The next one expired meanwhile, with this one, or was rolled back, which leaves this one.
         return False
@@ -119,7 +119,7 @@ def discard_unreadable(metadata: TableMetadata, snapshot: Snapshot) -> bool:
         snapshot.id,
         gone[0],
     )
-    metadata.store.delete(metadata.paths.snapshot(snapshot.id))
+    metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
     metadata.forget_snapshot(snapshot.id)
     return True
 
@@ -128,19 +128,19 @@ def _missing_files(metadata: TableMetadata, snapshot: Snapshot, following: Snaps
     """List the missing files of a snapshot; files that the next one refers to as well exist while that exists."""
     paths = metadata.paths
     kept = {m.file_name for m in metadata.data_manifests(following)}
-    own = [paths.manifest(m.file_name) for m in metadata.data_manifests(snapshot) if m.file_name not in kept]
+    own = [paths.manifest_path(m.file_name) for m in metadata.data_manifests(snapshot) if m.file_name not in kept]
     if snapshot.index_manifest is not None and snapshot.index_manifest != following.index_manifest:
-        own.append(paths.manifest(snapshot.index_manifest))
+        own.append(paths.manifest_path(snapshot.index_manifest))
     if snapshot.statistics is not None and snapshot.statistics != following.statistics:
-        own.append(paths.statistics(snapshot.statistics))
+        own.append(paths.statistics_path(snapshot.statistics))
     gone = absent(metadata.store, own)
     if gone:
         return gone
-    delta = metadata.manifest_list(following.delta_manifest_list, following.delta_manifest_list_size)
-    replaced = [data_file_path(metadata, e) for e in metadata.manifests(delta) if e.kind is FileKind.DELETE]
-    schema = metadata.schema(snapshot.schema_id)
-    there = {e.file_name for e in metadata.index_manifest(following.index_manifest)}
-    index = [e for e in metadata.index_manifest(snapshot.index_manifest) if e.file_name not in there]
+    delta = metadata.load_manifest_list(following.delta_manifest_list, following.delta_manifest_list_size)
+    replaced = [data_file_path(metadata, e) for e in metadata.load_manifests(delta) if e.kind is FileKind.DELETE]
+    schema = metadata.load_schema(snapshot.schema_id)
+    there = {e.file_name for e in metadata.load_index_manifest(following.index_manifest)}
+    index = [e for e in metadata.load_index_manifest(snapshot.index_manifest) if e.file_name not in there]
     return absent(metadata.store, [*replaced, *(index_file_path(metadata, schema, e) for e in index)])
 
 
@@ -158,7 +158,7 @@ def _check_gap(metadata: TableMetadata, snapshot: Snapshot) -> None:
         raise CommitUnknownError(
             f"snapshots after {snapshot.id} and the LATEST hint are missing, as during the fast-forward of a branch: commit the "
             "batch again when it has ended, and other batches after it",
-            path=metadata.paths.snapshot(snapshot.id),
+            path=metadata.paths.snapshot_path(snapshot.id),
             snapshot_id=snapshot.id,
         )
 
@@ -173,12 +173,12 @@ def _follows(
     if data:
         return _holds(metadata, following, data)
     new = {e.file_name for e in index if e.kind is FileKind.ADD}
-    there = {e.file_name for e in metadata.index_manifest(following.index_manifest)}
+    there = {e.file_name for e in metadata.load_index_manifest(following.index_manifest)}
     if not new <= there and following.index_manifest != snapshot.index_manifest:
         raise CommitUnknownError(
             f"cannot determine whether snapshot {following.id} was committed on this one, or on one that expired before this one "
             "was put: compare what the batch deleted with the table, and commit it again under another id if it is missing",
-            path=metadata.paths.snapshot(snapshot.id),
+            path=metadata.paths.snapshot_path(snapshot.id),
             snapshot_id=snapshot.id,
         )
     return True
@@ -189,7 +189,8 @@ def _holds(metadata: TableMetadata, following: Snapshot, data: Sequence[Manifest
     name, size = following.base_manifest_list, following.base_manifest_list_size
     keep = of_partitions({e.partition for e in data})
     live = live_files(
-        metadata.manifests(metadata.manifest_list(name, size), keep=keep), where=metadata.paths.manifest(name)
+        metadata.load_manifests(metadata.load_manifest_list(name, size), keep=keep),
+        where=metadata.paths.manifest_path(name),
     )
     delta = entries_of(data)
     there = found_in(delta.column("high"), delta.column("low"), live.column("high"), live.column("low"))

@@ -318,19 +318,21 @@ class _Attempt:
             target_bytes=options.manifest_target_file_size,
             threshold_bytes=options.manifest_full_compaction_threshold_size,
             min_count=options.manifest_merge_min_count,
-            read=self.metadata.manifests,
-            write=writer.manifests,
+            read=self.metadata.load_manifests,
+            write=writer.write_manifests,
         )
-        base_list = writer.manifest_list(base)
-        delta_list = writer.manifest_list(writer.manifests(delta))
-        changelog_list = writer.manifest_list(writer.manifests(self.delta.changelog)) if self.delta.changelog else None
+        base_list = writer.write_manifest_list(base)
+        delta_list = writer.write_manifest_list(writer.write_manifests(delta))
+        changelog_list = (
+            writer.write_manifest_list(writer.write_manifests(self.delta.changelog)) if self.delta.changelog else None
+        )
         index_manifest = None if latest is None else latest.index_manifest
         if index:
-            index_manifest = writer.index_manifest(
+            index_manifest = writer.write_index_manifest(
                 index_manifest,
                 {(e.partition, e.bucket) for e in index},
                 lambda old: combine_index(old, index, self.schema.bucket_mode),
-                self.metadata.index_manifest,
+                self.metadata.load_index_manifest,
             )
         delta_rows = sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in data)
         watermarks = [w for w in (self.request.watermark, latest.watermark if latest else None) if w is not None]

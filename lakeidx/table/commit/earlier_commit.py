@@ -60,7 +60,7 @@ def _down_to(metadata: TableMetadata, latest: Snapshot, base: int) -> Iterator[S
     # All before it have expired, too, but for one that was put on an expired id.
     for left in reversed([i for i in metadata.listed_snapshot_ids() if base < i < snapshot_id]):
         with contextlib.suppress(NotFoundError):
-            yield metadata.snapshot(left)
+            yield metadata.load_snapshot(left)
 
 
 def _is_stray(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot, request: CommitRequest) -> bool:
@@ -71,15 +71,15 @@ def _is_stray(metadata: TableMetadata, snapshot: Snapshot, latest: Snapshot, req
     without: bool | None = None
     # An expiry takes the manifests first, and may have stopped then.
     with contextlib.suppress(NotFoundError):
-        delta = metadata.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-        without = was_bypassed(metadata, snapshot, metadata.manifests(delta), index)
+        delta = metadata.load_manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+        without = was_bypassed(metadata, snapshot, metadata.load_manifests(delta), index)
     if without is None:
         without = not was_in_history(metadata, changes, snapshot, request.files_since_ms)
     if not without:
         discard_unreadable(metadata, snapshot)
         return False
     log.warning("snapshot %d was written after that id had been expired; deleting it", snapshot.id)
-    metadata.store.delete(metadata.paths.snapshot(snapshot.id))
+    metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
     metadata.forget_snapshot(snapshot.id)
     return True
 
@@ -122,7 +122,7 @@ def was_in_history(
         raise CommitUnknownError(
             "cannot determine whether the snapshot has expired, or was put on an expired id and taken away by another process that "
             "runs the batch: look for what it changed in the table, and run it under another id if that is missing",
-            path=metadata.paths.snapshot(snapshot.id),
+            path=metadata.paths.snapshot_path(snapshot.id),
             snapshot_id=snapshot.id,
         )
     return _are_read(metadata, changes, added, snapshot.commit_user, files_since_ms)
@@ -156,7 +156,7 @@ def _are_read(
     have been found.
     """
     for snapshot_id in {i for i in (metadata.earliest_snapshot_id(), metadata.latest_snapshot_id()) if i is not None}:
-        snapshot = metadata.snapshot(snapshot_id)
+        snapshot = metadata.load_snapshot(snapshot_id)
         if snapshot.commit_user == user:
             continue
         view = load_view(metadata, snapshot, partitions=changes.partitions())

@@ -57,25 +57,25 @@ class ManifestWriter:
         self._level = options.file_compression_zstd_level
         self._target_bytes = options.manifest_target_file_size
 
-    def manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+    def write_manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
         """Write entries as manifests that roll at the target size; none for no entries."""
         out: list[ManifestFileMeta] = []
         for data, part in self._rolled(entries_of(entries)):
-            name = self.names.manifest()
-            self._put(self.paths.manifest(name), data)
+            name = self.names.manifest_name()
+            self._put(self.paths.manifest_path(name), data)
             self.files.keep_manifest(name, part.compact(), len(data))
             out.append(self._describe(name, len(data), part))
         return out
 
-    def manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
+    def write_manifest_list(self, metas: Sequence[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list (an empty one is a file, too); return its name and bytes."""
-        name = self.names.manifest_list()
+        name = self.names.manifest_list_name()
         data = encode_manifest_list(list(metas), codec=self._codec, level=self._level)
-        self._put(self.paths.manifest(name), data)
+        self._put(self.paths.manifest_path(name), data)
         self.files.keep_manifest_list(name, list(metas), len(data))
         return name, len(data)
 
-    def index_manifest(
+    def write_index_manifest(
         self,
         before: str | None,
         places: Collection[tuple[bytes, int]],
@@ -92,13 +92,13 @@ class ManifestWriter:
         data = entries = None
         bytes_before = b"" if before is None else self.files.index_manifest_bytes(before)
         if before is not None and len(bytes_before) > _COPIED_INDEX_BYTES:
-            path = self.paths.manifest(before)
+            path = self.paths.manifest_path(before)
             data = update_index_manifest(bytes_before, places, combine, codec=self._codec, level=self._level, path=path)
         if data is None:
             entries = combine(read(before))
             data = encode_index_manifest(entries, codec=self._codec, level=self._level)
-        name = self.names.index_manifest()
-        self._put(self.paths.manifest(name), data)
+        name = self.names.index_manifest_name()
+        self._put(self.paths.manifest_path(name), data)
         self.files.keep_index_manifest(name, data, entries)
         return name
 

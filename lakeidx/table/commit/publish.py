@@ -45,7 +45,7 @@ def publish(metadata: TableMetadata, made: Made, writer: ManifestWriter) -> bool
     errors   CommitConflictError, CommitUnknownError
     """
     snapshot = made.snapshot
-    store, path = metadata.store, metadata.paths.snapshot(snapshot.id)
+    store, path = metadata.store, metadata.paths.snapshot_path(snapshot.id)
     data = encode_snapshot(snapshot)
     writer.finish()
     last: Exception | None = None
@@ -71,9 +71,9 @@ def publish(metadata: TableMetadata, made: Made, writer: ManifestWriter) -> bool
 
 def _read_back(metadata: TableMetadata, snapshot: Snapshot, error: Exception | None) -> bool | None:
     """Return True when the snapshot that is there is ours, False when another one is, None when none is."""
-    path = metadata.paths.snapshot(snapshot.id)
+    path = metadata.paths.snapshot_path(snapshot.id)
     try:
-        found = metadata.snapshot(snapshot.id)
+        found = metadata.load_snapshot(snapshot.id)
     except NotFoundError:
         return None
     except UnavailableError as second:
@@ -98,7 +98,7 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
     try:
         metadata.latest_schema()
     except TableReplacedError:
-        metadata.store.delete(metadata.paths.snapshot(snapshot.id))
+        metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
         raise
     without = was_bypassed(metadata, snapshot, made.data, made.index)
     if without is None:
@@ -116,11 +116,11 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
             raise CommitUnknownError(
                 f"snapshot {snapshot.id} was written {why}, and other writers committed on top of it: roll back again, "
                 "then commit the later batches again",
-                path=metadata.paths.snapshot(snapshot.id),
+                path=metadata.paths.snapshot_path(snapshot.id),
                 snapshot_id=snapshot.id,
             )
     log.warning("snapshot %d was written %s; deleting it and trying again", snapshot.id, why)
-    metadata.store.delete(metadata.paths.snapshot(snapshot.id))
+    metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
     _check_own_files(metadata, made.changes)
     return False
 

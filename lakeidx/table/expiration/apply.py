@@ -36,13 +36,13 @@ def _path_of(file: FileToDelete, paths: TablePaths, schema: TableSchema) -> str:
             return paths.index_file(partition, file.bucket, file.name, external_path=file.external_path)
         return paths.data_file(partition, file.bucket, file.name, external_path=file.external_path)
     if file.role is Role.MANIFEST:
-        return paths.manifest(file.name)
+        return paths.manifest_path(file.name)
     if file.role is Role.STATISTICS:
-        return paths.statistics(file.name)
+        return paths.statistics_path(file.name)
     if file.role is Role.TAG:
-        return paths.tag(file.name)
+        return paths.tag_path(file.name)
     number = int(file.name)
-    return paths.snapshot(number) if file.role is Role.SNAPSHOT else paths.changelog(number)
+    return paths.snapshot_path(number) if file.role is Role.SNAPSHOT else paths.changelog_path(number)
 
 
 def measure(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> list[DeletedFile]:
@@ -87,14 +87,14 @@ def apply_plan(
     if plan.earliest_hint is not None:
         store.put(paths.earliest, encode_hint(plan.earliest_hint))
     if plan.restore_snapshot is not None:
-        store.put_if_absent(paths.snapshot(plan.restore_snapshot.id), encode_snapshot(plan.restore_snapshot))
+        store.put_if_absent(paths.snapshot_path(plan.restore_snapshot.id), encode_snapshot(plan.restore_snapshot))
         store.put(paths.earliest, encode_hint(plan.restore_snapshot.id))
     if plan.latest_hint is not None:
         store.put(paths.latest, encode_hint(plan.latest_hint))
     if plan.changelog_hint is not None:
         store.put(paths.changelog_latest, str(plan.changelog_hint).encode())
     for snapshot in plan.keep_as_changelog:
-        store.put(paths.changelog(snapshot.id), encode_snapshot(snapshot))
+        store.put(paths.changelog_path(snapshot.id), encode_snapshot(snapshot))
         store.put(paths.changelog_latest, encode_hint(snapshot.id))
     for phase in plan.phases:
         store.delete_many([_path_of(f, paths, schema) for f in phase])

@@ -174,7 +174,7 @@ def make_automatic_tags(metadata: TableMetadata, schema: TableSchema) -> list[st
         return []
     first = metadata.earliest_snapshot_id() or latest.id
     if newest is not None:
-        first = max(first, metadata.tag(newest).id + 1)
+        first = max(first, metadata.load_tag(newest).id + 1)
     made = []
     planned = plan_tags(
         _times(metadata, range(first, latest.id + 1), time_of),
@@ -205,7 +205,7 @@ def make_batch_tag(metadata: TableMetadata, schema: TableSchema) -> str | None:
     day = _wall_clock(latest.time_millis, zone_of(options.sink_process_time_zone, "sink.process-time-zone"))
     name = options.tag_batch_customized_name or f"{_BATCH_PREFIX}{day.strftime(_DAY)}"
     if name in metadata.tag_names():
-        tagged = metadata.tag(name)
+        tagged = metadata.load_tag(name)
         if (tagged.id, tagged.uuid) == (latest.id, latest.uuid):
             return name
         delete_tag(metadata, schema, name)
@@ -218,14 +218,16 @@ def make_batch_tag(metadata: TableMetadata, schema: TableSchema) -> str | None:
 def _times(metadata: TableMetadata, ids: Iterable[int], time_of: Time) -> Iterator[tuple[int, datetime | None]]:
     for snapshot_id in ids:
         try:
-            yield snapshot_id, time_of(metadata.snapshot(snapshot_id))
+            yield snapshot_id, time_of(metadata.load_snapshot(snapshot_id))
         except NotFoundError:
             continue
 
 
 def _make(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, name: str) -> bool:
     try:
-        tag = put_tag(metadata, name, metadata.snapshot(snapshot_id), schema.table_options.tag_default_time_retained)
+        tag = put_tag(
+            metadata, name, metadata.load_snapshot(snapshot_id), schema.table_options.tag_default_time_retained
+        )
     except NotFoundError as error:
         log.warning("tag %r of snapshot %d was not created: %s", name, snapshot_id, error)
         return False

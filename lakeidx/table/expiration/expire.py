@@ -103,7 +103,7 @@ def expire_table(
         now_ms,
     )
     if not dry_run:
-        metadata.store.delete_many([metadata.paths.consumer(c) for c in old_consumers])
+        metadata.store.delete_many([metadata.paths.consumer_path(c) for c in old_consumers])
     tags = read_tags(metadata)
     old_tags, files, notes = _expire_tags(metadata, schema, tags, dry_run=dry_run)
     staying = {n: t for n, t in tags.items() if n not in old_tags}

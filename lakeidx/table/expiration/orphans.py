@@ -144,7 +144,7 @@ def _used_names(
         if s.snapshot.commit_user != but_by or not s.path.startswith(left_out)
     ]
     wanted = {name for s in states for name in s.lists}
-    lists = _read(lambda name: [m.file_name for m in metadata.manifest_list(name)], wanted)
+    lists = _read(lambda name: [m.file_name for m in metadata.load_manifest_list(name)], wanted)
     names: set[str] = set()
 
     def add_files(manifest: str) -> bool:
@@ -154,7 +154,7 @@ def _used_names(
 
     manifests = _read(add_files, {n for found in lists.values() for n in found or ()})
     indexes = _read(
-        lambda name: {e.file_name for e in metadata.index_manifest(name)},
+        lambda name: {e.file_name for e in metadata.load_index_manifest(name)},
         {s.snapshot.index_manifest for s in states if s.snapshot.index_manifest is not None},
     )
     lost = {name for name, content in (*lists.items(), *manifests.items(), *indexes.items()) if content is None}
@@ -164,7 +164,7 @@ def _used_names(
         # Expired while we looked: what only it kept is going anyway. A state that is still there must be whole.
         if whole and missing and metadata.store.exists(state.path):
             raise NotFoundError(
-                f"{state.path} refers to a file that does not exist", path=metadata.paths.manifest(missing[0])
+                f"{state.path} refers to a file that does not exist", path=metadata.paths.manifest_path(missing[0])
             )
     names.update(s.snapshot.statistics for s in states if s.snapshot.statistics is not None)
     names.update(lists, manifests, indexes, *(f for f in indexes.values() if f is not None))
@@ -210,7 +210,7 @@ def _state_of(path: str, snapshot: Snapshot, kind: str, *, is_first: bool) -> _S
 
 def _files_in(metadata: TableMetadata, manifest: str) -> set[str]:
     """Return the names of the files that the entries of a manifest have."""
-    return {name for e in metadata.manifest(manifest) for name in (e.file.file_name, *e.file.extra_files)}
+    return {name for e in metadata.load_manifest(manifest) for name in (e.file.file_name, *e.file.extra_files)}
 
 
 def _read(read: Callable[[str], T], names: Iterable[str]) -> dict[str, T | None]:

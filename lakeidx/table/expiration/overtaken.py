@@ -69,7 +69,7 @@ def says_expired(metadata: TableMetadata, snapshot: Snapshot | None, *, by_chang
     except NotFoundError as error:
         if snapshot is None or error.snapshot_id is not None or not (gone := _how_gone(metadata, snapshot)):
             raise
-        if by_changelog and metadata.store.exists(metadata.paths.changelog(snapshot.id)):
+        if by_changelog and metadata.store.exists(metadata.paths.changelog_path(snapshot.id)):
             raise
         raise NotFoundError(
             f"snapshot {snapshot.id} of {iso_utc(snapshot.time_millis)} {gone} while it was read "
@@ -113,13 +113,13 @@ def _how_gone(metadata: TableMetadata, snapshot: Snapshot) -> str | None:
 
     An expiry deletes the snapshot last, after it has moved EARLIEST.
     """
-    if any(metadata.tag(name).identity == snapshot.identity for name in metadata.tag_names()):
+    if any(metadata.load_tag(name).identity == snapshot.identity for name in metadata.tag_names()):
         return None
     if snapshot.id > (metadata.latest_snapshot_id() or 0):
         return "was rolled back"
     if snapshot.id < (metadata.earliest_snapshot_id() or 0):
         return "expired"
     try:
-        return None if metadata.snapshot(snapshot.id).identity == snapshot.identity else "was rolled back"
+        return None if metadata.load_snapshot(snapshot.id).identity == snapshot.identity else "was rolled back"
     except NotFoundError:
         return "expired"

@@ -35,14 +35,14 @@ def read_metadata(metadata: TableMetadata, snapshot: Snapshot) -> SnapshotMetada
     """Read the lists and the index manifest of a snapshot or tag."""
 
     def manifests(name: str | None, size: int | None) -> tuple[ManifestFileMeta, ...] | None:
-        return () if name is None else _or_none(lambda: tuple(metadata.manifest_list(name, size)))
+        return () if name is None else _or_none(lambda: tuple(metadata.load_manifest_list(name, size)))
 
     return SnapshotMetadata(
         snapshot=snapshot,
         base=manifests(snapshot.base_manifest_list, snapshot.base_manifest_list_size),
         delta=manifests(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         changelog=manifests(snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
-        index=_or_none(lambda: tuple(metadata.index_manifest(snapshot.index_manifest))),
+        index=_or_none(lambda: tuple(metadata.load_index_manifest(snapshot.index_manifest))),
     )
 
 
@@ -55,7 +55,7 @@ def read_changes(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list
     """Read the delta entries of several snapshots, of those that can still be read."""
 
     def read(s: Snapshot) -> list[ManifestEntry]:
-        delta = _or_none(lambda: metadata.manifest_list(s.delta_manifest_list, s.delta_manifest_list_size))
+        delta = _or_none(lambda: metadata.load_manifest_list(s.delta_manifest_list, s.delta_manifest_list_size))
         return read_entries(metadata, delta) or []
 
     found = in_parallel(read, snapshots, threads=requests_of(metadata.store))
@@ -67,7 +67,7 @@ def read_entries(metadata: TableMetadata, manifests: Sequence[ManifestFileMeta] 
     if manifests is None:
         return None
     parts = in_parallel(
-        lambda m: _or_none(lambda: metadata.manifest(m.file_name)), manifests, threads=requests_of(metadata.store)
+        lambda m: _or_none(lambda: metadata.load_manifest(m.file_name)), manifests, threads=requests_of(metadata.store)
     )
     if any(p is None for p in parts):
         return None
@@ -81,7 +81,7 @@ def read_live(metadata: TableMetadata, state: SnapshotMetadata) -> list[Manifest
     entries = read_entries(metadata, [*state.base, *state.delta])
     if entries is None:
         return None
-    where = metadata.paths.manifest(state.snapshot.base_manifest_list)
+    where = metadata.paths.manifest_path(state.snapshot.base_manifest_list)
     return _or_none(lambda: fold_entries(entries, where=where))
 
 
@@ -102,7 +102,9 @@ def read_snapshots(metadata: TableMetadata, ids: Sequence[int] | None = None) ->
     ids   of the history; None: listed now
     """
     ids = metadata.snapshot_ids() if ids is None else ids
-    found = in_parallel(lambda i: _or_missing(lambda: metadata.snapshot(i)), ids, threads=requests_of(metadata.store))
+    found = in_parallel(
+        lambda i: _or_missing(lambda: metadata.load_snapshot(i)), ids, threads=requests_of(metadata.store)
+    )
     return {i: s for i, s in zip(ids, found, strict=True) if s is not None}
 
 
@@ -114,7 +116,7 @@ def read_snapshots_to_drop(metadata: TableMetadata, after: int) -> tuple[dict[in
 
     def read(snapshot_id: int) -> Snapshot | CorruptFileError | None:
         try:
-            return _or_missing(lambda: metadata.snapshot(snapshot_id))
+            return _or_missing(lambda: metadata.load_snapshot(snapshot_id))
         except CorruptFileError as error:
             if snapshot_id <= after:
                 raise
@@ -129,7 +131,7 @@ def read_snapshots_to_drop(metadata: TableMetadata, after: int) -> tuple[dict[in
 def is_there(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     """Return True unless the snapshot was rolled back, or replaced, since it was read."""
     try:
-        return metadata.snapshot(snapshot.id).identity == snapshot.identity
+        return metadata.load_snapshot(snapshot.id).identity == snapshot.identity
     except NotFoundError:
         return False
 
@@ -148,7 +150,7 @@ def read_tags(metadata: TableMetadata) -> dict[str, Tag]:
     """
 
     def read(name: str) -> Tag | None:
-        path = metadata.paths.tag(name)
+        path = metadata.paths.tag_path(name)
         return _or_missing(lambda: decode_tag(metadata.store.get(path), path))
 
     names = metadata.tag_names()
@@ -177,7 +179,7 @@ def _first_kept(metadata: TableMetadata, data: bytes, path: str) -> int:
     first, position = decode_consumer(data, path), decode_consumer_position(data, path) or {}
     number, identity = position.get("snapshot"), position.get("identity")
     if isinstance(number, int) and number < first and isinstance(identity, str):
-        there = _or_missing(lambda: metadata.snapshot(number))
+        there = _or_missing(lambda: metadata.load_snapshot(number))
         if there is not None and there.identity != identity:
             return number
     return first

@@ -72,7 +72,7 @@ def roll_back(
     """
     if (snapshot_id is None) == (tag is None):
         raise InvalidInputError("name either a snapshot or a tag to roll back to")
-    target = metadata.past_snapshot(snapshot_id) if snapshot_id is not None else metadata.tag(tag or "")
+    target = metadata.past_snapshot(snapshot_id) if snapshot_id is not None else metadata.load_tag(tag or "")
     if dry_run:
         return _roll_back(metadata, schema, target, dry_run=True)
     with StreamConsumer(metadata) as kept:
@@ -98,7 +98,7 @@ def _check_stays(metadata: TableMetadata, target: Snapshot, *, tagged: bool) -> 
         raise CommitConflictError(
             f"snapshot {target.id} is being expired, or its expiry was interrupted: "
             f"{'run the expiry again, then roll back' if tagged else other}",
-            path=metadata.paths.snapshot(target.id),
+            path=metadata.paths.snapshot_path(target.id),
             snapshot_id=target.id,
         )
 
@@ -142,10 +142,10 @@ def _drop_strays(metadata: TableMetadata) -> None:
         raise CommitConflictError(
             f"snapshots after {strays[-1]} and the LATEST hint are missing, as during the fast-forward of a branch: roll back "
             "when it has ended, and commit other batches after that",
-            path=metadata.paths.snapshot(strays[-1]),
+            path=metadata.paths.snapshot_path(strays[-1]),
             snapshot_id=strays[-1],
         )
-    metadata.store.delete_many([metadata.paths.snapshot(i) for i in strays])
+    metadata.store.delete_many([metadata.paths.snapshot_path(i) for i in strays])
 
 
 def _drop_late_tags(metadata: TableMetadata, target: Snapshot) -> list[str]:
@@ -158,7 +158,7 @@ def _drop_late_tags(metadata: TableMetadata, target: Snapshot) -> list[str]:
     ]
     for name in late:
         log.warning("tag %r was put on a snapshot that was just rolled back; deleting it, too", name)
-    metadata.store.delete_many([metadata.paths.tag(name) for name in late])
+    metadata.store.delete_many([metadata.paths.tag_path(name) for name in late])
     return late
 
 
@@ -176,7 +176,7 @@ def _drop_late_snapshots(metadata: TableMetadata, target: Snapshot) -> None:
             log.warning(
                 "snapshot %d was written on a snapshot that was just rolled back; deleting it, too", snapshot_id
             )
-            metadata.store.delete(metadata.paths.snapshot(snapshot_id))
+            metadata.store.delete(metadata.paths.snapshot_path(snapshot_id))
 
 
 def _why_files_are_missing(metadata: TableMetadata, target: Snapshot, tags: Sequence[str]) -> LakeIdxError:
@@ -192,7 +192,7 @@ def _why_files_are_missing(metadata: TableMetadata, target: Snapshot, tags: Sequ
             path=metadata.paths.root,
         )
     ids = metadata.snapshot_ids()
-    if target.id not in ids and all(metadata.tag(n).identity != target.identity for n in there):
+    if target.id not in ids and all(metadata.load_tag(n).identity != target.identity for n in there):
         have = f"to one of snapshots {ids[0]} to {ids[-1]}, or to a tag" if ids else "to a tag"
         return NotFoundError(
             f"snapshot {target.id} of {iso_utc(target.time_millis)} expired while the rollback was planned; nothing was "

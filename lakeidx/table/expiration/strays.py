@@ -29,7 +29,7 @@ def drop_strays(
     """
     if not strays or (not dry_run and not _may_go(metadata, strays, oldest)):
         return []
-    paths = [metadata.paths.snapshot(i) for i in strays]
+    paths = [metadata.paths.snapshot_path(i) for i in strays]
     found = [info for path in paths if (info := metadata.store.info(path)) is not None]
     if not dry_run:
         metadata.store.delete_many(paths)

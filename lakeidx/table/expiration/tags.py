@@ -51,7 +51,7 @@ def create_tag(
         retained_ms = metadata.latest_schema().table_options.tag_default_time_retained
     tag = put_tag(metadata, name, _snapshot(metadata, snapshot_id), retained_ms)
     if tag is None:
-        raise InvalidInputError(f"tag {name!r} exists already", path=metadata.paths.tag(name))
+        raise InvalidInputError(f"tag {name!r} exists already", path=metadata.paths.tag_path(name))
     return tag
 
 
@@ -66,7 +66,7 @@ def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms:
         create_time_ns=None if retained is None else now_local_ns(),
         time_retained_ns=retained,
     )
-    path = metadata.paths.tag(name)
+    path = metadata.paths.tag_path(name)
     data = encode_tag(tag)
     try:
         created = metadata.store.put_if_absent(path, data)
@@ -115,7 +115,7 @@ def delete_tag(
     tags = {n: t for n, t in read_tags(metadata).items() if n not in gone_before}
     if name not in tags:
         have = ", ".join(tags) or "none"
-        raise NotFoundError(f"tag {name!r} does not exist; tags: {have}", path=metadata.paths.tag(name))
+        raise NotFoundError(f"tag {name!r} does not exist; tags: {have}", path=metadata.paths.tag_path(name))
     tag_id = tags[name].snapshot.id
     shared = any(t.snapshot.id == tag_id for n, t in tags.items() if n != name)
     exists = metadata.has_snapshot(tag_id)
@@ -136,7 +136,7 @@ def _inputs(metadata: TableMetadata, snapshot: Snapshot, tagged: Sequence[Snapsh
     neighbours: list[SnapshotMetadata] = []
     for neighbour in (left, right):
         if neighbour is not None:
-            found = by_id[neighbour] if neighbour in by_id else metadata.snapshot(neighbour)
+            found = by_id[neighbour] if neighbour in by_id else metadata.load_snapshot(neighbour)
             neighbours.append(read_metadata(metadata, found))
     own = read_metadata(metadata, snapshot)
     return TagInputs(

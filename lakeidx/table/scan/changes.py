@@ -288,7 +288,7 @@ def _derived(schema: TableSchema, after: State, upto: State, predicate: Predicat
     options = schema.table_options
     by_compaction = options.deletion_vectors_enabled or options.merge_engine == "first-row"
     for number in range(after.number + 1, upto.number + 1):
-        snapshot = metadata.snapshot(number)
+        snapshot = metadata.load_snapshot(number)
         state = State(metadata, number, snapshot)
         if snapshot.commit_kind is not CommitKind.COMPACT or by_compaction:
             yield plan_diff(schema, before, state, predicate, by_bucket=True)

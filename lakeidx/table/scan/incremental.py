@@ -100,7 +100,7 @@ def _commit(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, mode
     """
     keeps = _keeps(schema, mode)
     try:
-        return metadata.commit(snapshot_id) if keeps else metadata.snapshot(snapshot_id)
+        return metadata.load_commit(snapshot_id) if keeps else metadata.load_snapshot(snapshot_id)
     except NotFoundError as error:
         left, path = metadata.earliest_commit_id() if keeps else metadata.earliest_snapshot_id(), error.path
         if left is None or snapshot_id >= left:
@@ -112,7 +112,7 @@ def _commit(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, mode
 def _had_no_producer(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     if snapshot.commit_kind is not CommitKind.APPEND or snapshot.changelog_manifest_list is not None:
         return False
-    options = metadata.schema(snapshot.schema_id).table_options
+    options = metadata.load_schema(snapshot.schema_id).table_options
     return bool(snapshot.delta_record_count) and options.changelog_producer == "none"
 
 
@@ -130,4 +130,4 @@ def _entries(metadata: TableMetadata, snapshot: Snapshot, mode: IncrementalMode)
         name, size = snapshot.delta_manifest_list, snapshot.delta_manifest_list_size
     else:
         return []
-    return [e for meta in metadata.manifest_list(name, size) for e in metadata.manifest(meta.file_name)]
+    return [e for meta in metadata.load_manifest_list(name, size) for e in metadata.load_manifest(meta.file_name)]

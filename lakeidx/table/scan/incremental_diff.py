@@ -168,9 +168,9 @@ def _may_have_moved(before: State, snapshot: Snapshot | None, after: State) -> b
         return True
     try:
         # A tag may keep a state that is not part of the history any more.
-        if snapshot is None or metadata.snapshot(snapshot.id).identity != snapshot.identity:
+        if snapshot is None or metadata.load_snapshot(snapshot.id).identity != snapshot.identity:
             return True
-        commits = map(metadata.snapshot, range(before.number + 1, after.number + 1))
+        commits = map(metadata.load_snapshot, range(before.number + 1, after.number + 1))
         return any(s.commit_kind is CommitKind.OVERWRITE for s in commits)
     except NotFoundError:
         return True

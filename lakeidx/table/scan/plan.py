@@ -133,7 +133,7 @@ def plan_scan(
     if view is None and layers.partitions:
         _trace_partitions(found, trace)
     left = None if partition_predicate == TRUE else set(found.partition_counts())
-    index = metadata.index_manifest(snapshot.index_manifest, partitions=left) if view is None else view.index
+    index = metadata.load_index_manifest(snapshot.index_manifest, partitions=left) if view is None else view.index
     options = schema.table_options
     if schema.bucket_mode is BucketMode.POSTPONE:
         # Rows that wait for a bucket are not part of the table yet.
@@ -200,8 +200,8 @@ def _read_manifests(
         entries = load_live(metadata, snapshot)
     else:
         wanted = where_partition(partition_matcher(predicate, schema))
-        where = metadata.paths.manifest(snapshot.base_manifest_list)
-        entries = live_files(metadata.manifests(kept, keep=wanted), where=where)
+        where = metadata.paths.manifest_path(snapshot.base_manifest_list)
+        entries = live_files(metadata.load_manifests(kept, keep=wanted), where=where)
     trace.append(
         LayerTrace(
             "manifest",
@@ -283,7 +283,7 @@ def _prune_values(
         return
 
     def may_match(file: DataFileMeta) -> bool:
-        return values_may_match(file, bound, metadata.schema(file.schema_id))
+        return values_may_match(file, bound, metadata.load_schema(file.schema_id))
 
     before = [f for files in grouped.values() for f in files]
     # Above level 0, deletion vectors leave one version of a key; elsewhere a merge chooses among versions.
@@ -312,7 +312,7 @@ def _prune_embedded(
             if len(section) > 1:
                 sections.append(section)
                 continue
-            run = tuple(f for f in section[0] if not f.embedded_index or test(f, metadata.schema(f.schema_id)))
+            run = tuple(f for f in section[0] if not f.embedded_index or test(f, metadata.load_schema(f.schema_id)))
             if run:
                 sections.append((run,))
         if sections:

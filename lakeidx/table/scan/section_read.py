@@ -215,7 +215,9 @@ class SectionReader:
         # Rows of given keys are chosen by position.
         if self._selects.indexes is None or self._only is not None:
             return _EVERYTHING
-        return self._selects.indexes.ask(file, self._path(file), self._metadata.schema(file.schema_id), self.metrics)
+        return self._selects.indexes.ask(
+            file, self._path(file), self._metadata.load_schema(file.schema_id), self.metrics
+        )
 
     def _path(self, file: DataFileMeta) -> str:
         return file.external_path or join(self._directory, file.file_name)
@@ -250,7 +252,7 @@ class SectionReader:
                 self._metadata.store,
                 self._path(file),
                 file,
-                self._metadata.schema(file.schema_id),
+                self._metadata.load_schema(file.schema_id),
                 self._plan.schema,
                 needed,
                 predicate=pushed,
@@ -283,7 +285,7 @@ class SectionReader:
             self._metadata.store,
             self._path(file),
             file,
-            self._metadata.schema(file.schema_id),
+            self._metadata.load_schema(file.schema_id),
             self._plan.schema,
             self._plan.schema.trimmed_primary_keys,
             selection=selection,

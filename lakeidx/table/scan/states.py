@@ -31,7 +31,7 @@ class State:
     number: int
     known: Snapshot | None = None
 
-    def snapshot(self) -> Snapshot | None:
+    def load_snapshot(self) -> Snapshot | None:
         """Read the snapshot, None for the empty table; NotFoundError when it has expired."""
         if self.known is not None or self.number == 0:
             return self.known
@@ -39,7 +39,7 @@ class State:
 
     def plan(self, schema: TableSchema, predicate: Predicate = TRUE, *, least_level: int | None = None) -> ScanPlan:
         """Plan a scan of the state; see `plan_scan`. NotFoundError says that it has expired, when it has."""
-        snapshot = self.snapshot()
+        snapshot = self.load_snapshot()
         with says_expired(self.metadata, snapshot):
             return plan_scan(self.metadata, snapshot, schema, predicate, least_level=least_level)
 
@@ -65,7 +65,7 @@ def find_state(metadata: TableMetadata, name: StateName) -> State:
         return find_state(there, state) if at else state_of(there, there.latest_snapshot())
     tags = metadata.tag_names()
     if text in tags:
-        tag = metadata.tag(text)
+        tag = metadata.load_tag(text)
         return State(metadata, tag.id, tag)
     if text.isdecimal():
         return State(metadata, int(text))
@@ -98,7 +98,7 @@ def time_travel(
     if snapshot_id is not None:
         return metadata.past_snapshot(arguments.whole_number(snapshot_id, name="snapshot"))
     if tag is not None:
-        return metadata.tag(arguments.text(tag, name="tag"))
+        return metadata.load_tag(arguments.text(tag, name="tag"))
     if timestamp_ms is not None:
         return snapshot_at(metadata, timestamp_ms)
     return metadata.latest_snapshot()

@@ -46,7 +46,7 @@ class StreamConsumer:
             raise InvalidInputError(f"consumer id {id!r}: names with {LEASE_PREFIX} are of read leases")
         self._lease = id is None
         self._metadata = metadata
-        self._path = metadata.paths.consumer(id or f"{LEASE_PREFIX}{uuid.uuid4().hex}")
+        self._path = metadata.paths.consumer_path(id or f"{LEASE_PREFIX}{uuid.uuid4().hex}")
         self._keeps_state = keeps_state
         self._content: bytes | None = None
         self._lock = threading.Lock()
@@ -146,11 +146,11 @@ class StreamConsumer:
             raise NotFoundError(
                 f"the stream is to begin with snapshot {number + 1}, but snapshot {number}, which mode derived compares it with, "
                 f"has expired: begin with latest-full, or with snapshot {earliest + 1}",
-                path=self._metadata.paths.snapshot(number),
+                path=self._metadata.paths.snapshot_path(number),
             )
 
     def _has_changelog(self, changelog_id: int) -> bool:
-        return self._metadata.store.exists(self._metadata.paths.changelog(changelog_id))
+        return self._metadata.store.exists(self._metadata.paths.changelog_path(changelog_id))
 
     def _kept(self, position: Position) -> int:
         """Return the oldest snapshot that expiry must leave."""

@@ -103,9 +103,9 @@ class ChangeFollower:
 
     def _step(self, number: int, schema: TableSchema, *, whole: bool) -> StreamStep:
         try:
-            snapshot = self.metadata.snapshot(number) if whole else self.metadata.commit(number)
+            snapshot = self.metadata.load_snapshot(number) if whole else self.metadata.load_commit(number)
             if self.schema is not None and snapshot.schema_id > schema.id:
-                self._check_schema(schema, self.metadata.schema(snapshot.schema_id))
+                self._check_schema(schema, self.metadata.load_schema(snapshot.schema_id))
             changes = self._whole(snapshot, schema) if whole else self._changes(number, schema)
         except NotFoundError as error:
             raise self._expired(number) or error from None
@@ -128,7 +128,7 @@ class ChangeFollower:
 
     def _is_there(self, schema: TableSchema) -> bool:
         try:
-            return self.metadata.schema(schema.id) == schema
+            return self.metadata.load_schema(schema.id) == schema
         except NotFoundError:
             return False
 
@@ -152,7 +152,7 @@ class ChangeFollower:
             if became:
                 raise InvalidInputError(
                     f"column {name!r} {became} since schema {now.id}: load the stream again; it resumes at its position",
-                    path=self.metadata.paths.schema(now.id),
+                    path=self.metadata.paths.schema_path(now.id),
                 )
 
     def _expired(self, number: int) -> NotFoundError | None:
@@ -165,7 +165,7 @@ class ChangeFollower:
         return NotFoundError(
             f"the stream is to continue with snapshot {number}, but {needs} has expired; the oldest is {earliest}. Start it anew "
             "(without its consumer's progress, or with a new checkpoint); a consumer keeps what it has not read",
-            path=self.metadata.paths.snapshot(number),
+            path=self.metadata.paths.snapshot_path(number),
         )
 
     def _batch_id(self, position: Position) -> str:

@@ -69,7 +69,7 @@ def check_history(metadata: TableMetadata, position: Position, *, held: bool) ->
     if number == 0:
         return
     try:
-        if position.identity in (None, metadata.commit(number).identity):
+        if position.identity in (None, metadata.load_commit(number).identity):
             return
     except NotFoundError:
         pass
@@ -81,12 +81,12 @@ def check_history(metadata: TableMetadata, position: Position, *, held: bool) ->
             f"the stream has read up to snapshot {number}, which has expired while the stream did not run, so nothing tells "
             "whether the snapshots after it still follow it: start a new stream, with a new checkpoint; one with a consumer "
             "id keeps what tells",
-            path=metadata.paths.snapshot(number),
+            path=metadata.paths.snapshot_path(number),
         )
     raise InvalidInputError(
         f"the stream has read up to snapshot {number}, which was rolled back or replaced since: start a new stream, with a "
         "new checkpoint or with its consumer's progress ignored",
-        path=metadata.paths.snapshot(number),
+        path=metadata.paths.snapshot_path(number),
     )
 
 

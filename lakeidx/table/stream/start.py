@@ -70,7 +70,7 @@ class Start:
         if name == "earliest":
             return cls(StartMode.FROM_SNAPSHOT, snapshot=0)
         if name in metadata.tag_names():
-            return cls(StartMode.FROM_SNAPSHOT, snapshot=metadata.tag(name).id + 1)
+            return cls(StartMode.FROM_SNAPSHOT, snapshot=metadata.load_tag(name).id + 1)
         if name.isdecimal():
             return cls(StartMode.FROM_SNAPSHOT, snapshot=int(name))
         try:
@@ -128,7 +128,7 @@ def _before(metadata: TableMetadata, first: int) -> Position:
         log.warning("%s: snapshot %d has expired; beginning with %d, the oldest", metadata.paths.root, first, earliest)
     before = max(first, earliest) - 1
     try:
-        return Position(before, metadata.commit(before).identity) if before else Position(0)
+        return Position(before, metadata.load_commit(before).identity) if before else Position(0)
     except NotFoundError:
         # Expired, or not committed yet.
         return Position(before)

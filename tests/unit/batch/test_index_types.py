@@ -457,7 +457,7 @@ def test_a_table_may_change_its_type(tmp_path: Path) -> None:
         old = metadata.latest_schema()
         kept = {k: v for k, v in old.options.items() if not k.startswith(("index.type", "index.global", "hoodie."))}
         new = dataclasses.replace(old, id=number + 1, options={**kept, **LOCAL_TYPES[name]})
-        metadata.store.put(metadata.paths.schema(new.id), encode_schema(new))
+        metadata.store.put(metadata.paths.schema_path(new.id), encode_schema(new))
         table.upsert(batch, f"b{number}")
         apply(model, batch, over_partitions=False)
     table.check(model)

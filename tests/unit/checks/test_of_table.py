@@ -55,7 +55,7 @@ def table(config: PipelineConfig) -> TableHandle:
 
 def damage(table: TableHandle) -> None:
     """Cut the last hash off the index of partition 2."""
-    (entry,) = [e for e in table.metadata.index_manifest(_index(table)) if e.row_count == 4]
+    (entry,) = [e for e in table.metadata.load_index_manifest(_index(table)) if e.row_count == 4]
     path = Path(table.uri) / "index" / entry.file_name
     path.write_bytes(path.read_bytes()[:-4])
 

@@ -171,7 +171,7 @@ def test_what_cannot_be_followed_is_said_in_one_line(table: Table, arguments: li
     (consumers / "consumer-old").write_text('{"nextSnapshot" : 1}')
     (consumers / "consumer-gone").write_text('{"nextSnapshot" : 9}')
     (consumers / "consumer-bad").write_text("{ }")
-    Path(table.paths.snapshot(1)).unlink()
+    Path(table.paths.snapshot_path(1)).unlink()
     result = CliRunner().invoke(app, ["tail", table.uri, *arguments])
     assert result.exit_code == 2
     assert message in result.stderr

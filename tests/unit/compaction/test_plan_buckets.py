@@ -112,5 +112,5 @@ def test_what_time_makes_due_or_an_expired_snapshot_needs_a_look_at_everything(t
     clean = _runs(plain, 1, 3)
     _runs(plain, 2, 2)
     assert _due(plain, clean) == []
-    plain.store.delete(plain.paths.snapshot(clean.id + 1))
+    plain.store.delete(plain.paths.snapshot_path(clean.id + 1))
     assert _due(plain, clean) == [1]

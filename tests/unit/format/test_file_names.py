@@ -96,15 +96,18 @@ def test_other_directories_are_no_buckets() -> None:
 
 def test_new_names_are_numbered_by_kind() -> None:
     names = NewFileNames(UUID)
-    assert [names.manifest_list(), names.manifest_list()] == [f"manifest-list-{UUID}-0", f"manifest-list-{UUID}-1"]
-    assert names.manifest() == f"manifest-{UUID}-0"
-    assert names.index_manifest() == f"index-manifest-{UUID}-0"
-    assert names.index() == f"index-{UUID}-0"
-    checked = names.index(0x00C0FFEE)
+    assert [names.manifest_list_name(), names.manifest_list_name()] == [
+        f"manifest-list-{UUID}-0",
+        f"manifest-list-{UUID}-1",
+    ]
+    assert names.manifest_name() == f"manifest-{UUID}-0"
+    assert names.index_manifest_name() == f"index-manifest-{UUID}-0"
+    assert names.index_name() == f"index-{UUID}-0"
+    checked = names.index_name(0x00C0FFEE)
     assert checked == f"index-{UUID[:14]}81d8{UUID[18:28]}00c0ffee-1"
     assert checksum_in(checked) == 0x00C0FFEE
     assert [checksum_in(n) for n in (f"index-{UUID}-0", checked.replace("index", "manifest"), "index")] == [None] * 3
-    assert names.statistics() == f"stat-{UUID}-0"
+    assert names.statistics_name() == f"stat-{UUID}-0"
     assert names.data_file() == f"data-{UUID}-0.parquet"
     # Data and changelog files of a writer share one counter.
     assert names.data_file(prefix="changelog-") == f"changelog-{UUID}-1.parquet"

@@ -44,7 +44,7 @@ def test_any_bytes_are_hashes_if_they_are_whole(data: bytes) -> None:
 @given(hnp.arrays(np.int32, st.integers(1, 50)), st.integers(0))
 def test_any_other_bit_differs_from_the_checksum_in_the_name(hashes: np.ndarray, bit: int) -> None:
     data = encode_hash_index(hashes)
-    path = f"s3://bucket/t/index/{NewFileNames().index(zlib.crc32(data))}"
+    path = f"s3://bucket/t/index/{NewFileNames().index_name(zlib.crc32(data))}"
     check_checksum(data, path)
     at, inside = divmod(bit % (8 * len(data)), 8)
     damaged = data[:at] + bytes([data[at] ^ 1 << inside]) + data[at + 1 :]

@@ -27,34 +27,34 @@ FIELDS = (Field(0, "dt", parse_type("DATE")), Field(1, "region", parse_type("STR
 def test_metadata_files_have_the_paths_of_paimon(root: str) -> None:
     p = TablePaths(root)
     assert TablePaths(root + "/") == p
-    assert p.schema(3) == f"{root}/schema/schema-3"
-    assert p.snapshot(1) == f"{root}/snapshot/snapshot-1"
+    assert p.schema_path(3) == f"{root}/schema/schema-3"
+    assert p.snapshot_path(1) == f"{root}/snapshot/snapshot-1"
     assert p.latest == f"{root}/snapshot/LATEST"
     assert p.earliest == f"{root}/snapshot/EARLIEST"
-    assert p.changelog(7) == f"{root}/changelog/changelog-7"
+    assert p.changelog_path(7) == f"{root}/changelog/changelog-7"
     assert p.changelog_latest == f"{root}/changelog/LATEST"
     assert p.changelog_earliest == f"{root}/changelog/EARLIEST"
-    assert p.tag("v1 ü") == f"{root}/tag/tag-v1 ü"
-    assert p.consumer("c") == f"{root}/consumer/consumer-c"
-    assert p.manifest(f"manifest-{UUID}-0") == f"{root}/manifest/manifest-{UUID}-0"
-    assert p.index("index-x") == f"{root}/index/index-x"
-    assert p.statistics("stat-x") == f"{root}/statistics/stat-x"
+    assert p.tag_path("v1 ü") == f"{root}/tag/tag-v1 ü"
+    assert p.consumer_path("c") == f"{root}/consumer/consumer-c"
+    assert p.manifest_path(f"manifest-{UUID}-0") == f"{root}/manifest/manifest-{UUID}-0"
+    assert p.index_path("index-x") == f"{root}/index/index-x"
+    assert p.statistics_path("stat-x") == f"{root}/statistics/stat-x"
     assert p.bucket_dir({}, 0) == f"{root}/bucket-0"
     assert p.bucket_dir({}, -2) == f"{root}/bucket-postpone"
 
 
 def test_branches_share_manifests_and_data() -> None:
     p = TablePaths("/t", branch="b1")
-    assert p.schema(0) == "/t/branch/branch-b1/schema/schema-0"
-    assert p.snapshot(1) == "/t/branch/branch-b1/snapshot/snapshot-1"
-    assert p.tag("x") == "/t/branch/branch-b1/tag/tag-x"
-    assert p.consumer("x") == "/t/branch/branch-b1/consumer/consumer-x"
-    assert p.changelog(1) == "/t/branch/branch-b1/changelog/changelog-1"
-    assert p.manifest("m") == "/t/manifest/m"
-    assert p.index("i") == "/t/index/i"
+    assert p.schema_path(0) == "/t/branch/branch-b1/schema/schema-0"
+    assert p.snapshot_path(1) == "/t/branch/branch-b1/snapshot/snapshot-1"
+    assert p.tag_path("x") == "/t/branch/branch-b1/tag/tag-x"
+    assert p.consumer_path("x") == "/t/branch/branch-b1/consumer/consumer-x"
+    assert p.changelog_path(1) == "/t/branch/branch-b1/changelog/changelog-1"
+    assert p.manifest_path("m") == "/t/manifest/m"
+    assert p.index_path("i") == "/t/index/i"
     assert p.bucket_dir({}, 1) == "/t/bucket-1"
     assert p.branch_dir == "/t/branch"
-    parsed = p.parse(p.snapshot(1))
+    parsed = p.parse(p.snapshot_path(1))
     assert (parsed.branch, parsed.directory, parsed.name.number) == ("b1", "snapshot", 1)
 
 
@@ -110,9 +110,9 @@ def test_from_a_schema() -> None:
 @pytest.mark.parametrize("name", ["", " ", "a/b", "..", "."])
 def test_names_that_would_leave_their_directory(name: str) -> None:
     with pytest.raises(InvalidInputError):
-        TablePaths("/t").tag(name)
+        TablePaths("/t").tag_path(name)
     with pytest.raises(InvalidInputError):
-        TablePaths("/t").consumer(name)
+        TablePaths("/t").consumer_path(name)
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -141,15 +141,15 @@ def test_parse_is_the_inverse(dt: int | None, region: str | None, bucket: int, l
 @pytest.mark.parametrize(
     "make",
     [
-        lambda p: p.schema(3),
-        lambda p: p.snapshot(3),
-        lambda p: p.changelog(3),
-        lambda p: p.tag("t"),
-        lambda p: p.consumer("c"),
+        lambda p: p.schema_path(3),
+        lambda p: p.snapshot_path(3),
+        lambda p: p.changelog_path(3),
+        lambda p: p.tag_path("t"),
+        lambda p: p.consumer_path("c"),
         lambda p: p.latest,
-        lambda p: p.manifest(f"manifest-list-{UUID}-3"),
-        lambda p: p.index(f"index-{UUID}-3"),
-        lambda p: p.statistics(f"stat-{UUID}-3"),
+        lambda p: p.manifest_path(f"manifest-list-{UUID}-3"),
+        lambda p: p.index_path(f"index-{UUID}-3"),
+        lambda p: p.statistics_path(f"stat-{UUID}-3"),
     ],
 )
 @pytest.mark.parametrize("branch", ["main", "feature x"])

@@ -47,7 +47,7 @@ def row(*values: Any, types: str) -> bytes:
 @pytest.fixture
 def paths(tmp_path: Path) -> TablePaths:
     p = TablePaths.of(str(tmp_path / "lake" / "db.db" / "t ü"), SCHEMA)
-    STORE.put(p.schema(0), encode_schema(SCHEMA))
+    STORE.put(p.schema_path(0), encode_schema(SCHEMA))
     return p
 
 
@@ -61,23 +61,23 @@ def inspected(path: str, data: bytes, **options: Any) -> dict[str, Any]:
 
 
 def test_json_files_are_described(paths: TablePaths) -> None:
-    schema = inspect_file(paths.schema(0), store=STORE)
+    schema = inspect_file(paths.schema_path(0), store=STORE)
     assert (schema["kind"], schema["primaryKeys"], schema["fields"][1]["type"]) == (
         "schema",
         ["dt", "id"],
         "DATE NOT NULL",
     )
-    snapshot = inspected(paths.snapshot(2), test_snapshot.TEXT.encode())
+    snapshot = inspected(paths.snapshot_path(2), test_snapshot.TEXT.encode())
     assert (snapshot["kind"], snapshot["commitKind"], snapshot["totalRecordCount"]) == ("snapshot", "COMPACT", 21)
-    assert inspected(paths.changelog(2), test_snapshot.TEXT.encode())["kind"] == "changelog"
-    tag = inspected(paths.tag("v1"), encode_tag(Tag(snapshot=test_tag.SNAPSHOT)))
+    assert inspected(paths.changelog_path(2), test_snapshot.TEXT.encode())["kind"] == "changelog"
+    tag = inspected(paths.tag_path("v1"), encode_tag(Tag(snapshot=test_tag.SNAPSHOT)))
     assert (tag["kind"], tag["id"]) == ("tag", 7)
     retained = Tag(snapshot=test_tag.SNAPSHOT, create_time_ns=0, time_retained_ns=10**9)
-    assert inspected(paths.tag("v2"), encode_tag(retained))["tagTimeRetained"] == "1.000000000"
-    assert inspected(paths.consumer("c"), encode_consumer(4)) | {"path": "", "size": 0} == {
+    assert inspected(paths.tag_path("v2"), encode_tag(retained))["tagTimeRetained"] == "1.000000000"
+    assert inspected(paths.consumer_path("c"), encode_consumer(4)) | {"path": "", "size": 0} == {
         "path": "", "size": 0, "kind": "consumer", "nextSnapshot": 4,
     }  # fmt: skip
-    stats = inspected(paths.statistics(NewFileNames().statistics()), encode_statistics(test_statistics.STATS))
+    stats = inspected(paths.statistics_path(NewFileNames().statistics_name()), encode_statistics(test_statistics.STATS))
     assert (stats["kind"], stats["mergedRecordCount"]) == ("statistics", 10)
     assert inspected(paths.latest, b"12\n")["id"] == 12
 
@@ -96,7 +96,7 @@ def test_manifest_shows_values_of_the_table(paths: TablePaths) -> None:
     )
     entry = replace(test_manifest.ENTRY, partition=row(19723, types="DATE"), file=file)
     data = encode_manifest([entry, entry, entry])
-    found = inspected(paths.manifest(NewFileNames().manifest()), data, limit=2)
+    found = inspected(paths.manifest_path(NewFileNames().manifest_name()), data, limit=2)
     assert (found["kind"], found["count"], len(found["entries"]), found["not shown"]) == ("manifest", 3, 2, 1)
     shown = found["entries"][0]
     assert shown["partition"] == {"dt": "2024-01-01"}
@@ -116,11 +116,11 @@ def test_without_a_table_rows_are_hex(tmp_path: Path) -> None:
 
 def test_other_avro_kinds(paths: TablePaths) -> None:
     meta = replace(test_manifest.META, partition_stats=SimpleStats(row(0, types="DATE"), row(None, types="DATE"), (1,)))
-    found = inspected(paths.manifest(NewFileNames().manifest_list()), encode_manifest_list([meta]))
+    found = inspected(paths.manifest_path(NewFileNames().manifest_list_name()), encode_manifest_list([meta]))
     assert (found["kind"], found["entries"][0]["partitionStats"]["max"]) == ("manifest list", {"dt": None})
     ranges = (DeletionVectorMeta(data_file_name="d", offset=1, length=2, cardinality=3),)
     entry = replace(test_manifest.INDEX, partition=row(0, types="DATE"), dv_ranges=ranges)
-    found = inspected(paths.manifest(NewFileNames().index_manifest()), encode_index_manifest([entry]))
+    found = inspected(paths.manifest_path(NewFileNames().index_manifest_name()), encode_index_manifest([entry]))
     assert (found["kind"], found["entries"][0]["partition"]) == ("index manifest", {"dt": "1970-01-01"})
     assert found["entries"][0]["deletionVectors"] == [{"dataFile": "d", "offset": 1, "length": 2, "cardinality": 3}]
 
@@ -128,22 +128,22 @@ def test_other_avro_kinds(paths: TablePaths) -> None:
 def test_index_files_are_described(paths: TablePaths) -> None:
     names = NewFileNames()
     hashes = np.array([5, -7, 5], np.int32)
-    found = inspected(paths.index(names.index()), encode_hash_index(hashes))
+    found = inspected(paths.index_path(names.index_name()), encode_hash_index(hashes))
     assert (found["kind"], found["count"], found["distinct"], found["hashes"]) == ("hash index", 3, 2, [5, -7, 5])
     # A HASH index may begin like any other file.
     for start in (b"{}  ", b"PAR1", b"Obj\x01", b"\x01\x00\x00\x00"):
-        assert inspected(paths.index(names.index()), start * 5)["kind"] == "hash index"
-    assert inspected(paths.index(names.index()), b"")["count"] == 0
+        assert inspected(paths.index_path(names.index_name()), start * 5)["kind"] == "hash index"
+    assert inspected(paths.index_path(names.index_name()), b"")["count"] == 0
     for bitmap64 in (False, True):
         data, _ = encode_deletion_vectors({"a": [1, 2, 9], "b": range(50)}, bitmap64=bitmap64)
-        found = inspected(paths.index(names.index()), data, limit=4)
+        found = inspected(paths.index_path(names.index_name()), data, limit=4)
         assert found["kind"] == "deletion vectors"
         assert [v["cardinality"] for v in found["vectors"]] == [3, 50]
         assert found["vectors"][1]["positions"] == [0, 1, 2, 3]
         assert found["vectors"][0]["form"] == ("64-bit" if bitmap64 else "32-bit")
-    assert inspected(paths.index(names.index()), b"\x01")["count"] == 0
+    assert inspected(paths.index_path(names.index_name()), b"\x01")["count"] == 0
     with pytest.raises(CorruptFileError):
-        inspected(paths.index(names.index()), b"abcdef")
+        inspected(paths.index_path(names.index_name()), b"abcdef")
 
 
 def test_data_files_are_described(paths: TablePaths) -> None:
@@ -173,12 +173,12 @@ def test_data_files_are_described(paths: TablePaths) -> None:
 def test_damaged_files_are_errors(paths: TablePaths) -> None:
     names = NewFileNames()
     for path, data in (
-        (paths.snapshot(3), b"not json"),
-        (paths.snapshot(4), b"{}"),
-        (paths.schema(9), b""),
+        (paths.snapshot_path(3), b"not json"),
+        (paths.snapshot_path(4), b"{}"),
+        (paths.schema_path(9), b""),
         (paths.latest, b"x"),
-        (paths.manifest(names.manifest()), b"Obj\x01"),
-        (paths.manifest(names.manifest()), b"garbage"),
+        (paths.manifest_path(names.manifest_name()), b"Obj\x01"),
+        (paths.manifest_path(names.manifest_name()), b"garbage"),
         (paths.data_file({"dt": 0}, 0, names.data_file()), b"PAR1 but no more"),
         (paths.data_file({"dt": 0}, 0, names.data_file("orc")), b"ORC but no more"),
         (paths.data_file({"dt": 0}, 0, names.data_file()), b"other"),

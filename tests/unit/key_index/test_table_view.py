@@ -83,7 +83,7 @@ def test_commits_are_known_after_their_snapshot(handle: TableHandle, tmp_path: P
     user = snapshot.commit_user
     assert _view(handle, tmp_path).is_committed([user, "nobody", user]) == [True, False, True]
     # Seen once, it is noted: the snapshot file may go.
-    Path(handle.paths.snapshot(snapshot.id)).unlink()
+    Path(handle.paths.snapshot_path(snapshot.id)).unlink()
     _upsert(handle, "two", [2])
     assert _view(handle, tmp_path).is_committed([user, "nobody"]) == [True, False]
     assert _view(handle, tmp_path).is_committed([]) == []
@@ -104,7 +104,7 @@ def test_files_are_found_without_the_index_manifest(handle: TableHandle, tmp_pat
     snapshot = handle.metadata.latest_snapshot()
     assert snapshot is not None
     assert snapshot.index_manifest is not None
-    Path(handle.paths.manifest(snapshot.index_manifest)).unlink()
+    Path(handle.paths.manifest_path(snapshot.index_manifest)).unlink()
     metadata = TableHandle.open(str(handle.paths.root)).metadata
     view = SnapshotTable(metadata, metadata.latest_snapshot(), index_dir=str(tmp_path / "index"))
     files = view.files(None)

@@ -326,7 +326,7 @@ def test_a_damaged_data_file_costs_only_its_bucket_and_is_named(tmp_path: Path) 
     assert levels_of(table)[str(victim.parent)] == [0, 0]
     (made,) = set(table.metadata.snapshot_ids()) - {1, 2}
     # A compaction that left a bucket out is no full one.
-    assert not table.metadata.snapshot(made).commit_user.startswith(FULL_COMPACT_USER)
+    assert not table.metadata.load_snapshot(made).commit_user.startswith(FULL_COMPACT_USER)
     victim.write_bytes(whole)
     assert compact(table, full=True).buckets == 1
     assert content(TableHandle.open(table.uri)) == model
@@ -363,7 +363,7 @@ def test_buckets_are_committed_in_groups_and_only_the_last_commit_is_a_full_comp
     table, model = five_partitions(tmp_path)
     report = compact(table, full=True)
     assert (report.snapshot_ids, report.buckets, report.rounds) == ((3, 4, 5), 5, 1)
-    made = [table.metadata.snapshot(i) for i in report.snapshot_ids]
+    made = [table.metadata.load_snapshot(i) for i in report.snapshot_ids]
     assert [s.commit_kind for s in made] == [CommitKind.COMPACT] * 3
     assert [s.commit_user.startswith(FULL_COMPACT_USER) for s in made] == [False, False, True]
     assert levels(TableHandle.open(table.uri)) == [5] * 5
@@ -468,8 +468,8 @@ def test_the_compaction_of_a_table_with_a_producer_commits_a_changelog(tmp_path:
     assert snapshot is not None
     assert (snapshot.id, snapshot.changelog_record_count) == (4, 3)
     assert snapshot.changelog_manifest_list is not None
-    (entry,) = [e for m in table.metadata.manifest_list(snapshot.changelog_manifest_list)
-                for e in table.metadata.manifest(m.file_name)]  # fmt: skip
+    (entry,) = [e for m in table.metadata.load_manifest_list(snapshot.changelog_manifest_list)
+                for e in table.metadata.load_manifest(m.file_name)]  # fmt: skip
     file = entry.file
     assert (file.level, file.row_count, file.delete_row_count, file.file_source) == (5, 3, 2, 0)
     assert file.file_name.startswith("changelog-")
@@ -487,8 +487,8 @@ def test_changelog_producer_input_keeps_every_record(tmp_path: Path) -> None:
     assert snapshot is not None
     assert snapshot.changelog_manifest_list is not None
     assert (snapshot.changelog_record_count, snapshot.delta_record_count) == (4, 2)
-    entries = [e for m in table.metadata.manifest_list(snapshot.changelog_manifest_list)
-               for e in table.metadata.manifest(m.file_name)]  # fmt: skip
+    entries = [e for m in table.metadata.load_manifest_list(snapshot.changelog_manifest_list)
+               for e in table.metadata.load_manifest(m.file_name)]  # fmt: skip
     assert [e.file.file_name.startswith("changelog-") for e in entries] == [True]
     assert entries[0].file.row_count == 4
     assert compact(table, full=True).snapshot_ids == (2,)

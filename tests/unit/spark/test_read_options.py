@@ -40,7 +40,7 @@ def test_the_ends_of_a_range(table: Table) -> None:
     assert between(table, **{"": "a,b"}) == between(table, _tag="a,b") == (1, 3, diff)
     assert between(table, _tag="a,b", _tag_to_snapshot="true") == (1, 3, auto)
     assert between(table, **{"": "1,3"}, _scan_mode="diff") == (1, 3, diff)
-    times = [table.metadata.snapshot(i).time_millis for i in (1, 3)]
+    times = [table.metadata.load_snapshot(i).time_millis for i in (1, 3)]
     assert between(table, _timestamp=f"{times[0]},{times[1]}") == (1, 3, auto)
     assert between(table, _timestamp="1999-01-01,2199-01-01T00:00:00Z") == (0, 3, auto)
     assert ReadOptions.parse({"path": table.uri}).between_states(table.metadata) is None

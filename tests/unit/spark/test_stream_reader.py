@@ -225,7 +225,7 @@ def test_each_start_mode_begins_at_its_snapshot(table: Table) -> None:
     write(table, {(0, 2): "b"})
     second = table.snapshot
     assert second is not None
-    first_time = str(table.metadata.snapshot(1).time_millis)
+    first_time = str(table.metadata.load_snapshot(1).time_millis)
     # The 9 is written again after each stream.
     assert keys("default") == [1, 2, 9]
     assert keys("latest-full") == [1, 2, 9]
@@ -277,8 +277,8 @@ def test_what_stops_a_stream_is_said(table: Table) -> None:
 
     for k in range(4):
         write(table, {(0, k): "a", (1, k): "a"})
-    Path(table.paths.snapshot(1)).unlink()
-    Path(table.paths.snapshot(2)).unlink()
+    Path(table.paths.snapshot_path(1)).unlink()
+    Path(table.paths.snapshot_path(2)).unlink()
     Path(table.paths.earliest).unlink(missing_ok=True)
     with pytest.raises(NotFoundError, match="to continue with snapshot 2, but snapshot 2 has expired; the oldest is 3"):
         latest({"snapshot": 1}, maxFilesPerTrigger="1")

@@ -93,9 +93,9 @@ def test_entries_come_from_the_index_manifest_alone(tmp_path: Path) -> None:
     upsert(table, [(p, k, "v") for p in (1, 2) for k in range(25)])
     snapshot = table.snapshot
     assert snapshot is not None
-    index = table.metadata.index_manifest(snapshot.index_manifest)
+    index = table.metadata.load_index_manifest(snapshot.index_manifest)
     for manifest in table.metadata.data_manifests(snapshot):
-        Path(table.paths.manifest(manifest.file_name)).unlink()
+        Path(table.paths.manifest_path(manifest.file_name)).unlink()
     fresh = TableHandle.open(table.uri)
     partition = index[0].partition
     found = hash_entries(fresh.metadata, snapshot, [partition])
@@ -196,7 +196,7 @@ def test_what_a_batch_adds_is_known_to_the_next_one(tmp_path: Path) -> None:
     assert table.metadata.hash_files.nbytes == 4 * (100 + 101)
     snapshot = table.snapshot
     assert snapshot is not None
-    (entry,) = table.metadata.index_manifest(snapshot.index_manifest)
+    (entry,) = table.metadata.load_index_manifest(snapshot.index_manifest)
     kept = known_hashes(table.metadata, table.schema, entry)
     assert kept.tolist() == sorted(read_hash_index(table.metadata, table.schema, entry).tolist())
     assert set(kept.tolist()) == set(key_hashes(table.schema, rows([(1, k, None) for k in range(101)])).tolist())

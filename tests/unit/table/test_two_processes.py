@@ -42,6 +42,6 @@ def test_every_batch_lands_once(tmp_path: Path) -> None:
     assert set(found) == {(1, i) for i in range(ROUNDS)} | {(1, 1000 * w + i) for w in (1, 2) for i in range(ROUNDS)}
     assert all(found[(1, i)] in (f"1-{i}", f"2-{i}") for i in range(ROUNDS))
     view = load_view(table.metadata, table.snapshot)
-    hashes = [decode_hash_index(table.store.get(table.paths.index(e.file_name)), e.file_name) for e in view.index]
+    hashes = [decode_hash_index(table.store.get(table.paths.index_path(e.file_name)), e.file_name) for e in view.index]
     together = np.concatenate(hashes)
     assert len(together) == len(np.unique(together)) == 3 * ROUNDS

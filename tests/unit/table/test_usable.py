@@ -48,7 +48,7 @@ TAKEN = [
 def made_by_java(folder: Path, options: dict[str, str]) -> Table:
     table = make_table(folder)
     schema = new_schema({**SPEC, "options": {**SPEC["options"], **options}})
-    table.store.put(table.paths.schema(0), encode_schema(schema))
+    table.store.put(table.paths.schema_path(0), encode_schema(schema))
     return Table.open(table.uri)
 
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_read_may_be_mended(tmp_path: Path) -> None:
     table = made_by_java(tmp_path, {})
     schema = new_schema({**SPEC, "options": {**SPEC["options"]}})
     broken = encode_schema(schema).replace(b'"bucket"', b'"num-levels" : "x", "bucket"')
-    table.store.put(table.paths.schema(0), broken)
+    table.store.put(table.paths.schema_path(0), broken)
     table = Table.open(table.uri)
     with pytest.raises(InvalidInputError, match="num-levels"):
         table.alter(add={"w": "INT"})
@@ -102,7 +102,7 @@ def test_what_cannot_be_read_may_be_mended(tmp_path: Path) -> None:
 def test_blanks_that_an_older_release_took_are_read_and_may_be_mended(tmp_path: Path) -> None:
     """Java cannot open such a table."""
     table = make_table(tmp_path, options={"merge-engine": "deduplicate"})
-    path = table.paths.schema(0)
+    path = table.paths.schema_path(0)
     table.store.put(path, table.store.get(path).replace(b'"deduplicate"', b'" deduplicate"'))
     there = Table.open(table.uri)
     there.upsert(rows([(1, 1, "a")]))

@@ -62,7 +62,7 @@ def batch_of(first: int, last: int) -> pa.Table:
 def files_of(table: TableHandle) -> dict[bytes, dict[int, Any]]:
     snapshot = table.metadata.latest_snapshot()
     assert snapshot is not None
-    manifest = table.metadata.index_manifest(snapshot.index_manifest)
+    manifest = table.metadata.load_index_manifest(snapshot.index_manifest)
     return hash_entries(table.metadata, snapshot, {e.partition for e in manifest})
 
 

@@ -86,7 +86,7 @@ def test_a_new_hash_rewrites_the_file_of_its_bucket_alone(tmp_path: Path, assign
         assert entry.row_count == old.row_count + (new.get(entry.bucket) or 0)
         # Assignment reads every file of the partition, index_write only the one that it merges into.
         assert store.index_files[old.file_name] == 1 + bool(new.get(entry.bucket))
-        stored = decode_hash_index(Path(after.paths.index(entry.file_name)).read_bytes())
+        stored = decode_hash_index(Path(after.paths.index_path(entry.file_name)).read_bytes())
         assert stored.tolist() == sorted(set(stored.tolist()))
 
 

@@ -45,7 +45,7 @@ CHANGES: dict[str, tuple[list[SchemaChange], dict[str, list[Any]]]] = {
 
 def change(table: Table, changes: list[SchemaChange]) -> Table:
     schema = evolve(table.schema, changes)
-    assert table.store.put_if_absent(table.paths.schema(schema.id), encode_schema(schema))
+    assert table.store.put_if_absent(table.paths.schema_path(schema.id), encode_schema(schema))
     return Table.open(table.uri)
 
 

@@ -120,7 +120,7 @@ def test_a_bucket_whose_hash_index_is_damaged_may_hold_any_key(
     table.upsert(rows(range(300, 6000)))
     snapshot = table.metadata.latest_snapshot()
     assert snapshot is not None
-    entries = [e for e in table.metadata.index_manifest(snapshot.index_manifest) if e.bucket == 1]
+    entries = [e for e in table.metadata.load_index_manifest(snapshot.index_manifest) if e.bucket == 1]
     paths = [Path(index_file_path(table.metadata, table.schema, e)) for e in entries]
     for path in paths:
         path.write_bytes(path.read_bytes()[:-4])

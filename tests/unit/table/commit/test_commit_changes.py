@@ -51,7 +51,7 @@ def test_what_a_commit_keeps_in_memory_is_what_its_files_hold(tmp_path: Path) ->
         assert mine is not None
         assert theirs is not None
         assert kept.data_manifests(mine) == read.data_manifests(theirs)
-        assert kept.index_manifest(mine.index_manifest) == read.index_manifest(mine.index_manifest)
+        assert kept.load_index_manifest(mine.index_manifest) == read.load_index_manifest(mine.index_manifest)
         assert load_view(kept, mine) == load_view(read, theirs)
 
 
@@ -87,7 +87,7 @@ def test_a_commit_that_was_expired_is_not_made_again(tmp_path: Path) -> None:
         upsert(table, [(1, 1, f"later {i}")])
     _remove_report(table, "commit")
     for gone in (1, 2, 3):
-        table.store.delete(table.paths.snapshot(gone))
+        table.store.delete(table.paths.snapshot_path(gone))
     table.store.put(table.paths.earliest, b"4")
     table = TableHandle.open(table.uri)
     again = upsert(table, [(1, 1, "a")], batch_id="one")
@@ -188,7 +188,7 @@ def overtake_and_expire(other: TableHandle, *, says_so: bool) -> Callable[[str, 
         for i in range(4):
             upsert(other, [(2, i, "other")])
         for gone in (1, 2, 3):
-            other.store.delete(other.paths.snapshot(gone))
+            other.store.delete(other.paths.snapshot_path(gone))
         if says_so:
             other.store.put(other.paths.earliest, encode_hint(4))
 
@@ -239,7 +239,7 @@ def test_overwrite_of_the_partitions_of_a_batch(tmp_path: Path) -> None:
     upsert(table, [(1, 1, "a"), (1, 2, "b"), (2, 1, "c")])
     result = upsert(table, [(1, 5, "new")], overwrite="partitions")
     assert content(table) == {(1, 5): "new", (2, 1): "c"}
-    snapshot = table.metadata.snapshot(result.commit.snapshot_ids[0])
+    snapshot = table.metadata.load_snapshot(result.commit.snapshot_ids[0])
     assert snapshot.commit_kind is CommitKind.OVERWRITE
     upsert(table, [(1, 1, "again"), (2, 1, "C")])
     assert content(table) == {(1, 1): "again", (1, 5): "new", (2, 1): "C"}
@@ -250,7 +250,7 @@ def test_overwrite_of_the_table(tmp_path: Path) -> None:
     upsert(table, [(1, 1, "a"), (2, 1, "c")])
     upsert(table, [(3, 7, "only")], overwrite="table")
     assert content(table) == {(3, 7): "only"}
-    entries = table.metadata.index_manifest(table.snapshot.index_manifest if table.snapshot else None)
+    entries = table.metadata.load_index_manifest(table.snapshot.index_manifest if table.snapshot else None)
     assert len(entries) == 1
 
 
@@ -301,5 +301,5 @@ def test_many_commits_keep_the_manifest_list_short(tmp_path: Path) -> None:
         upsert(table, [(1, i % 7, f"v{i}")])
         expected[(1, i % 7)] = f"v{i}"
     assert table.snapshot is not None
-    assert len(table.metadata.manifest_list(table.snapshot.base_manifest_list)) <= 5
+    assert len(table.metadata.load_manifest_list(table.snapshot.base_manifest_list)) <= 5
     assert content(table) == expected

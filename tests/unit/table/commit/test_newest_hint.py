@@ -18,7 +18,7 @@ def table(tmp_path: Path) -> TableHandle:
     made = make_table(tmp_path)
     for number in range(3):
         upsert(made, [(1, number, "row")])
-    made.store.delete(made.paths.snapshot(1))
+    made.store.delete(made.paths.snapshot_path(1))
     return TableHandle.open(made.uri)
 
 
@@ -39,14 +39,14 @@ def test_in_place_of_one_that_is_gone_the_newest_is_named(table: TableHandle) ->
 def test_the_newest_may_go_meanwhile(table: TableHandle) -> None:
     """A rollback takes snapshot 3 when it has been listed."""
     store = FaultStore(table.store)
-    store.fail("put", "/LATEST", when="after", act=lambda *_: table.store.delete(table.paths.snapshot(3)), times=2)
+    store.fail("put", "/LATEST", when="after", act=lambda *_: table.store.delete(table.paths.snapshot_path(3)), times=2)
     put_newest_hint(TableHandle(store, table.paths).metadata, 1)
     assert table.metadata.latest_hint() == 2
 
 
 def test_no_snapshot_at_all_ends_too(table: TableHandle) -> None:
     for number in (2, 3):
-        table.store.delete(table.paths.snapshot(number))
+        table.store.delete(table.paths.snapshot_path(number))
     put_newest_hint(table.metadata, 2)
     assert table.metadata.latest_hint() == 2
 

@@ -42,8 +42,8 @@ class History:
             str(path / "t"), {"fields": fields, "primaryKeys": ["id"], "options": {"bucket": "1"}}
         )
         self.table.upsert(ROWS)
-        self.first = self.table.metadata.snapshot(1)
-        self.table.store.delete(self.table.paths.snapshot(1))
+        self.first = self.table.metadata.load_snapshot(1)
+        self.table.store.delete(self.table.paths.snapshot_path(1))
         self.id = 0
         self.options = options
 
@@ -58,7 +58,7 @@ class History:
             time_millis=utc(process_time or "2026-01-01T00:00:00"),
         )
         store, paths = self.table.store, self.table.paths
-        store.put(paths.snapshot(self.id), encode_snapshot(snapshot))
+        store.put(paths.snapshot_path(self.id), encode_snapshot(snapshot))
         store.put(paths.latest, str(self.id).encode())
         return self.run(**more)
 

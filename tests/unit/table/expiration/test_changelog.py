@@ -63,9 +63,9 @@ def files_of_changelogs(table: TableHandle) -> tuple[set[str], set[str]]:
             if name is None:
                 continue
             needed.add(f"manifest/{name}")
-            for meta in m.manifest_list(name):
+            for meta in m.load_manifest_list(name):
                 needed.add(f"manifest/{meta.file_name}")
-                for entry in m.manifest(meta.file_name) if name != s.base_manifest_list else ():
+                for entry in m.load_manifest(meta.file_name) if name != s.base_manifest_list else ():
                     if not entry.file.file_source:
                         values = decode_partition_dict(entry.partition, table.schema)
                         directory = Path(m.paths.bucket_dir(values, entry.bucket)).relative_to(root)
@@ -149,7 +149,7 @@ def test_a_consumer_holds_changelogs_back(tmp_path: Path) -> None:
     table = make_table(tmp_path, options=options)
     for number in range(10):
         step(table, number)
-    table.store.put(table.paths.consumer("reader"), encode_consumer(3))
+    table.store.put(table.paths.consumer_path("reader"), encode_consumer(3))
     expire(table)
     expire(table)
     assert min(read_changelogs(table.metadata)) == 3

@@ -185,23 +185,23 @@ def test_two_old_tags_of_expired_snapshots_are_listed_exactly(tmp_path: Path, mo
 def test_consumers_hold_snapshots_back(tmp_path: Path) -> None:
     table = a_history(tmp_path, options={"consumer.expiration-time": "1 d"})
     for name, progress in (("slow", 3), ("fast", 5)):
-        table.store.put(table.paths.consumer(name), encode_consumer(progress))
+        table.store.put(table.paths.consumer_path(name), encode_consumer(progress))
     now = int(time.time() * 1000)
     report = expire(table, now_ms=now, retention=Retention(num_min=1, num_max=1, limit=1000))
     assert (report.earliest, report.consumers) == (3, ())
     yesterday = time.time() - 100_000
-    os.utime(table.paths.consumer("slow"), (yesterday, yesterday))
+    os.utime(table.paths.consumer_path("slow"), (yesterday, yesterday))
     report = expire(table, now_ms=now)
     assert (report.earliest, report.consumers) == (5, ("slow",))
-    assert not table.store.exists(table.paths.consumer("slow"))
-    table.store.put(table.paths.consumer("broken"), b"{")
+    assert not table.store.exists(table.paths.consumer_path("slow"))
+    table.store.put(table.paths.consumer_path("broken"), b"{")
     with pytest.raises(CorruptFileError, match="consumer-broken"):
         expire(table)
 
 
 def test_a_tag_that_cannot_be_read_stops_everything(tmp_path: Path) -> None:
     table = a_history(tmp_path)
-    table.store.put(table.paths.tag("bad"), b"not json")
+    table.store.put(table.paths.tag_path("bad"), b"not json")
     before = files_on_disk(table)
     with pytest.raises(CorruptFileError, match="tag-bad"):
         expire(table)

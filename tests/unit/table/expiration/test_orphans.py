@@ -130,7 +130,7 @@ def test_while_a_state_cannot_be_read_nothing_is_an_orphan(tmp_path: Path, direc
 
 def test_a_missing_manifest_of_a_live_snapshot_stops_the_search(tmp_path: Path) -> None:
     table = three_batches(tmp_path)
-    snapshot = table.metadata.snapshot(2)
+    snapshot = table.metadata.load_snapshot(2)
     (Path(table.uri) / "manifest" / snapshot.delta_manifest_list).unlink()
     with pytest.raises(NotFoundError, match=snapshot.delta_manifest_list):
         found(TableHandle.open(table.uri))

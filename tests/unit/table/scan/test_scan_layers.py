@@ -107,8 +107,8 @@ def test_rebuild_adds_replaces_and_drops(tmp_path: Path) -> None:
     # No manifest entry that was deleted comes again: Java would take it for deleted for good.
     added, deleted = [], []  # type: ignore[var-annotated]
     for snapshot in table.metadata.snapshots():
-        for meta in table.metadata.manifest_list(snapshot.delta_manifest_list):
-            for entry in table.metadata.manifest(meta.file_name):
+        for meta in table.metadata.load_manifest_list(snapshot.delta_manifest_list):
+            for entry in table.metadata.load_manifest(meta.file_name):
                 (added if entry.kind == 0 else deleted).append(entry.identifier)
     assert len(set(added)) == len(added)
     assert set(deleted) < set(added)

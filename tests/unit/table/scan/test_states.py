@@ -31,13 +31,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
 def test_a_state_has_many_names(table: Table, name: int | str, number: int) -> None:
     found = find_state(table.metadata, name)
     assert found.number == number
-    snapshot = found.snapshot()
+    snapshot = found.load_snapshot()
     assert (0 if snapshot is None else snapshot.id) == number
     assert find_state(table.metadata, found) is found
 
 
 def test_times_without_zone_are_utc(table: Table) -> None:
-    second = table.metadata.snapshot(2).time_millis
+    second = table.metadata.load_snapshot(2).time_millis
     text = datetime.fromtimestamp(second / 1000, UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
     assert find_state(table.metadata, text).number >= 2
     assert find_state(table.metadata, text + "Z") == find_state(table.metadata, text)
@@ -71,4 +71,4 @@ def test_a_snapshot_is_read_when_it_is_needed(table: Table) -> None:
     state = find_state(table.metadata, 9)
     assert state == State(table.metadata, 9)
     with pytest.raises(NotFoundError, match="snapshots 1 to 3 exist"):
-        state.snapshot()
+        state.load_snapshot()

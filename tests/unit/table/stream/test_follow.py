@@ -128,7 +128,7 @@ def test_a_snapshot_that_has_expired_is_named_with_what_to_do(tmp_path: Path) ->
     assert next(table.follow("2", consumer="c")).snapshot.id == 2
     states = ChangeFollower(table.metadata, mode=IncrementalMode.DERIVED)
     for number in (1, 2):
-        Path(table.paths.snapshot(number)).unlink()
+        Path(table.paths.snapshot_path(number)).unlink()
     Path(table.paths.earliest).unlink(missing_ok=True)
     with pytest.raises(
         NotFoundError, match=r"continue with snapshot 2, but snapshot 2 has expired; the oldest is 3\. Start"

@@ -32,7 +32,7 @@ def table(tmp_path: Path) -> Table:
 def found(table: Table, text: str) -> tuple[int, bool, int | None]:
     position = Start.parse(table.metadata, text).position(table.metadata)
     if position.snapshot in table.metadata.snapshot_ids():
-        assert position.identity == table.metadata.snapshot(position.snapshot).identity
+        assert position.identity == table.metadata.load_snapshot(position.snapshot).identity
     return position.snapshot, position.whole, position.units
 
 
@@ -53,8 +53,8 @@ def test_each_start_begins_at_its_snapshot(table: Table) -> None:
 
 
 def test_starts_that_have_expired_are_the_oldest_there_is(table: Table, caplog: pytest.LogCaptureFixture) -> None:
-    Path(table.paths.snapshot(1)).unlink()
-    Path(table.paths.snapshot(2)).unlink()
+    Path(table.paths.snapshot_path(1)).unlink()
+    Path(table.paths.snapshot_path(2)).unlink()
     assert found(table, "earliest") == found(table, "2001-01-01") == (2, False, None)
     assert not caplog.records
     assert found(table, "1") == (2, False, None)
