@@ -17,7 +17,7 @@ from lakeidx.api.reports import DeletePlan
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.arguments import PathLike, paths
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.stages.held_batch import held_batch, may_hold
+from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
 from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -233,7 +233,7 @@ class WritingMixin(LookingMixin):
         # Types of dictionaries are those of Python, which nobody chose.
         policy = "add" if policy == "widen" and isinstance(rows, list) else policy
         given = as_table(rows, context.schema.fields)
-        with held_batch(context, given) if own and may_hold(context, given) else nullcontext(context) as running:
+        with memory_staging(context) if own and fits_memory(context, given) else nullcontext(context) as running:
             absent = absent_columns(rows)
             ingest_given(running, given, missing=missing, absent=absent, on_delete=on_delete, merge_schema=policy)
             result = finish_batch(running, tell)

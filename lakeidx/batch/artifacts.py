@@ -13,7 +13,7 @@ import os
 import re
 from functools import cache
 from itertools import count
-from typing import Any, Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -26,7 +26,7 @@ STAGING_DIR = "_lakeidx"
 #: Begins no batch id.
 BRANCH_FOLDER = "_branch-"
 WRITING_FOLDER = "_writing"
-_COMMITTING, _HELD = "committing", "held_content"
+_COMMITTING = "committing"
 #: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
 UPSERT = "upsert"
 _BATCH_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._=@+-]{0,149}$")
@@ -36,17 +36,6 @@ class Report(BaseModel):
     """Base of all reports: strict, frozen, closed against unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @property
-    def held(self) -> Any:
-        """Content of the file that the report names, for a small batch that writes none: `lakeidx.batch.stages.held_batch`."""
-        return self.__dict__.get(_HELD)
-
-    def holding(self, value: object) -> Self:
-        """Keep the content of the file that the report names in this process."""
-        # Where `cached_property` keeps values, too: a private attribute would cost each report more.
-        self.__dict__[_HELD] = value
-        return self
 
 
 class SourceFile(Report):
@@ -255,12 +244,11 @@ AnyNote = TypeVar("AnyNote", bound=Report)
 class BatchFiles:
     """The staging directory of one batch.
 
+    store   where it is staged: the table's, or one in memory (`lakeidx.batch.stages.memory_staging`)
+
     A batch whose rows are not in the table any more (`lakeidx.batch.rerun`) is run again under its id: ``superseded-<n>.json``
     says that run n does not count, and run n + 1 has a directory of its own, ``run-<n + 1>``.
     """
-
-    #: True while a small batch needs no files.
-    in_memory = False
 
     def __init__(self, store: ObjectStore, paths: TablePaths, batch_id: str) -> None:
         check_batch_id(batch_id)
@@ -400,7 +388,7 @@ def staging_root(paths: TablePaths) -> str:
 
 
 def writing_note(paths: TablePaths, batch_id: str) -> str:
-    """Return the path of the note that a batch without staging is writing files: `lakeidx.batch.stages.held_batch`."""
+    """Return the path of the note that a batch staged in memory is writing files: `lakeidx.batch.stages.memory_staging`."""
     return f"{staging_root(paths)}/{WRITING_FOLDER}/{batch_id}"
 
 

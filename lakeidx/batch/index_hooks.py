@@ -96,7 +96,7 @@ class IndexHooks:
         self, info: CommitInfo, call: str, snapshot: Snapshot | None, options: Mapping[str, str] | None = None
     ) -> None:
         """Call a method of the index in tasks, each with the keys that are its own; `options`: besides the table's."""
-        keys = CommittedKeys.of(self._context.metadata, self._schema, self._assign)
+        keys = CommittedKeys.of(self._context, self._schema, self._assign)
         remake = partial(_notify_context, self._context.metadata, self._schema, snapshot, options)
         notify_in_tasks(self._context, keys, committed_parts(self._ingest, self._assign), info, call, remake)
 
@@ -111,7 +111,7 @@ class IndexHooks:
             if in_tasks and self._assign.deletes:
                 self._update_in_shares(info, "update_locations", snapshot)
             return
-        keys = CommittedKeys.of(self._context.metadata, self._schema, self._assign)
+        keys = CommittedKeys.of(self._context, self._schema, self._assign)
         parts = committed_parts(self._ingest, self._assign)
         try:
             store_in_tasks(self._context, keys, parts, info, key_index, context)
@@ -158,7 +158,7 @@ class IndexHooks:
             base_id=assign.base_snapshot_id,
         )
         if keys and self._keeps:
-            keys_of = CommittedKeys.of(context.metadata, self._schema, assign)
+            keys_of = CommittedKeys.of(context, self._schema, assign)
             return keys_of.read(committed_parts(self._ingest, assign), info)
         return info
 

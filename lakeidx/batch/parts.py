@@ -103,22 +103,12 @@ def write_part(
     share      of the landing file that the rows are of, where several tasks read it
     checksum   also compute that of the staged file
     """
-    path = _part_path(out_dir, share_name(source, share), number)
+    path = f"{out_dir}/part-{share_name(source, share)}-{number:05d}.parquet"
     with store.open_output(path) as sink:
         digest = _Digest(sink)
         write_rows(rows, digest if checksum else sink)
     return StagedPart(path=path, rows=rows.num_rows, bytes=store.size(path), source=source,
                       has_kinds=VALUE_KIND in rows.column_names, checksum=digest.hex() if checksum else None)  # fmt: skip
-
-
-def hold_part(out_dir: str, number: int, rows: pa.Table) -> StagedPart:
-    """Return the part of a small batch that stays in memory; its path is that of the file that is not written."""
-    path, kinds = _part_path(out_dir, share_name(0, None), number), VALUE_KIND in rows.column_names
-    return StagedPart(path=path, rows=rows.num_rows, bytes=rows.nbytes, source=0, has_kinds=kinds).holding(rows)
-
-
-def _part_path(out_dir: str, name: str, number: int) -> str:
-    return f"{out_dir}/part-{name}-{number:05d}.parquet"
 
 
 def share_name(source: int, share: int | None) -> str:
@@ -257,9 +247,6 @@ def _read_columns(
     span: range | None,
 ) -> pa.Table:
     names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
-    if part.held is not None:
-        held = part.held.select(names)
-        return _typed(held if span is None else held.slice(span.start, len(span)), schema, ())
     if source is None:
         return _read_file(store, None, part, schema, names, dictionaries, span)
     # Files of a store with options of its own are not taken by reference.

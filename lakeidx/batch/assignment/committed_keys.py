@@ -21,6 +21,7 @@ from lakeidx.batch.target_files import read_part_targets, tasks_of_part
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, KeyLocations, number_partitions
 from lakeidx.key_index.port import IndexContext, KeyIndex, ShareUpdate, TagTasks
+from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.routed_rows import Block, RoutedRows, count_shares
 
@@ -50,28 +51,31 @@ class CommittedPart(NamedTuple):
 class CommittedKeys:
     """Reads parts; pickles, and its size does not grow with rows.
 
+    staging      where the batch is staged
     partitions   distinct partitions of the batch's targets
     partition    int32[targets] which of them each target is in
     bucket       int32[targets]
     """
 
     metadata: TableMetadata
+    staging: ObjectStore
     schema: TableSchema
     partitions: tuple[bytes, ...]
     partition: Int32s
     bucket: Int32s
 
     @classmethod
-    def of(cls, metadata: TableMetadata, schema: TableSchema, assign: BucketAssignmentReport) -> CommittedKeys:
+    def of(cls, context: BatchContext, schema: TableSchema, assign: BucketAssignmentReport) -> CommittedKeys:
         """Make it for a batch."""
         partitions, numbers = number_partitions((), (bytes.fromhex(t.partition) for t in assign.targets))
         partition = np.array([numbers[bytes.fromhex(t.partition)] for t in assign.targets], np.int32)
-        return cls(metadata, schema, partitions, partition, np.array([t.bucket for t in assign.targets], np.int32))
+        bucket = np.array([t.bucket for t in assign.targets], np.int32)
+        return cls(context.metadata, context.files.store, schema, partitions, partition, bucket)
 
     def read(self, parts: Sequence[CommittedPart], info: CommitInfo) -> CommitInfo:
         """Return `info` with the keys of parts; rows that are dropped change no location, and are left out."""
-        store = self.metadata.store
-        batch = read_batch(self.metadata, [(p.part, p.source) for p in parts], self.schema)
+        store = self.staging
+        batch = read_batch(store, [(p.part, p.source) for p in parts], self.schema)
         placed = [p.tasks for p in parts if p.tasks is not None]
         was = read_located(store, [p.located for p in parts], placed, [p.part.rows for p in parts])
         targets = (read_part_targets(store, p.targets, p.tasks, p.part.rows) for p in parts)

@@ -51,7 +51,7 @@ class _Distinct:
 
     def split(self, item: PartItem) -> Iterator[RoutedRows]:
         _, part, source = item
-        found = read_part_partitions(self.work.metadata, source, part, self.work.schema)
+        found = read_part_partitions(self.work.staging, source, part, self.work.schema)
         if found:
             yield RoutedRows(
                 item[0], pa.table({"partition": pa.array(found, pa.binary())}), np.zeros(len(found), np.int32)
@@ -119,7 +119,7 @@ class _Checks:
         """Map: send the keys of a part to the files that may have them."""
         number, part, source = item
         work = self.work
-        found = read_part_keys(work.metadata, source, part, work.schema, number, keep=True)
+        found = read_part_keys(work.staging, source, part, work.schema, number, keep=True)
         if not len(found.keys) or found.columns is None:
             return
         context, files = self._table()
@@ -150,7 +150,7 @@ class _Checks:
         with open_key_index(work.schema, work.metadata.paths) as key_index:
             found = key_index.check_file(batch, file, context)
         metrics.add(found.metrics)
-        _write_found(work.metadata.store, _path(work, number), matched_keys(file, batch, found), metrics)
+        _write_found(work.staging, _path(work, number), matched_keys(file, batch, found), metrics)
         return len(found.key)
 
 

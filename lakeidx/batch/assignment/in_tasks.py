@@ -88,7 +88,7 @@ class _PlacingTasks:
             yield from self._split_file(item[0], item[1])
             return
         number, part, source = item
-        found = read_part_keys(self.work.metadata, source, part, self.work.schema, number, keep=self.by_keys)
+        found = read_part_keys(self.work.staging, source, part, self.work.schema, number, keep=self.by_keys)
         if len(found.keys):
             owners = self._owners(found.keys)
             yield RoutedRows(number, rows_to_route(found.keys, found.retract, found.columns), owners)
@@ -102,7 +102,7 @@ class _PlacingTasks:
             context = index_context(work.metadata, work.schema, work.snapshot)
             rows, metrics = read_file_keys(file, context, versions=self.is_global)
         else:
-            rows, metrics = read_found(work.metadata.store, file)
+            rows, metrics = read_found(work.staging, file)
         order = self.first_file + 2 * number
         if rows.num_rows:
             names = work.schema.identity_columns
@@ -133,7 +133,7 @@ class _PlacingTasks:
             placed = self._place_keys(received, index, of_files, task)
         else:
             placed = place_parts(self.work, received.parts, task, index)
-        return write_share(self.work.metadata.store, self.work.directory, placed, task)
+        return write_share(self.work.staging, self.work.directory, placed, task)
 
     def _place_keys(self, received: ReceivedKeys, index: SentIndex, of_files: Iterator[Block], task: int) -> Placed:
         batch = received.keyed(self.work.schema)

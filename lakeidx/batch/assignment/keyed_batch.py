@@ -29,7 +29,6 @@ from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.key_index.locations import KeyBatch, KeyLocations
 from lakeidx.key_index.table_view import key_batch
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 
 _PARTITIONS = b"partitions"
@@ -79,14 +78,14 @@ def sourced_parts(ingest: IngestReport) -> list[tuple[StagedPart, SourceFile | N
 
 
 def read_batch(
-    metadata: TableMetadata, parts: Sequence[tuple[StagedPart, SourceFile | None]], schema: TableSchema
+    store: ObjectStore, parts: Sequence[tuple[StagedPart, SourceFile | None]], schema: TableSchema
 ) -> KeyedBatch:
     """Read key and partition columns and row kinds of parts (`sourced_parts`); memory follows their keys."""
     names = list(schema.identity_columns)
 
     def read(item: tuple[StagedPart, SourceFile | None]) -> tuple[pa.Table, NDArray[np.bool_]]:
         part, source = item
-        table = read_part(metadata.store, source, part, schema, key_columns(schema))
+        table = read_part(store, source, part, schema, key_columns(schema))
         retract = np.zeros(table.num_rows, np.bool_)
         if VALUE_KIND in table.column_names:
             retract = is_retract(table.column(VALUE_KIND).to_numpy())

@@ -17,8 +17,8 @@ from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.storage.base import ObjectStore
 from lakeidx.table.key_buckets import buckets_by_function
-from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 
 #: Parts read at a time (Arrow and the kernels release the GIL).
@@ -42,7 +42,7 @@ class PartKeys:
 
 
 def read_part_keys(
-    metadata: TableMetadata,
+    store: ObjectStore,
     source: SourceFile | None,
     part: StagedPart,
     schema: TableSchema,
@@ -57,7 +57,7 @@ def read_part_keys(
     """
     # An append table without buckets needs nothing but the number of rows, which any column tells.
     columns = key_columns(schema) or schema.field_names[:1]
-    table = read_part(metadata.store, source, part, schema, columns)
+    table = read_part(store, source, part, schema, columns)
     retract = None
     if VALUE_KIND in table.column_names:
         retract = is_retract(table.column(VALUE_KIND).to_numpy())
@@ -74,19 +74,19 @@ def read_part_keys(
 
 
 def read_part_partitions(
-    metadata: TableMetadata, source: SourceFile | None, part: StagedPart, schema: TableSchema
+    store: ObjectStore, source: SourceFile | None, part: StagedPart, schema: TableSchema
 ) -> tuple[bytes, ...]:
     """Read the distinct partitions of one staged part; only partition columns are read."""
     columns = schema.partition_keys or schema.field_names[:1]
-    table = read_part(metadata.store, source, part, schema, columns)
+    table = read_part(store, source, part, schema, columns)
     return partition_codes(table, schema.partition_keys, schema.partition_types)[0]
 
 
-def read_keys(metadata: TableMetadata, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
+def read_keys(store: ObjectStore, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
     """Read the keys of every staged part, parts in parallel; see `read_part_keys`."""
 
     def read(numbered: tuple[int, StagedPart]) -> PartKeys:
         number, part = numbered
-        return read_part_keys(metadata, ingest.source_of(part), part, schema, number)
+        return read_part_keys(store, ingest.source_of(part), part, schema, number)
 
     return in_parallel(read, list(enumerate(ingest.parts)), threads=_READ_THREADS)

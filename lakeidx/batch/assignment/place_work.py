@@ -10,6 +10,7 @@ from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -17,6 +18,7 @@ from lakeidx.table.metadata import TableMetadata
 class PlaceWork:
     """One batch on one snapshot; pickles, and its size does not grow with rows, parts or buckets.
 
+    staging     where the batch is staged
     snapshot    the state that keys are looked for in; None for a table without snapshots
     fresh       the batch replaces what is there: nothing is known, buckets are filled again from 0
     directory   where targets are written
@@ -24,6 +26,7 @@ class PlaceWork:
     """
 
     metadata: TableMetadata
+    staging: ObjectStore
     schema: TableSchema
     snapshot: Snapshot | None
     batch_id: str
@@ -37,8 +40,8 @@ class PlaceWork:
     ) -> PlaceWork:
         """Make the work of a batch; `tasks` are at most those that may run at a time."""
         plan = plan_assigners(schema, tasks)
-        fresh = context.overwrite is not None
-        return cls(context.metadata, schema, snapshot, context.files.batch_id, fresh, directory, plan)
+        files, fresh = context.files, context.overwrite is not None
+        return cls(context.metadata, files.store, schema, snapshot, files.batch_id, fresh, directory, plan)
 
     def rules(self, task: int | None) -> AssignRules:
         """Return the rules by which new keys are placed: of a placing task, or (None) of a process that places all rows."""

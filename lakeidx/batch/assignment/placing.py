@@ -50,8 +50,8 @@ def place_batch(
     if key_index is not None and key_index.needs_keys:
         placed = _by_keys(work, ingest)
     else:
-        placed = place_parts(work, read_keys(work.metadata, ingest, schema), None)
-    share = write_share(context.store, directory, placed, None, hold=context.files.in_memory)
+        placed = place_parts(work, read_keys(work.staging, ingest, schema), None)
+    share = write_share(work.staging, directory, placed, None)
     return join_shares(directory, [share], parts)
 
 
@@ -59,7 +59,7 @@ def _by_keys(work: PlaceWork, ingest: IngestReport) -> Placed:
     from lakeidx.batch.assignment.by_key_index import place_by_key_index
 
     with open_key_index(work.schema, work.metadata.paths) as key_index:
-        return place_by_key_index(work, read_batch(work.metadata, sourced_parts(ingest), work.schema), key_index, None)
+        return place_by_key_index(work, read_batch(work.staging, sourced_parts(ingest), work.schema), key_index, None)
 
 
 def _check_overwrite(context: BatchContext, key_index: KeyIndex) -> None:

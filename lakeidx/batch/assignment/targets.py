@@ -51,7 +51,6 @@ class ShareFigures:
     dropped      rows that are left out
     moves        some row is dropped, moved, or adds a delete
     located      the answers of an index type with state outside the table were written
-    held         targets of each part, of a batch that stays in memory
     stretches    of each of `parts`, where rows of a target stand together: `find_stretches`
     """
 
@@ -71,7 +70,6 @@ class ShareFigures:
     located: bool
     is_global: bool
     by_partition: bool
-    held: tuple[NDArray[np.int32], ...] | None = None
     stretches: tuple[RowStretches, ...] = ()
 
 
@@ -86,7 +84,6 @@ class BatchFigures:
     tasks        of each part: the tasks that placed rows of it; () without tasks
     numbers      of each task: int32[k] the batch's number of each of its targets
     located      files with the answers of an index type with state outside the table, of each part
-    held         targets of each part, of a batch that stays in memory
     stretches    of each part, of what each of its tasks placed: where rows of a target stand together
     """
 
@@ -104,7 +101,6 @@ class BatchFigures:
     located: tuple[str, ...]
     is_global: bool
     by_partition: bool
-    held: tuple[NDArray[np.int32], ...] | None = None
     stretches: Stretches = ()
 
 
@@ -144,18 +140,13 @@ def _number_targets(parts: Sequence[PartPlaces]) -> _Numbered:
     return _Numbered(list(numbers), first, rows, out)
 
 
-def write_share(
-    store: ObjectStore, directory: str, placed: Placed, task: int | None, *, hold: bool = False
-) -> ShareFigures:
+def write_share(store: ObjectStore, directory: str, placed: Placed, task: int | None) -> ShareFigures:
     """Write where rows go, with the targets numbered in the order in which parts come to them; return the figures.
 
     task   the placing task whose share they are; None: all rows of the batch
-    hold   give the targets with the figures instead: for placed rows that nothing moves
     """
     numbered = _number_targets(placed.parts)
-    hold = hold and placed.moves is None
-    if not hold:
-        _write_places(store, directory, placed, numbered.per_part, task)
+    _write_places(store, directory, placed, numbered.per_part, task)
     moves, new = placed.moves, placed.new_hashes
     partitions, codes = number_partitions((), (p for p, _ in numbered.places))
     if placed.located is not None:
@@ -177,8 +168,7 @@ def write_share(
         located=placed.located is not None,
         is_global=placed.is_global,
         by_partition=placed.by_partition,
-        held=tuple(numbered.per_part) if hold else None,
-        stretches=find_stretches(numbered.per_part) if placed.moves is None and not hold else (),
+        stretches=find_stretches(numbered.per_part) if placed.moves is None else (),
     )
 
 
@@ -218,7 +208,6 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         located=tuple(located_path(directory, i) for i in range(parts)) if any(s.located for s in shares) else (),
         is_global=any(share.is_global for share in shares),
         by_partition=any(share.by_partition for share in shares),
-        held=shares[0].held if len(shares) == 1 else None,
         stretches=_join_stretches(numbered, parts),
     )
 

@@ -53,7 +53,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
     check_buckets_fit(schema, len(figures.places))
     targets, new_buckets = describe_targets(schema, view, figures, fresh=context.overwrite is not None)
     for task, numbers in figures.numbers.items():
-        write_numbers(context.store, plan.directory, task, numbers)
+        write_numbers(context.files.store, plan.directory, task, numbers)
     counts = figures.counts
     report = BucketAssignmentReport(
         batch_id=context.files.batch_id,
@@ -81,7 +81,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         located_paths=figures.located,
         seconds=time.monotonic() - started,
     )
-    return context.files.close(report.holding(figures.held), attempt=attempt)
+    return context.files.close(report, attempt=attempt)
 
 
 class _Plan(NamedTuple):

@@ -63,7 +63,7 @@ def build_request(
     tried_before     an earlier try of this attempt may have committed it
     files_since_ms   none of its files is older (epoch ms); None when they were written just now
     """
-    changes = write.held or decode_changes(context.store.get(write.changes_path), write.changes_path)
+    changes = decode_changes(context.files.store.get(write.changes_path), write.changes_path)
     overwrite = None
     if context.overwrite == "table":
         overwrite = Overwrite(partitions=None)

@@ -39,6 +39,7 @@ from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.key_index.registry import data_file_footer
+from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import TableChanges, encode_changes, merge_changes
 from lakeidx.table.index_files import follow_hashes, known_hashes, write_hash_index
 from lakeidx.table.metadata import TableMetadata
@@ -62,11 +63,13 @@ _SMALL_ROWS = 20_000
 class WriteContext:
     """What all write tasks need; pickles, and must not grow with parts or buckets: those are items and targets.
 
+    staging      where the batch is staged
     moves_path   directory of the rows that move between partitions, None without any
     places       with moves: the partitions of all targets
     """
 
     metadata: TableMetadata
+    staging: ObjectStore
     schema: TableSchema
     moves_path: str | None = None
     places: TargetPartitions | None = None
@@ -78,20 +81,20 @@ class WriteContext:
     ) -> WriteContext:
         """Make the context of a batch."""
         places = None if assign.moves_path is None else TargetPartitions.of(assign.targets)
-        return cls(context.metadata, schema, assign.moves_path, places, budget)
+        return cls(context.metadata, context.files.store, schema, assign.moves_path, places, budget)
 
     def split(self, work: PartWork) -> Iterator[RoutedRows]:
         """Map: read what has to be sent of one staged part, with the target of each row."""
-        for sent in work.sent_rows(self.metadata.store, self.schema):
+        for sent in work.sent_rows(self.staging, self.schema):
             if self.moves_path is None or self.places is None:
                 yield sent
                 continue
-            deletes = read_moves(self.metadata.store, self.moves_path, work.number, work.tasks)
+            deletes = read_moves(self.staging, self.moves_path, work.number, work.tasks)
             yield RoutedRows(sent.order, *move_rows(sent.rows, sent.targets, deletes, self.places, self.schema))
 
     def combine(self, work: TargetWork, sent: Iterator[Block]) -> WrittenBucket:
         """Reduce: write one bucket."""
-        return _write_bucket(self, work.target, work.blocks(self.metadata.store, self.schema, sent))
+        return _write_bucket(self, work.target, work.blocks(self.staging, self.schema, sent))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +136,7 @@ def run_index_write(
         )
     changes = merge_changes(w.changes for w in written)
     out = f"{context.files.new_dir('index_write')}/changes.bin"
-    if not context.files.in_memory:
-        context.store.put(out, encode_changes(changes))
+    context.files.store.put(out, encode_changes(changes))
     report = IndexWriteReport(
         batch_id=context.files.batch_id,
         attempt=attempt,
@@ -148,7 +150,7 @@ def run_index_write(
         buckets=len(assign.targets),
         seconds=time.monotonic() - started,
     )
-    return context.files.close(report.holding(changes) if context.files.in_memory else report, attempt=attempt)
+    return context.files.close(report, attempt=attempt)
 
 
 def _figures(assign: BucketAssignmentReport) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
-from lakeidx.batch.parts import cut, hold_part, part_checksum, unchanged, write_part
+from lakeidx.batch.parts import cut, part_checksum, unchanged, write_part
 from lakeidx.batch.stages.ingest_task import IngestedFile, IngestTask, by_reference, ingest_files, key_names
 from lakeidx.batch.stages.landing_shares import share_files
 from lakeidx.batch.stages.rejected_rows import RejectedRows, join_rejected
@@ -302,9 +302,7 @@ def stage_table(
         refuse_missing(schema, rows.column_names, missing, what="the given rows")
     out_dir = files.new_dir("ingest")
     parts = [
-        hold_part(out_dir, number, kept)
-        if files.in_memory
-        else write_part(files.store, out_dir, 0, number, kept, checksum=True)
+        write_part(files.store, out_dir, 0, number, kept, checksum=True)
         for number, kept in enumerate(_pieces(schema, rows, kinds, LackingRows(schema, missing, new), absent or {}))
     ]
     report = _report(

@@ -54,7 +54,6 @@ class PartWork:
     targets_path   the targets of its rows
     tasks          that placed its rows; None: one process did
     stretches      of its shares, all rows, where the tasks of their targets read them; (): they are sent
-    targets        of its rows, when they are in memory
     """
 
     number: int
@@ -63,15 +62,12 @@ class PartWork:
     targets_path: str
     tasks: tuple[int, ...] | None
     stretches: tuple[Stretch, ...] = ()
-    targets: NDArray[np.int32] | None = None
 
     def sent_rows(self, store: ObjectStore, schema: TableSchema) -> Iterator[RoutedRows]:
         """Read what has to be sent: all rows, or the strays of each stretch."""
         if not self.stretches:
-            rows, targets = self._read(store, schema, None), self.targets
-            if targets is None:
-                targets = read_part_targets(store, self.targets_path, self.tasks, self.part.rows)
-            yield RoutedRows(self.number, rows, targets)
+            targets = read_part_targets(store, self.targets_path, self.tasks, self.part.rows)
+            yield RoutedRows(self.number, self._read(store, schema, None), targets)
             return
         shares = read_shares(store, self.targets_path, self.tasks, self.part.rows)
         strays = [(s.order, *_strays(shares[s.share], s)) for s in self.stretches]
@@ -140,13 +136,10 @@ def plan_work(
     one stretch ends and the next begins is read for both, and one that two tasks placed, for the targets of both: where that is
     so for too many rows, or fewer tasks would read than could, all rows are sent; and where that costs nothing.
     """
-    held = assign.held or [None] * len(ingest.parts)
     stretches = _number_stretches(assign) if _reads_pay(ingest, assign, runner) else [()] * len(ingest.parts)
     parts = [
-        PartWork(n, part, ingest.source_of(part), path, tasks_of_part(assign.placing_tasks, n), found, targets)
-        for n, (part, path, found, targets) in enumerate(
-            zip(ingest.parts, assign.targets_paths, stretches, held, strict=True)
-        )
+        PartWork(n, part, ingest.source_of(part), path, tasks_of_part(assign.placing_tasks, n), found)
+        for n, (part, path, found) in enumerate(zip(ingest.parts, assign.targets_paths, stretches, strict=True))
     ]
     of_target: list[list[tuple[PartWork, Stretch]]] = [[] for _ in assign.targets]
     for part in parts:

@@ -162,7 +162,7 @@ def _staged(batch: BatchContext, report: IngestReport, columns: list[str]) -> It
     """Yield the staged rows of a batch but deletes, part by part."""
     schema = staged_schema(batch.metadata, batch.files)
     for part in report.parts:
-        rows = read_part(batch.store, report.source_of(part), part, schema, columns)
+        rows = read_part(batch.files.store, report.source_of(part), part, schema, columns)
         if VALUE_KIND in rows.column_names:
             rows = rows.filter(pc.is_in(rows.column(VALUE_KIND), pa.array(_STAYING, pa.int8()))).drop_columns(
                 VALUE_KIND

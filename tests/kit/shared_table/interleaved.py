@@ -23,7 +23,7 @@ from lakeidx.batch.assignment import by_hash
 from lakeidx.batch.commit_priority import CommitPriority
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.stages.held_batch import held_batch, may_hold
+from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
 from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, new_batch_id, write_attempt
 from lakeidx.errors import CommitConflictError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import TablePaths
@@ -201,11 +201,11 @@ class Interleaved:
 
     def _upsert_unnamed(self, table: TableHandle, batch: str) -> None:
         context, rows = make_context(table.metadata, new_batch_id(), runner=LocalRunner(1)), self._rows(batch)
-        if not may_hold(context, rows):
+        if not fits_memory(context, rows):
             self._run_batch(context, rows)
             return
-        with held_batch(context, rows) as held:
-            self._run_batch(held, rows)
+        with memory_staging(context) as staged:
+            self._run_batch(staged, rows)
 
     def _rows(self, batch: str) -> pa.Table:
         keys = self.marks[batch]

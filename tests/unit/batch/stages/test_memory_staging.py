@@ -13,15 +13,12 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.batch.artifacts import staging_root
-from lakeidx.batch.stages.held_batch import held_batch
-from lakeidx.batch.upsert import commit_batch, make_context, new_batch_id
+from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files
-from lakeidx.storage import LocalStore
 from lakeidx.table.handle import TableHandle
-from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.reachable import files_on_disk, reachable
 from tests.kit.small_tables import SPEC
@@ -186,6 +183,14 @@ def test_a_batch_that_is_not_in_the_table_after_a_failed_commit_can_be_committed
     assert content(table) == {k: "a" if k < 3 else "b" for k in range(9)}
 
 
+def test_a_note_that_cannot_be_taken_away_is_no_failure_of_the_batch(table: Table) -> None:
+    other, store = faulty(table)
+    store.fail("delete", "/_writing/", error=UnavailableError("gone"))
+    assert other.upsert(rows("a", range(3))).snapshots == (1,)
+    assert content(table) == dict.fromkeys(range(3), "a")
+    assert len(staging(table)) == 1
+
+
 class Disk:
     """What is on the disk: files, under whatever name, and directories that were waited for."""
 
@@ -280,20 +285,3 @@ def test_a_batch_asks_the_store_once_for_what_stays_as_it_is(tmp_path: Path) -> 
     assert asked.count(("list", "/schema")) == 2
     assert asked.count(("get", "/snapshot/snapshot")) == 3
     assert [path for verb, path in asked if verb == "get" and path.startswith("/manifest/")] == []
-
-
-def test_one_thread_writes_few_rows_to_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = create(tmp_path, "dynamic")
-
-    def runs(of: Table, batch: pa.Table) -> int:
-        context = make_context(of.metadata, new_batch_id(), runner=LocalRunner(3))
-        with held_batch(context, batch) as held:
-            return held.runner.parallelism
-
-    few, many = rows("a", range(50)), rows("x" * 100, range(10_000))
-    assert many.nbytes > 1 << 20
-    assert runs(table, few) == 1
-    assert runs(table, many) == 3
-    # Of a store that waits for another machine, files are waited for side by side.
-    monkeypatch.setattr(LocalStore, "waits", True)
-    assert runs(table, few) == 3
