@@ -122,10 +122,10 @@ profile: install-dev ## a flame graph of a benchmark, all its processes (CASE=up
 	@$(BIN)/py-spy record --subprocesses --rate 200 --output $(WORK)/profile-$(or $(CASE),upsert).svg -- $(BIN)/python -m bench.bench_$(or $(CASE),upsert) $(ARGUMENTS)
 
 demo: install ## run a tour on real flights and open it: loads, corrections, a bad file, time travel, repair
-	@$(BIN)/python -m docs.generate.tour --work $(WORK)
+	@$(BIN)/python -m tools.docs.tour --work $(WORK)
 
 docs: install-dev ## build the documentation site into .work/site (links are checked)
-	@$(BIN)/python -m docs.generate
+	@$(BIN)/python -m tools.docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --site-dir $(WORK)/site
 	@echo "open $(WORK)/site/index.html"
 

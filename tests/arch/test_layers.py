@@ -145,7 +145,7 @@ def test_no_import_cycles() -> None:
 
 def test_nothing_names_a_machine_or_a_registry() -> None:
     words = re.compile(r"/work/(?:main|shared|plan|\.)|/root/|pypi\.org|repo1?\.maven|registry\.npmjs")
-    for folder in ("lakeidx", "jobs", "dagster_project", "deploy", "docs", "bench", "pipelines", "tests"):
+    for folder in ("lakeidx", "jobs", "dagster_project", "deploy", "docs", "tools", "bench", "pipelines", "tests"):
         for file in (ROOT / folder).rglob("*"):
             if file.suffix in (".py", ".md", ".yaml", ".yml", ".toml", ".sh", ".txt") and "golden/" not in str(file):
                 if file == Path(__file__):

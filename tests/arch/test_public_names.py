@@ -140,7 +140,7 @@ def test_what_only_its_own_module_uses_is_private() -> None:
         names = [n for node in stood for n in _names(node) if not n.startswith("_")]
         names = [n for n in names if (n.islower() or (n.isupper() and len(n) > 1)) and where.get(n, set()) <= {file}]
         alone |= {f"{module}:{n}": n for n in names if n not in _described()}
-    others = (f for d in ("tests", "bench", "docs") for f in (ROOT / d).rglob("*.py"))
+    others = (f for d in ("tests", "bench", "tools") for f in (ROOT / d).rglob("*.py"))
     words = {w for f in _naming(others, alone.values()) for w in _named_in(f)} if alone else set()
     assert not sorted({n for n, word in alone.items() if word not in words} - set(FOR_OTHERS))
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import typer
 
-from docs.generate.blocks import FENCE, ROOT, Block, blocks
 from lakeidx.cli.main import app
+from tools.docs.blocks import FENCE, ROOT, Block, blocks
 
 LANGUAGES = ("python", "sh", "yaml", "json", "text", "sql", "java")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate.dumps import cases
-from docs.generate.walk import Piece, Walk, dump_text
 from lakeidx.codec.containers.avro import decode_container
 from lakeidx.format.hash_index import decode_hash_index
+from tools.docs.dumps import cases
+from tools.docs.walk import Piece, Walk, dump_text
 
 ROOT = Path(__file__).resolve().parents[2]
 

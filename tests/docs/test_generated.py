@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate.__main__ import stale
-from docs.generate.layers import README, import_edges, layer_texts, own_imports, reduced, rows
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.landing.types import CHANGE_FORMATS
 from tests.arch.sources import MODULES
 from tests.arch.test_layers import LAYERS, imports
+from tools.docs.__main__ import stale
+from tools.docs.layers import README, import_edges, layer_texts, own_imports, reduced, rows
 
 ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -22,7 +22,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.mark.slow
 def test_nothing_generated_is_stale() -> None:
-    assert not stale(), "run: .venv/bin/python -m docs.generate"
+    assert not stale(), "run: .venv/bin/python -m tools.docs"
 
 
 def test_readme_and_arch_tests_name_the_same_layers() -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate.commands_page import commands_page
-from docs.generate.docstrings import markdown, rows_of
-from docs.generate.options_page import options_page
-from docs.generate.pipeline_page import pipeline_page
 from lakeidx.key_index.options import INDEX_OPTIONS
 from lakeidx.options.table_options import OPTIONS
+from tools.docs.commands_page import commands_page
+from tools.docs.docstrings import markdown, rows_of
+from tools.docs.options_page import options_page
+from tools.docs.pipeline_page import pipeline_page
 
 ROOT = Path(__file__).resolve().parents[2]
 

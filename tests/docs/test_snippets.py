@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from docs.generate.blocks import ROOT, Block, blocks
-from docs.generate.tour import PAGE as TOUR
 from lakeidx.pipeline_file.model import parse_pipeline
 from tests.docs.snippets import LANGUAGES, command_lines, pages, run_page, unknown_words
+from tools.docs.blocks import ROOT, Block, blocks
+from tools.docs.tour import PAGE as TOUR
 
 PAGES = pages()
 # The tour has a test of its own, which looks at what its blocks give, too.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from docs.generate import tour
-from docs.generate.blocks import blocks
+from tools.docs import tour
+from tools.docs.blocks import blocks
 
 
 def test_a_block_shows_what_it_printed_and_its_last_value() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.generate.blocks import blocks
 from tests.docs.snippets import run_page
 from tests.java_tools import require_java_paimon, run_command, witness_classpath
+from tools.docs.blocks import blocks
 
 pytestmark = pytest.mark.interop
 PAGE = "docs/query/jvm.md"

@@ -7,8 +7,8 @@ import inspect
 import re
 from pathlib import Path
 
-from docs.generate.docstrings import markdown
-from docs.generate.dumps import dump
+from tools.docs.docstrings import markdown
+from tools.docs.dumps import dump
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs/format"

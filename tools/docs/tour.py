@@ -1,4 +1,4 @@
-"""Run the tour and write it with what its blocks gave, as one HTML page: ``python -m docs.generate.tour --work .work``.
+"""Run the tour and write it with what its blocks gave, as one HTML page: ``python -m tools.docs.tour --work .work``.
 
 The page holds everything it shows, pictures too, and can be sent to somebody.
 """
@@ -29,8 +29,8 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from rich.progress import track
 
-from docs.generate.blocks import ROOT, blocks
 from lakeidx.results import Listing
+from tools.docs.blocks import ROOT, blocks
 
 PAGE = "docs/tour.md"
 _ROWS = 12
@@ -137,7 +137,7 @@ def _html(outputs: Sequence[str]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m docs.generate.tour", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.docs.tour", description=__doc__)
     parser.add_argument("--work", type=Path, default=Path(".work"), help="folder to run in")
     parser.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
     arguments = parser.parse_args(argv)

@@ -9,11 +9,11 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files
 
-from docs.generate.api_page import api_page
-from docs.generate.commands_page import commands_page
-from docs.generate.errors_page import errors_page
-from docs.generate.options_page import options_page
-from docs.generate.pipeline_page import pipeline_page
+from tools.docs.api_page import api_page
+from tools.docs.commands_page import commands_page
+from tools.docs.errors_page import errors_page
+from tools.docs.options_page import options_page
+from tools.docs.pipeline_page import pipeline_page
 
 ROOT = Path(__file__).resolve().parents[2]
 

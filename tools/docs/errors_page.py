@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import lakeidx.errors
-from docs.generate.docstrings import cell, first_line, table
 from lakeidx.dagster.failures import REACTIONS
 from lakeidx.errors import LakeIdxError
+from tools.docs.docstrings import cell, first_line, table
 
 
 def errors_page() -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import lakeidx
-from docs.generate.docstrings import markdown
+from tools.docs.docstrings import markdown
 
 #: Names of `lakeidx` that begin the page.
 FIRST = ("Table", "Warehouse", "BatchResult")

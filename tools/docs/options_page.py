@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from docs.generate.docstrings import cell, table
 from lakeidx.key_index.options import INDEX_OPTIONS, UNUSED, IndexOptions
 from lakeidx.options.catalogue import HARMLESS
 from lakeidx.options.descriptors import LONG_MAX, Option
 from lakeidx.options.features import LEFT_OUT, REFUSED
 from lakeidx.options.table_options import OPTIONS, TableOptions
+from tools.docs.docstrings import cell, table
 
 _FIRST_HEADING = {
     "IndexOptions": "Key index",

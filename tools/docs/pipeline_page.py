@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from docs.generate.docstrings import cell, first_line, rows_of, table
 from lakeidx.pipeline_file.model import PipelineConfig
+from tools.docs.docstrings import cell, first_line, rows_of, table
 
 
 def pipeline_page() -> str:

@@ -1,4 +1,4 @@
-"""Write the committed generated parts anew: ``python -m docs.generate``; ``--check`` compares and exits 1 when one is stale."""
+"""Write the committed generated parts anew: ``python -m tools.docs``; ``--check`` compares and exits 1 when one is stale."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from docs.generate.benchmark_tables import benchmark_tables
-from docs.generate.changes_picture import changes_picture
-from docs.generate.format_pages import format_pages
-from docs.generate.growth_part import growth_part
-from docs.generate.layer_picture import layer_picture
+from tools.docs.benchmark_tables import benchmark_tables
+from tools.docs.changes_picture import changes_picture
+from tools.docs.format_pages import format_pages
+from tools.docs.growth_part import growth_part
+from tools.docs.layer_picture import layer_picture
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,7 @@ def stale() -> list[Path]:
 
 def main() -> int:
     """Write or compare."""
-    parser = argparse.ArgumentParser(prog="python -m docs.generate", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.docs", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when something is stale")
     arguments = parser.parse_args()
     old = stale()

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from docs.generate.docstrings import cell, markdown, table
 from lakeidx.cli.main import app
+from tools.docs.docstrings import cell, markdown, table
 
 
 def commands_page() -> str:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import zstandard
 from pyroaring import BitMap, BitMap64
 
-from docs.generate.walk import Piece, Walk, dump_text
+from tools.docs.walk import Piece, Walk, dump_text
 
 GOLDEN = Path(__file__).resolve().parents[2] / "tests/golden"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from html import escape
 from itertools import pairwise
 
-from docs.generate.graph import Layout, Point, lay_out
-from docs.generate.layers import README, import_edges, layer_texts, reduced, rows
 from tests.arch.test_layers import LAYERS
+from tools.docs.graph import Layout, Point, lay_out
+from tools.docs.layers import README, import_edges, layer_texts, reduced, rows
 
 LEFT, WIDTH, RIGHT, ROW, BOX, HEIGHT, TOP = 40, 700, 320, 62, 148, 32, 64
 _STYLE = (
@@ -39,7 +39,7 @@ def layer_picture() -> str:
             f'<path d="M0 0L10 5L0 10z" fill="#667"/></marker><style>{_STYLE}</style></defs>',
             f'<rect width="{total}" height="{height}" fill="#fff"/>',
             f'<text x="{LEFT}" y="24" class="s">{escape(title)}</text>',
-            f'<text x="{LEFT}" y="44" class="s">Made by python -m docs.generate from tests/arch and the imports.</text>',
+            f'<text x="{LEFT}" y="44" class="s">Made by python -m tools.docs from tests/arch and the imports.</text>',
             *body,
             "</svg>\n",
         )

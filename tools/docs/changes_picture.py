@@ -5,10 +5,10 @@ from __future__ import annotations
 from html import escape
 from typing import NamedTuple
 
-from docs.generate.layer_picture import wrapped
 from lakeidx.api.table import Table
 from lakeidx.landing.types import CHANGE_FORMATS
 from lakeidx.quality.changelog_agrees import check_changelog_agrees
+from tools.docs.layer_picture import wrapped
 
 _BOX, _GAP, _HEIGHT, _BETWEEN, _TOP, _LEFT = 214, 36, 92, 44, 40, 20
 _STYLE = (
@@ -81,7 +81,7 @@ def changes_picture() -> str:
             '<defs><marker id="a" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="6" markerHeight="6" orient="auto">'
             f'<path d="M0 0L10 5L0 10z" fill="#667"/></marker><style>{_STYLE}</style></defs>',
             f'<rect width="{width}" height="{height}" fill="#fff"/>',
-            f'<text x="{_LEFT}" y="24" class="n">A change from a database to its readers. Made by python -m docs.generate.</text>',
+            f'<text x="{_LEFT}" y="24" class="n">A change from a database to its readers. Made by python -m tools.docs.</text>',
             *body,
             "</svg>\n",
         )
