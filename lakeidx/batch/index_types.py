@@ -30,7 +30,6 @@ from lakeidx.key_index.registry import find_type, index_types, make_key_index
 from lakeidx.key_index.table_view import make_tag_context
 from lakeidx.options.names import nearest, unknown_message
 from lakeidx.storage.base import join
-from lakeidx.table.key_buckets import HashIndex
 from lakeidx.table.metadata import TableMetadata
 
 _INDEX_FOLDER = "_index"
@@ -131,14 +130,9 @@ def follows_commits(schema: TableSchema) -> bool:
     return uses_key_index(schema) and make_key_index(options).follows_commits(options)
 
 
-def index_context(
-    metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot | None, index: HashIndex | None = None
-) -> IndexContext:
-    """Return what the table's key index works with on a snapshot, with the options of `schema` (the newest ones).
-
-    index   what this process has of the HASH index; None: it is read
-    """
-    made = make_tag_context(metadata, snapshot, index_dir=index_folder(metadata.paths), index=index)
+def index_context(metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot | None) -> IndexContext:
+    """Return what the table's key index works with on a snapshot, with the options of `schema` (the newest ones)."""
+    made = make_tag_context(metadata, snapshot, index_dir=index_folder(metadata.paths))
     return replace(made, options=index_options(schema))
 
 

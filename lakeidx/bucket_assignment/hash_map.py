@@ -49,7 +49,7 @@ _S32 = np.uint64(32)
 
 
 @inlined
-def mixed_slot(h: Any, capacity: np.uint64) -> Any:
+def _mixed_slot(h: Any, capacity: np.uint64) -> Any:
     """Return the slot of a hash, 0 to capacity - 1; slots are in the order of mixed hashes, whatever the capacity."""
     # Murmur's finaliser: keys that are not hashes at all (0, 1, 2, ...) spread as well.
     return np.int64((np.uint64(finish(np.uint32(h))) * capacity) >> _S32)
@@ -80,13 +80,13 @@ def _assign(
     n, capacity, last = len(hashes), np.uint64(len(keys)), len(keys) - 1
     ring = np.empty(_AHEAD, np.int64)
     for i in range(start, min(start + _AHEAD, n)):
-        s = mixed_slot(hashes[i], capacity)
+        s = _mixed_slot(hashes[i], capacity)
         ring[i & (_AHEAD - 1)] = s
         _prefetch_slot(keys, buckets, s)
     for i in range(start, n):
         s = ring[i & (_AHEAD - 1)]
         if i + _AHEAD < n:
-            ahead = mixed_slot(hashes[i + _AHEAD], capacity)
+            ahead = _mixed_slot(hashes[i + _AHEAD], capacity)
             ring[i & (_AHEAD - 1)] = ahead
             _prefetch_slot(keys, buckets, ahead)
         h = hashes[i]
@@ -125,7 +125,7 @@ def _settle(
         if out[i] != _PENDING:
             continue
         h = hashes[i]
-        s = mixed_slot(h, capacity)
+        s = _mixed_slot(h, capacity)
         while keys[s] != h or buckets[s] == EMPTY:
             s = 0 if s == last else s + 1
         if is_new[i]:
@@ -140,10 +140,10 @@ def _store(keys: NDArray[np.int32], buckets: NDArray[np.int16], hashes: NDArray[
     n, capacity, last, added = len(hashes), np.uint64(len(keys)), len(keys) - 1, 0
     for i in range(n):
         if i + _AHEAD < n:
-            ahead = mixed_slot(hashes[i + _AHEAD], capacity)
+            ahead = _mixed_slot(hashes[i + _AHEAD], capacity)
             _prefetch_slot(keys, buckets, ahead)
         h = hashes[i]
-        s = mixed_slot(h, capacity)
+        s = _mixed_slot(h, capacity)
         while buckets[s] != EMPTY and keys[s] != h:
             s = 0 if s == last else s + 1
         if buckets[s] == EMPTY:
@@ -161,7 +161,7 @@ def _rehash(
     for i in range(len(old_keys)):
         b = old_buckets[i]
         if b != EMPTY:
-            s = mixed_slot(old_keys[i], capacity)
+            s = _mixed_slot(old_keys[i], capacity)
             while buckets[s] != EMPTY:
                 s = 0 if s == last else s + 1
             keys[s] = old_keys[i]
@@ -175,10 +175,10 @@ def _lookup(
     n, capacity, last = len(hashes), np.uint64(len(keys)), len(keys) - 1
     for i in range(n):
         if i + _AHEAD < n:
-            ahead = mixed_slot(hashes[i + _AHEAD], capacity)
+            ahead = _mixed_slot(hashes[i + _AHEAD], capacity)
             _prefetch_slot(keys, buckets, ahead)
         h = hashes[i]
-        s = mixed_slot(h, capacity)
+        s = _mixed_slot(h, capacity)
         while buckets[s] != EMPTY and keys[s] != h:
             s = 0 if s == last else s + 1
         out[i] = ABSENT if buckets[s] == EMPTY else buckets[s] & _BUCKET_BITS

@@ -42,13 +42,14 @@ class Assignment:
 class PartitionIndex:
     """Hash -> bucket of one partition; make one with `load`, `for_overwrite` or `with_buckets`."""
 
-    __slots__ = ("_map", "_pick", "_rooms", "_rules")
+    __slots__ = ("_before", "_map", "_pick", "_rooms", "_rules")
 
     def __init__(self, rules: AssignRules, pick: BucketPicker, rooms: FillPolicy, hash_map: HashMap) -> None:
         self._rules = rules
         self._pick = pick
         self._rooms = rooms
         self._map = hash_map
+        self._before = dict(rooms.counts)
 
     @classmethod
     def load(
@@ -107,6 +108,10 @@ class PartitionIndex:
     def for_overwrite(cls, *, rules: AssignRules, pick: BucketPicker) -> PartitionIndex:
         """Make an empty index that fills own buckets one after another, for a partition that is overwritten."""
         return cls(rules, pick, OverwriteRooms(rules), HashMap())
+
+    def reserve(self, rows: int) -> None:
+        """Size the map for so many rows more, which are all new at most: growing row by row takes twice the time and memory."""
+        self._map.reserve(len(self._map) + rows)
 
     @property
     def rules(self) -> AssignRules:
@@ -178,7 +183,7 @@ class PartitionIndex:
         while row < len(hashes):
             stop = self._map.collect(hashes, out, is_new, start=row)
             try:
-                picks = checked_picks(self._pick, known, int(np.count_nonzero(is_new[row:stop])))
+                picks = _checked_picks(self._pick, known, int(np.count_nonzero(is_new[row:stop])))
             except BaseException:
                 is_new[row:stop] = False
                 self._map.drop_pending()
@@ -195,21 +200,13 @@ class PartitionIndex:
 
     def new_counts(self) -> dict[int, int]:
         """Return how many hashes each bucket got since load (or since `forget_new`), by bucket ascending."""
-        counts = np.bincount(self._map.new_items()[1])
-        found = counts.nonzero()[0]
-        return dict(zip(found.tolist(), counts[found].tolist(), strict=True))
+        new = ((bucket, hashes - self._before.get(bucket, 0)) for bucket, hashes in sorted(self._rooms.counts.items()))
+        return {bucket: hashes for bucket, hashes in new if hashes}
 
     def forget_new(self) -> None:
         """Call what was recorded so far old, after it was committed; the hashes stay known."""
         self._map.forget_new()
-
-
-def loaded_rooms(rules: AssignRules, files: Iterable[IndexedBucket]) -> GrowingBuckets:
-    """Return the free capacity beside index files, as `PartitionIndex.load` expects it."""
-    rows: dict[int, int] = {}
-    for bucket, hashes, *counted in files:
-        rows[bucket] = rows.get(bucket, 0) + (counted[0] if counted else len(hashes))
-    return _rooms(rules, rows)
+        self._before = dict(self._rooms.counts)
 
 
 def _rooms(rules: AssignRules, rows: Mapping[int, int]) -> GrowingBuckets:
@@ -217,7 +214,7 @@ def _rooms(rules: AssignRules, rows: Mapping[int, int]) -> GrowingBuckets:
     return GrowingBuckets(rules, {bucket: rows[bucket] for bucket in walk}, walk)
 
 
-def checked_picks(pick: BucketPicker, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
+def _checked_picks(pick: BucketPicker, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
     """Draw `count` of the known buckets, int32[count].
 
     errors   InternalError when the picker gives anything else

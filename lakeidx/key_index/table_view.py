@@ -26,7 +26,7 @@ from lakeidx.key_index.port import IndexContext
 from lakeidx.options.table_options import TableOptions
 from lakeidx.storage.base import ObjectStore, join
 from lakeidx.table.entries import Entries, no_entries
-from lakeidx.table.key_buckets import HashIndex, KeyBuckets, buckets_in, find_buckets, hash_entries
+from lakeidx.table.key_buckets import KeyBuckets, find_buckets, hash_entries
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict, load_live
 from lakeidx.tasks.limits import available_cores
@@ -56,15 +56,11 @@ class SnapshotTable:
 
     snapshot    None for a table without one
     index_dir   where `confirm` notes commits
-    index       what this process has of the HASH index; None: it is read
     """
 
-    def __init__(
-        self, metadata: TableMetadata, snapshot: Snapshot | None, *, index_dir: str, index: HashIndex | None = None
-    ) -> None:
+    def __init__(self, metadata: TableMetadata, snapshot: Snapshot | None, *, index_dir: str) -> None:
         self._metadata = metadata
         self._snapshot = snapshot
-        self._index = index
         self._schema = metadata.load_schema(snapshot.schema_id) if snapshot is not None else metadata.latest_schema()
         self._whole: Entries | None = None
         self._parts: dict[frozenset[bytes], Entries] = {}
@@ -152,8 +148,6 @@ class SnapshotTable:
 
     def key_buckets(self, partition: bytes, hashes: Int32s, *, threads: int = 1) -> KeyBuckets:
         """Return what the HASH index of a partition has of some hashes."""
-        if self._index is not None:
-            return buckets_in(self._index.hits(partition, [hashes], threads=threads))
         entries = hash_entries(self._metadata, self._snapshot, (partition,))[partition]
         return find_buckets(self._metadata, self._schema, list(entries.values()), hashes, threads=threads)
 
@@ -196,15 +190,13 @@ def make_tag_context(
     *,
     index_dir: str,
     pool: LocalRunner | None = None,
-    index: HashIndex | None = None,
 ) -> IndexContext:
     """Build what a key index needs to work on a table.
 
     index_dir   directory on the table's store for an index's own files, outside the table's directory
     pool        where files are checked; default threads of this process, as many as ``index.threads`` says
-    index       what this process has of the HASH index; None: it is read
     """
-    view = SnapshotTable(metadata, snapshot, index_dir=index_dir, index=index)
+    view = SnapshotTable(metadata, snapshot, index_dir=index_dir)
     schema = view.schema
     options = options_of(schema)
     order = tuple(schema.field(n) for n in options.sequence_field)

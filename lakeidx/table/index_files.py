@@ -52,8 +52,8 @@ def index_file_path(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
     return metadata.paths.index_file(values, entry.bucket, entry.file_name, external_path=entry.external_path)
 
 
-def read_hash_bytes(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> bytes:
-    """Read the bytes of a HASH index file, checked against its entry: 4 big-endian bytes per hash.
+def read_hash_index(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> NDArray[np.int32]:
+    """Read the hashes of a HASH index file in file order, int32[n].
 
     errors   CorruptFileError for a file with another number of hashes than the manifest says, or with another checksum than its
              name says; NotFoundError
@@ -69,15 +69,7 @@ def read_hash_bytes(metadata: TableMetadata, schema: TableSchema, entry: IndexEn
             f"the hash index file has {found}, the manifest says {entry.row_count}: {REBUILD}", path=path
         )
     check_checksum(data, path)
-    return data
-
-
-def read_hash_index(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> NDArray[np.int32]:
-    """Read the hashes of a HASH index file in file order, int32[n].
-
-    errors   as `read_hash_bytes`
-    """
-    return decode_hash_index(read_hash_bytes(metadata, schema, entry))
+    return decode_hash_index(data)
 
 
 def examine_hash_index(
@@ -96,14 +88,11 @@ def examine_hash_index(
     return len(data), decode_hash_index(data) if len(data) % 4 == 0 else None, has_its_checksum(data, path)
 
 
-def known_hashes(
-    metadata: TableMetadata, schema: TableSchema, entry: IndexEntry, *, keep: bool = False
-) -> NDArray[np.int32]:
+def known_hashes(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> NDArray[np.int32]:
     """Return the hashes of a HASH index file ascending, int32[n], read-only: those this process has of it, or those in the file.
 
     A file's name is never used again, so they hold also when it is gone since.
-    keep     hold on to what is read
-    errors   as `read_hash_bytes`
+    errors   as `read_hash_index`
     """
     path = index_file_path(metadata, schema, entry)
     found = metadata.hash_files.find(path)
@@ -111,8 +100,7 @@ def known_hashes(
         kept: NDArray[np.int32] = found.value
         return kept
     hashes = frozen(sorted_distinct(read_hash_index(metadata, schema, entry)))
-    if keep:
-        metadata.hash_files.keep(path, Decoded(hashes, 4 * entry.row_count, hashes.nbytes))
+    metadata.hash_files.keep(path, Decoded(hashes, 4 * entry.row_count, hashes.nbytes))
     return hashes
 
 

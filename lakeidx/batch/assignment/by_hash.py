@@ -1,8 +1,8 @@
 """Placing through the HASH index of dynamic-bucket tables: a known hash keeps its bucket, a new one is assigned by the rules.
 
-The index is not held: per partition its files are read once, side by side, and only hashes that the batch may have are kept;
-how many hashes a bucket holds is in the index manifest. Tasks are sent what is theirs of the files
-(`lakeidx.batch.assignment.sent_index`). The rules are those of `PartitionIndex`.
+The index is not held: per partition its files are read once, side by side, and only hashes that the rows may have are kept; how
+many hashes a bucket holds is in the index manifest. Each placing task reads the files for its own rows, as Java's assigners do. The
+rules are those of `PartitionIndex`.
 
 source   org.apache.paimon.index.HashBucketAssigner, SimpleHashBucketAssigner, release 1.4.2
 """
@@ -22,71 +22,39 @@ from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
 from lakeidx.bucket_assignment.partition_index import Assignment, PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
-from lakeidx.bucket_assignment.whole_columns import MIN_ROWS, ColumnsAssignment, assign_columns
 from lakeidx.format.index_manifest import IndexEntry
-from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.table.key_buckets import FoundHashes, HashIndex, find_hits, hash_entries
-from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.key_buckets import IndexHits, find_hits, hash_entries
 from lakeidx.tasks.ordered_threads import run_ordered
 
 Hashes = NDArray[np.int32]
-_Read = tuple[Sequence[Hashes], list[FoundHashes]]
+_Read = tuple[Sequence[Hashes], list[IndexHits]]
 """Hashes of a batch, and what index files have of them."""
 
 #: Index files read at a time, over so many partitions, and bytes of what was found in them that wait for their turn.
 _REQUESTS, _PARTITIONS_AHEAD, _READ_AHEAD_BYTES = 32, 16, 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class StoredIndex:
-    """The files of the table.
-
-    files   by partition and bucket; none when a batch replaces what is there
-    """
-
-    metadata: TableMetadata
-    schema: TableSchema
-    files: Mapping[bytes, Mapping[int, IndexEntry]]
-
-    @classmethod
-    def of(cls, work: PlaceWork, partitions: Collection[bytes]) -> StoredIndex:
-        """Find the files of some partitions."""
-        found = {} if work.fresh else hash_entries(work.metadata, work.snapshot, partitions)
-        return cls(work.metadata, work.schema, found)
-
-    @property
-    def waits(self) -> bool:
-        """See `HashIndex.waits`."""
-        return any(self.files.values())
-
-    def hits(self, partition: bytes, columns: Sequence[Hashes], *, threads: int) -> list[FoundHashes]:
-        """See `HashIndex.hits`."""
-        entries = [entry for _, entry in sorted(self.files.get(partition, {}).items())]
-        found = find_hits(self.metadata, self.schema, entries, columns, threads=threads)
-        return [(hits.entry.bucket, hits.known, hits.entry.row_count) for hits in found]
-
-
 @dataclass(slots=True)
 class HashPlacing:
     """The rules of one batch or of a task's share of it, partition after partition.
 
-    index        has nothing when the batch replaces what is there
-    fresh        the batch replaces what is there: buckets are filled again from 0
+    files        HASH index files by partition and bucket; none when the batch replaces what is there
     new_hashes   hashes that each bucket got and did not have
     rows_read    hashes in the index files that were read
     """
 
-    index: HashIndex
+    work: PlaceWork
     rules: AssignRules
     pick: RandomBuckets
-    fresh: bool
+    files: Mapping[bytes, Mapping[int, IndexEntry]]
     new_hashes: dict[Place, int] = field(default_factory=dict)
     rows_read: int = 0
 
     @classmethod
-    def of(cls, work: PlaceWork, index: HashIndex, task: int | None) -> HashPlacing:
+    def of(cls, work: PlaceWork, partitions: Collection[bytes], task: int | None) -> HashPlacing:
         """Make the rules of the process that places a batch, or of one of its placing tasks."""
-        return cls(index, work.rules(task), work.pick(task), work.fresh)
+        files = {} if work.fresh else hash_entries(work.metadata, work.snapshot, partitions)
+        return cls(work, work.rules(task), work.pick(task), files)
 
     def place_each(self, batch: Sequence[tuple[bytes, Callable[[], Sequence[Hashes]]]]) -> Iterator[list[Assignment]]:
         """Place one partition after another, in order, and prefetch the index files of the next ones.
@@ -94,53 +62,43 @@ class HashPlacing:
         batch     partitions, and what gives the columns of each: int32[n], hashes of trimmed primary keys in batch order
         errors    CorruptFileError for a damaged index file, NotFoundError; InvalidInputError when bucket ids have run out
         """
-        side_by_side = max(1, min(_PARTITIONS_AHEAD, len(batch))) if self.index.waits else 1
+        side_by_side = max(1, min(_PARTITIONS_AHEAD, len(batch))) if any(self.files.values()) else 1
         requests = max(2, _REQUESTS // side_by_side)
 
         def read(item: tuple[bytes, Callable[[], Sequence[Hashes]]]) -> Iterator[_Read]:
             columns = item[1]()
-            yield columns, self.index.hits(item[0], columns, threads=requests)
+            entries = list(self.files.get(item[0], {}).values())
+            yield columns, find_hits(self.work.metadata, self.work.schema, entries, columns, threads=requests)
 
         found = run_ordered(batch, read, _size_of, threads=side_by_side, budget_bytes=_READ_AHEAD_BYTES)
-        for (partition, _), (columns, files) in zip(batch, found, strict=True):
-            yield self._place(partition, columns, files)
+        for (partition, _), (columns, hits) in zip(batch, found, strict=True):
+            yield self._place(partition, columns, hits)
 
-    def _place(self, partition: bytes, columns: Sequence[Hashes], files: Sequence[FoundHashes]) -> list[Assignment]:
-        self.rows_read += sum(rows for _, _, rows in files)
-        placed = None
-        if sum(len(hashes) for hashes in columns) >= MIN_ROWS:
-            placed = assign_columns(columns, files, rules=self.rules, pick=self.pick, overwrite=self.fresh)
-        if placed is None:
-            placed = self._by_map(files, columns)
-        for bucket, count in placed.new_counts.items():
-            self.new_hashes[partition, bucket] = count
-        return placed.columns
-
-    def _by_map(self, files: Sequence[FoundHashes], columns: Sequence[Hashes]) -> ColumnsAssignment:
-        """Assign row by row through a map of the hashes."""
-        if self.fresh:
+    def _place(self, partition: bytes, columns: Sequence[Hashes], hits: Sequence[IndexHits]) -> list[Assignment]:
+        self.rows_read += sum(h.entry.row_count for h in hits)
+        if self.work.fresh:
             index = PartitionIndex.for_overwrite(rules=self.rules, pick=self.pick)
         else:
+            files = [(h.entry.bucket, h.known, h.entry.row_count) for h in hits]
             index = PartitionIndex.load(files, rules=self.rules, pick=self.pick)
-        return ColumnsAssignment([index.assign_rows(hashes) for hashes in columns], index.new_counts())
+        index.reserve(sum(map(len, columns)))
+        placed = [index.assign_rows(hashes) for hashes in columns]
+        for bucket, count in index.new_counts().items():
+            self.new_hashes[partition, bucket] = count
+        return placed
 
 
 def _size_of(read: _Read) -> int:
-    columns, files = read
-    return sum(c.nbytes for c in columns) + sum(known.nbytes for _, known, _ in files)
+    columns, hits = read
+    return sum(c.nbytes for c in columns) + sum(h.known.nbytes for h in hits)
 
 
-def place_by_hash(
-    work: PlaceWork, parts: Sequence[PartKeys], task: int | None, index: HashIndex | None = None
-) -> Placed:
+def place_by_hash(work: PlaceWork, parts: Sequence[PartKeys], task: int | None) -> Placed:
     """Place rows, partition by partition, rows of a partition in batch order.
 
     task    the placing task whose share they are; None: all rows are
-    index   what has come to that task of the index; None: the files of the table are read
     """
-    if index is None:
-        index = StoredIndex.of(work, {p for part in parts for p in part.keys.partitions})
-    placing = HashPlacing.of(work, index, task)
+    placing = HashPlacing.of(work, {p for part in parts for p in part.keys.partitions}, task)
     # Memory is taken when it is written to: parts of one partition take over what placing gives.
     buckets = [np.empty(len(p.keys), np.int32) for p in parts]
     known = [np.empty(len(p.keys), np.bool_) for p in parts]

@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.assignment.by_hash import HashPlacing, StoredIndex
+from lakeidx.batch.assignment.by_hash import HashPlacing
 from lakeidx.batch.assignment.keyed_batch import KeyedBatch
 from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.placed import Moves, PartPlaces, Place, Placed, RowCounts
@@ -34,7 +34,6 @@ from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.key_index.locations import Bools, Int32s, KeyBatch, KeyLocations, no_locations
 from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.table.key_buckets import HashIndex
 from lakeidx.table.view import load_view
 
 
@@ -44,17 +43,15 @@ def place_by_key_index(
     key_index: KeyIndex,
     task: int | None,
     locate: Callable[[KeyBatch, IndexContext], KeyLocations] | None = None,
-    index: HashIndex | None = None,
 ) -> Placed:
     """Place rows on a snapshot.
 
     locate   locates the keys; default the key index does
     task     the placing task whose share they are; None: all rows are
-    index    what has come to that task of the HASH index; None: the files of the table are read
     errors   what the key index raises; CommitConflictError when what it keeps is of a later snapshot
     """
-    tagging = index_context(work.metadata, work.schema, work.snapshot, index)
-    placing = _Placing(work, key_index, tagging, batch, task, index)
+    tagging = index_context(work.metadata, work.schema, work.snapshot)
+    placing = _Placing(work, key_index, tagging, batch, task)
     located = no_locations(batch.keys) if work.fresh else (locate or key_index.tag)(batch.keys, tagging)
     plan = _plan(work.schema, key_index, batch.keys, located)
     opened = placing.place(located, plan)
@@ -147,7 +144,6 @@ class _Placing:
     tagging: IndexContext
     batch: KeyedBatch
     task: int | None
-    index: HashIndex | None
 
     def place(self, located: KeyLocations, plan: MovePlan) -> _Opened:
         """Choose buckets for the keys that are new in their partition."""
@@ -169,8 +165,7 @@ class _Placing:
         order = np.argsort(plan.slot_partition[slots], kind="stable")
         found, starts = np.unique(plan.slot_partition[slots][order], return_index=True)
         numbers, groups = found.tolist(), np.split(order, starts[1:])
-        index = self.index or StoredIndex.of(self.work, {located.partitions[n] for n in numbers})
-        placing = HashPlacing.of(self.work, index, self.task)
+        placing = HashPlacing.of(self.work, {located.partitions[n] for n in numbers}, self.task)
 
         def columns_of(mine: NDArray[np.int64]) -> list[Int32s]:
             return [np.ascontiguousarray(hashes[rows[mine]])]

@@ -3,7 +3,7 @@
 A map task reads the key columns of a part and sends each row's position, key hash and partition, and its key where the index type
 looks at keys, to the task that owns the hash. That task does for its share what one process does for a whole small batch: it
 locates the keys, opens and fills only buckets of its own, and writes the targets of its rows. The driver gets figures per target.
-Rows themselves do not move here. Files of the HASH index are read by map tasks, too, each once, and a task gets its hashes of them.
+Rows themselves do not move here. Each task reads the files of the HASH index for its share.
 
 Index types that read data files get these from tasks, too: a file's keys are read once and sent to the tasks that own them. Where
 filters tell files apart they are asked before, by tasks that get the keys a file may have (`lakeidx.batch.assignment.file_checks`).
@@ -39,26 +39,23 @@ from lakeidx.batch.assignment.routed_keys import (
     part_items,
     rows_to_route,
 )
-from lakeidx.batch.assignment.sent_index import IndexFiles, SentIndex, plan_index_files, send_index_files
 from lakeidx.batch.assignment.shares import place_parts
 from lakeidx.batch.assignment.targets import ShareFigures, write_share
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import finds_by_keys, index_context, index_options
 from lakeidx.batch.keys import RowKeys
-from lakeidx.format.schema.schema_file import BucketMode
 from lakeidx.key_index.joined import file_of, hashes_of, locate_joined, read_file_keys
 from lakeidx.key_index.locations import KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext, KeyIndex, TagTasks
 from lakeidx.key_index.registry import make_key_index
-from lakeidx.table.key_buckets import hash_entries
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
 _METRICS = "lakeidx.metrics"
 
-#: What a map task reads: a part; files of the HASH index; a data file, or what was found in one, with its number.
+#: What a map task reads: a part; a data file, or what was found in one, with its number.
 _FileItem = tuple[int, LiveFile | FoundKeys]
-_Item = PartItem | IndexFiles | _FileItem
+_Item = PartItem | _FileItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +64,7 @@ class _PlacingTasks:
 
     by_keys     the index type looks at keys
     is_global   a key has one task in all partitions
-    first_file  order of what comes of the first data file: after parts and the HASH index
-    held        hashes of the HASH index that each task gets
+    first_file  order of what comes of the first data file: after the parts
     rows        of the whole batch
     """
 
@@ -76,14 +72,10 @@ class _PlacingTasks:
     by_keys: bool
     is_global: bool
     first_file: int
-    held: int
     rows: int
 
     def split(self, item: _Item) -> Iterator[RoutedRows]:
-        """Map: route the keys of one part or file, or of some index files."""
-        if isinstance(item, IndexFiles):
-            yield from send_index_files(self.work, item, is_global=self.is_global)
-            return
+        """Map: route the keys of one part or file."""
         if isinstance(item[1], LiveFile | FoundKeys):
             yield from self._split_file(item[0], item[1])
             return
@@ -127,20 +119,18 @@ class _PlacingTasks:
                 of_files = chain([block], of_files)
                 break
             received.add(block)
-        index = SentIndex.of([p.keys.hashes for p in received.parts], self.held)
-        of_files = index.take(of_files)
         if self.by_keys:
-            placed = self._place_keys(received, index, of_files, task)
+            placed = self._place_keys(received, of_files, task)
         else:
-            placed = place_parts(self.work, received.parts, task, index)
+            placed = place_parts(self.work, received.parts, task)
         return write_share(self.work.staging, self.work.directory, placed, task)
 
-    def _place_keys(self, received: ReceivedKeys, index: SentIndex, of_files: Iterator[Block], task: int) -> Placed:
+    def _place_keys(self, received: ReceivedKeys, of_files: Iterator[Block], task: int) -> Placed:
         batch = received.keyed(self.work.schema)
         # Its own, also where an index stays in the process: what that holds is the driver's.
         with closing(make_key_index(index_options(self.work.schema))) as key_index:
             locate = _locator(key_index, of_files) if key_index.joins_files else None
-            return place_by_key_index(self.work, batch, key_index, task, locate, index)
+            return place_by_key_index(self.work, batch, key_index, task, locate)
 
 
 def _locator(key_index: KeyIndex, of_files: Iterator[Block]) -> Callable[[KeyBatch, IndexContext], KeyLocations]:
@@ -178,20 +168,14 @@ def place_in_tasks(
     """
     is_global = key_index is not None and key_index.is_global
     items: list[_Item] = list(part_items(ingest))
-    count, held, first_file = work.plan.num_channels, 0, len(items)
+    count, first_file = work.plan.num_channels, len(items)
     if key_index is not None and not work.fresh:
         remake = partial(index_context, work.metadata, work.schema, work.snapshot)
-        if not key_index.joins_files:
-            key_index.prepare_tag(remake(), TagTasks(context.runner, remake, context.label("key_state")))
-        partitions = batch_partitions(context, ingest, work) if _wants_partitions(work, key_index) else ()
-        if work.schema.bucket_mode is BucketMode.HASH_DYNAMIC:
-            index = plan_index_files(hash_entries(work.metadata, work.snapshot, partitions), first_file)
-            held = sum(e.row_count for files in index for e in files.entries) // count
-            items += index
-            first_file += len(index)
         if key_index.joins_files:
-            items += enumerate(_files_to_read(context, ingest, work, key_index, partitions))
-    tasks = _PlacingTasks(work, finds_by_keys(work.schema), is_global, first_file, held, ingest.rows_staged)
+            items += enumerate(_files_to_read(context, ingest, work, key_index))
+        else:
+            key_index.prepare_tag(remake(), TagTasks(context.runner, remake, context.label("key_state")))
+    tasks = _PlacingTasks(work, finds_by_keys(work.schema), is_global, first_file, ingest.rows_staged)
     return context.runner.shuffle(
         tasks.split,
         items,
@@ -203,17 +187,11 @@ def place_in_tasks(
     )
 
 
-def _wants_partitions(work: PlaceWork, key_index: KeyIndex) -> bool:
-    """Return True when tasks read index files or data files of the batch's partitions."""
-    if work.snapshot is None:
-        return False
-    in_partitions = key_index.joins_files and not key_index.is_global
-    return in_partitions or work.schema.bucket_mode is BucketMode.HASH_DYNAMIC
-
-
 def _files_to_read(
-    context: BatchContext, ingest: IngestReport, work: PlaceWork, key_index: KeyIndex, partitions: tuple[bytes, ...]
+    context: BatchContext, ingest: IngestReport, work: PlaceWork, key_index: KeyIndex
 ) -> Sequence[LiveFile | FoundKeys]:
+    wants_partitions = work.snapshot is not None and not key_index.is_global
+    partitions = batch_partitions(context, ingest, work) if wants_partitions else ()
     of = None if key_index.is_global else partitions
     if key_index.narrows_files:
         return check_files(context, ingest, work, of)

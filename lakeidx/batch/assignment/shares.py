@@ -13,18 +13,16 @@ from lakeidx.batch.assignment.placed import PartPlaces, Placed, RowCounts
 from lakeidx.batch.index_types import uses_key_index
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.schema.schema_file import BucketMode
-from lakeidx.table.key_buckets import HashIndex
 
 
-def place_parts(work: PlaceWork, parts: Sequence[PartKeys], task: int | None, index: HashIndex | None = None) -> Placed:
+def place_parts(work: PlaceWork, parts: Sequence[PartKeys], task: int | None) -> Placed:
     """Place rows whose bucket follows from their hash, or from the HASH index.
 
     task     the placing task whose share they are; None: all rows of the batch are
-    index    see `place_by_hash`
     errors   UnsupportedError for other bucket modes; see `place_by_hash`
     """
     if uses_key_index(work.schema):
-        return place_by_hash(work, parts, task, index)
+        return place_by_hash(work, parts, task)
     mode = work.schema.bucket_mode
     if mode not in (BucketMode.HASH_FIXED, BucketMode.BUCKET_UNAWARE):
         raise UnsupportedError(f"bucket mode {mode.name} cannot be upserted yet", path=work.metadata.paths.root)

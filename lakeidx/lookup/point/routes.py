@@ -22,7 +22,7 @@ from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.table.index_files import StoredVector, deletion_vectors
-from lakeidx.table.key_buckets import KeyBuckets, are_few, buckets_by_function, find_buckets, key_hashes, load_buckets
+from lakeidx.table.key_buckets import KeyBuckets, buckets_by_function, find_buckets, key_hashes, load_buckets
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.view import SnapshotView, decode_partition_dict
@@ -38,7 +38,7 @@ class PartitionFiles:
     index         bucket -> HASH index entry
     vectors       data file name -> where its deletion vector lies
     hashes        the whole hash index, loaded when it is needed again
-    was_streamed  True once a few keys were looked up in the files of the hash index
+    was_streamed  True once keys were looked up in the files of the hash index
     """
 
     buckets: dict[int, list[ManifestEntry]] = field(default_factory=dict)
@@ -168,11 +168,11 @@ def _by_index(
 def _hash_index(
     metadata: TableMetadata, schema: TableSchema, files: PartitionFiles, hashes: npt.NDArray[np.int32]
 ) -> KeyBuckets:
-    """Return a partition's hash index: what it has of the first few hashes, the whole one for all others."""
+    """Return a partition's hash index: what it has of the first hashes asked for, the whole one from then on."""
     if files.hashes is not None:
         return files.hashes
     entries = list(files.index.values())
-    if not files.was_streamed and are_few(len(hashes), sum(e.row_count for e in entries)):
+    if not files.was_streamed:
         files.was_streamed = True
         return find_buckets(metadata, schema, entries, hashes, skip_damaged=True)
     files.hashes = load_buckets(metadata, schema, entries)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from unittest import mock
-
 import numpy as np
 import pytest
 
-from lakeidx.bucket_assignment.hash_set import missing_from, shared_with
+from lakeidx.bucket_assignment.hash_set import missing_from
 from lakeidx.codec.distinct import sorted_distinct
 
 
@@ -22,13 +20,3 @@ def test_operations_on_sorted_hashes_are_those_of_python_sets(few: int, many: in
     wanted, known = sorted_distinct(a), sorted_distinct(b)
     assert wanted.tolist() == sorted(set(a.tolist()))
     assert missing_from(a, known).tolist() == sorted(set(a.tolist()) - set(b.tolist()))
-    assert shared_with(wanted, known).tolist() == sorted(set(a.tolist()) & set(b.tolist()))
-
-
-def test_the_fewer_are_looked_for_among_the_many() -> None:
-    """A batch into thousands of small buckets would search for all of its hashes in each of them."""
-    large, small = np.arange(100_000, dtype=np.int32), np.array([5, 200_000], np.int32)
-    for wanted, known in ((large, small), (small, large)):
-        with mock.patch.object(np, "searchsorted", side_effect=np.searchsorted) as search:
-            assert shared_with(wanted, known).tolist() == [5]
-        assert len(search.call_args.args[1]) == 2

@@ -118,7 +118,7 @@ def test_the_bucket_function_takes_the_number_of_buckets_of_then(tmp_path: Path)
     assert now.tolist() == [abs(h) % 4 for h in hashes]
 
 
-def test_a_process_holds_on_to_an_index_that_few_keys_are_sought_in(tmp_path: Path) -> None:
+def test_files_that_were_read_last_stay_in_the_process(tmp_path: Path) -> None:
     table = make_table(tmp_path, spec=SPEC)
     metadata, schema = table.metadata, table.schema
     stored = [np.arange(b, 3000, 3, dtype=np.int32) * 7 - 9000 for b in range(3)]
@@ -136,12 +136,10 @@ def test_a_process_holds_on_to_an_index_that_few_keys_are_sought_in(tmp_path: Pa
         return [[h for h in s.tolist() if h in asked] for s in stored]
 
     assert found([many]) == sought([many])
-    assert metadata.hash_files.nbytes == 0
-    assert found([few[:2], few[2:]]) == sought([few])
     assert metadata.hash_files.nbytes == 4 * 3000
     for entry in entries:
         Path(index_file_path(metadata, schema, entry)).unlink()
-    assert found([few]) == sought([few])
+    assert found([few[:2], few[2:]]) == sought([few])
     # Another process has none of it, and one that is told of another file of that name takes it for another.
     with pytest.raises(NotFoundError):
         find_hits(TableHandle.open(table.uri).metadata, schema, entries, [few])
@@ -149,20 +147,10 @@ def test_a_process_holds_on_to_an_index_that_few_keys_are_sought_in(tmp_path: Pa
         find_hits(metadata, schema, [replace(e, row_count=e.row_count + 1) for e in entries], [few])
 
 
-def test_an_index_above_the_bound_is_streamed_each_time(tmp_path: Path) -> None:
+@pytest.mark.parametrize("waits", [False, True])
+def test_threads_are_for_stores_that_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: bool) -> None:
     table = make_table(tmp_path, spec=SPEC)
-    table.metadata.hash_files.max_bytes = 4 * 299
-    hashes = np.arange(300, dtype=np.int32)
-    entry = write_hash_index(table.metadata, table.schema, EMPTY_ROW, 0, hashes, NewFileNames())
-    (hits,) = find_hits(table.metadata, table.schema, [entry], [np.array([5, 999], np.int32)])
-    assert 5 in hits.known.tolist()
-    assert table.metadata.hash_files.nbytes == 0
-
-
-def test_few_small_files_of_a_local_disk_are_read_without_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = make_table(tmp_path, spec=SPEC)
+    table.metadata.hash_files.max_bytes = 4 * 700
     hashes = np.arange(300, dtype=np.int32)
     entries = [
         write_hash_index(table.metadata, table.schema, EMPTY_ROW, b, hashes + 300 * b, NewFileNames())
@@ -176,17 +164,10 @@ def test_few_small_files_of_a_local_disk_are_read_without_threads(
         return get(store, path)
 
     monkeypatch.setattr(LocalStore, "get", noted)
-
-    def own_thread(files: int) -> bool:
-        readers.clear()
-        find_hits(table.metadata, table.schema, entries[:files], [np.arange(3000, dtype=np.int32)])
-        return readers == {threading.current_thread()}
-
-    assert own_thread(12)
-    # Many of them, or any of a store that waits for another machine, are waited for side by side.
-    assert not own_thread(20)
-    monkeypatch.setattr(LocalStore, "waits", True)
-    assert not own_thread(12)
+    monkeypatch.setattr(LocalStore, "waits", waits)
+    find_hits(table.metadata, table.schema, entries, [np.arange(3000, dtype=np.int32)])
+    assert (readers == {threading.current_thread()}) is not waits
+    assert table.metadata.hash_files.nbytes == 4 * 600
 
 
 def test_what_a_batch_adds_is_known_to_the_next_one(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def bytes_of_a_row(folder: str, options: dict[str, str]) -> float:
     table = make_table(folder, options={"dynamic-bucket.target-row-num": "2000000", **options})
     context = make_context(table.metadata, "b")
     work = PlaceWork.of(context, table.schema, None, folder, 2)
-    tasks = _PlacingTasks(work, False, False, 1, 0, ROWS)
+    tasks = _PlacingTasks(work, False, False, 1, ROWS)
     partition = with_arity(encode_row([1], table.schema.partition_types), 1)
 
     def blocks(rows: int) -> Iterator[Block]:
