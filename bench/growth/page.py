@@ -80,25 +80,23 @@ def on_terminal(measured: Sequence[Measured]) -> Table:
 
 
 def markdown_points(measured: Sequence[Measured]) -> str:
-    """Return a table for each axis, with its slopes."""
-    lines = []
+    """Return the slopes along each axis."""
+    lines = [f"| axis | from | to | {' | '.join(FIGURES)} |", "|---" * (len(FIGURES) + 3) + "|"]
     for axis in growing_axes(measured):
-        lines += [f"**{axis}**", "", f"| {axis} | {' | '.join(FIGURES)} |", "|---" * (len(FIGURES) + 1) + "|"]
-        for m in of_axis(measured, axis):
-            cells = (number(m.whole[n]) if n in m.whole else "" for n in FIGURES)
-            lines.append(f"| {m.point.size:,} | {' | '.join(cells)} |")
-        found = slopes(measured, axis)
-        lines += [f"| *slope* | {' | '.join(_slope(found[n]) for n in FIGURES)} |", ""]
-    return "\n".join(lines).rstrip()
+        sizes, found = [m.point.size for m in of_axis(measured, axis)], slopes(measured, axis)
+        cells = " | ".join(_slope(found[n]) for n in FIGURES)
+        lines.append(f"| {axis} | {sizes[0]:,} | {sizes[-1]:,} | {cells} |")
+    return "\n".join(lines)
 
 
 def markdown_rows(measured: Sequence[Measured]) -> str:
-    """Return what large batches of every index type took in the driver."""
-    if not of_axis(measured, ROWS):
+    """Return what the largest batch of every index type took in the driver."""
+    largest = {m.point.index: m for m in sorted(of_axis(measured, ROWS), key=lambda m: m.point.batch)}
+    if not largest:
         return "This run has no such points."
     lines = ["| type | rows | driver, MiB above its base | CPU s of all processes |", "|---|---|---|---|"]
-    for m in of_axis(measured, ROWS):
-        cells = f"{m.point.index} | {m.point.batch:,} | {number(m.whole['peak_mib'])} | {number(m.whole['cpu'])}"
+    for name, m in sorted(largest.items()):
+        cells = f"{name} | {m.point.batch:,} | {number(m.whole['peak_mib'])} | {number(m.whole['cpu'])}"
         lines.append(f"| {cells} |")
     return "\n".join(lines)
 

@@ -176,41 +176,8 @@ def _bitmap(walk: Walk, end: int) -> None:
         walk.take(end - walk.position, "roaring bitmaps of the rows")
 
 
-def _bsi(walk: Walk, end: int) -> None:
-    walk.number(">B", "version")
-    walk.number(">i", "rows")
-    for sign in ("0 and more", "below 0"):
-        if walk.number(">B", f"has values {sign}"):
-            walk.number(">B", "version of the slices")
-            walk.number(">q", "least value")
-            walk.number(">q", "greatest value")
-            _roaring(walk, "rows with a value")
-            for i in range(walk.number(">i", "slices")):
-                _roaring(walk, f"rows with bit {i}")
-
-
-def _roaring(walk: Walk, meaning: str) -> None:
-    rows = BitMap.deserialize(walk.data[walk.position :])
-    walk.take(len(rows.serialize()), f"{meaning}: {_some(list(rows))}")
-
-
-def _range_bitmap(walk: Walk, end: int) -> None:
-    """Dump one over INT."""
-    walk.number(">i", "bytes that follow in the head")
-    walk.number(">B", "version")
-    walk.number(">i", "rows")
-    if walk.number(">i", "different values"):
-        walk.number(">i", "least value")
-        walk.number(">i", "greatest value")
-    size = walk.number(">i", "bytes of the dictionary")
-    walk.take(size, "dictionary: chunks of sorted values")
-    head = walk.number(">i", "bytes that follow in the head of the slices")
-    walk.take(head, "head of the slices: version, number, places")
-    walk.take(end - walk.position, "rows with a value, then the rows of each bit of the rank")
-
-
 _PAYLOADS: dict[str, Callable[[Walk, int], None]] = {
-    "bloom-filter": _bloom, "bitmap": _bitmap, "bsi": _bsi, "range-bitmap": _range_bitmap
+    "bloom-filter": _bloom, "bitmap": _bitmap
 }  # fmt: skip
 
 
@@ -303,16 +270,11 @@ def cases() -> dict[str, tuple[Path, Callable[[bytes], list[Piece]]]]:
     return {
         "hash-index": (table_file("dynamic-unpartitioned", "index/index-*"), hash_index),
         "deletion-vectors": (table_file("dv-fixed", "index/index-*"), deletion_vectors),
-        "deletion-vectors-64": (table_file("dv-bitmap64", "index/index-*"), deletion_vectors),
         "avro": (table_file("dynamic-unpartitioned", "manifest/index-manifest-*"), avro),
         "manifest-list": (table_file("dynamic-unpartitioned", "manifest/manifest-list-*"), avro_records),
-        "manifest": (table_file("dynamic-unpartitioned", "manifest/manifest-[0-9a-f]*"), avro_records),
-        "index-manifest": (table_file("dynamic-unpartitioned", "manifest/index-manifest-*"), avro_records),
         "data-file": (table_file("dynamic-unpartitioned", "bucket-*/data-*.parquet"), parquet),
         "bloom-filter": (GOLDEN / "file-index/c007.index", file_index),
         "bitmap": (GOLDEN / "file-index/c060.index", file_index),
-        "bsi": (GOLDEN / "file-index/c080.index", file_index),
-        "range-bitmap": (GOLDEN / "file-index/c103.index", file_index),
         "hash-store": (GOLDEN / "hash-store/e1.none.hash", hash_store),
         "sst": (GOLDEN / "sst/s01.sst", sst),
     }
