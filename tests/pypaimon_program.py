@@ -1,6 +1,6 @@
-"""pypaimon as a program of its own, in its own environment: commands as JSON lines on stdin, answers on stdout.
+"""pypaimon and pypaimon-rust as a program in an environment of its own: commands as JSON lines on stdin, answers on stdout.
 
-``{"warehouse", "table", "do": "read" | "write" | "create", ...}``; imports nothing of lakeidx.
+``{"warehouse", "table", "engine": "python" | "rust", "do": "read" | "write" | "create", ...}``; imports nothing of lakeidx.
 """
 
 import json
@@ -8,8 +8,11 @@ import sys
 
 import pyarrow as pa
 from pypaimon import CatalogFactory, Schema
+from pypaimon_rust.datafusion import PaimonCatalog
 
 TYPES = {"INT": pa.int32(), "BIGINT": pa.int64(), "STRING": pa.string()}
+#: Row kinds as files have them.
+KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 
 
 def create(catalog, request):  # type: ignore[no-untyped-def]
@@ -26,31 +29,71 @@ def create(catalog, request):  # type: ignore[no-untyped-def]
     catalog.create_table(request["table"], schema, False)
 
 
-def read(table):  # type: ignore[no-untyped-def]
-    """All rows."""
-    builder = table.new_read_builder()
-    return builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
+def arrow(columns, rows):  # type: ignore[no-untyped-def]
+    """Rows with the columns of the table, and their kinds where they have any."""
+    schema = [(name, TYPES[t.replace(" NOT NULL", "")]) for name, t in columns]
+    return pa.Table.from_pylist([{n: row[n] for n, _ in schema} for row in rows], schema=pa.schema(schema))
 
 
-def write(table, rows):  # type: ignore[no-untyped-def]
-    """Upsert rows as one batch."""
-    builder = table.new_batch_write_builder()
-    writer, commit = builder.new_write(), builder.new_commit()
-    columns = {f.name: str(f.type).replace(" NOT NULL", "") for f in table.fields}
-    schema = pa.schema([(name, TYPES[t]) for name, t in columns.items()])
-    writer.write_arrow(pa.Table.from_pylist(rows, schema=schema))
-    commit.commit(writer.prepare_commit())
-    writer.close()
-    commit.close()
+class Python:
+    """pypaimon. A row is deleted by a column that is named as that of the kinds."""
+
+    def __init__(self, warehouse):  # type: ignore[no-untyped-def]
+        self.catalog = CatalogFactory.create({"warehouse": warehouse})
+
+    def read(self, name):  # type: ignore[no-untyped-def]
+        """All rows."""
+        builder = self.catalog.get_table(name).new_read_builder()
+        return builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
+
+    def write(self, name, rows):  # type: ignore[no-untyped-def]
+        """Upsert rows as one batch, or delete them: `v` says the kind then."""
+        table = self.catalog.get_table(name)
+        if any(row.get("_kind", "+I") != "+I" for row in rows):
+            table = table.copy({"rowkind.field": "v"})
+            rows = [{**row, "v": row["_kind"]} for row in rows]
+        builder = table.new_batch_write_builder()
+        writer, commit = builder.new_write(), builder.new_commit()
+        writer.write_arrow(arrow([(f.name, str(f.type)) for f in table.fields], rows))
+        commit.commit(writer.prepare_commit())
+        writer.close()
+        commit.close()
+
+
+class Rust:
+    """pypaimon-rust. A row is deleted by the column of the kinds as files have it."""
+
+    def __init__(self, warehouse):  # type: ignore[no-untyped-def]
+        self.catalog = PaimonCatalog({"warehouse": warehouse})
+
+    def read(self, name):  # type: ignore[no-untyped-def]
+        """All rows."""
+        builder = self.catalog.get_table(name).new_read_builder()
+        batches = builder.new_read().read_arrow(builder.new_scan().plan().splits())
+        return [row for batch in iter(batches.read_next_batch, None) for row in batch.to_pylist()]
+
+    def write(self, name, rows):  # type: ignore[no-untyped-def]
+        """Upsert rows as one batch, or delete them."""
+        table = self.catalog.get_table(name)
+        data = arrow([(f.name(), str(f.field_type())) for f in table.schema().fields()], rows)
+        kinds = [KINDS[row.get("_kind", "+I")] for row in rows]
+        if any(kinds):
+            data = data.append_column("_VALUE_KIND", pa.array(kinds, pa.int8()))
+        builder = table.new_batch_write_builder()
+        writer = builder.new_write()
+        for batch in data.to_batches():
+            writer.write_arrow(batch)
+        builder.new_commit().commit(writer.prepare_commit())
 
 
 def answer(request):  # type: ignore[no-untyped-def]
     """Do what one line asks for."""
-    catalog = CatalogFactory.create({"warehouse": request["warehouse"]})
+    engine = {"python": Python, "rust": Rust}[request.get("engine", "python")](request["warehouse"])
     if request["do"] == "create":
-        return create(catalog, request)  # type: ignore[no-untyped-call]
-    table = catalog.get_table(request["table"])
-    return read(table) if request["do"] == "read" else write(table, request["rows"])  # type: ignore[no-untyped-call]
+        return create(engine.catalog, request)  # type: ignore[no-untyped-call]
+    if request["do"] == "read":
+        return engine.read(request["table"])
+    return engine.write(request["table"], request["rows"])
 
 
 def main():  # type: ignore[no-untyped-def]

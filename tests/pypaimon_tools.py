@@ -1,4 +1,4 @@
-"""The third witness: pypaimon 2.1, in an environment of its own (it wants an older Arrow than lakeidx)."""
+"""The other witnesses: pypaimon and pypaimon-rust, in an environment of their own (they want an older Arrow than lakeidx)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ import pytest
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.java_tools import CACHE, alone
 
-VERSION = "2.1.0"
+VERSION, RUST_VERSION = "2.1.0", "0.4.0"
 PROGRAM = Path(__file__).resolve().parent / "pypaimon_program.py"
 
 
 def pypaimon_python() -> Path:
     """The interpreter of an environment with pypaimon, made once; skips, visibly, where it cannot be installed."""
-    place = CACHE / f"pypaimon-{VERSION}-py{sys.version_info.major}.{sys.version_info.minor}"
+    place = CACHE / f"pypaimon-{VERSION}-{RUST_VERSION}-py{sys.version_info.major}.{sys.version_info.minor}"
     python = place / "bin" / "python"
     with alone():
         if not (place / "ready").exists():
             venv.create(place, with_pip=True, clear=True)
-            command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"pypaimon=={VERSION}"]
+            packages = [f"pypaimon=={VERSION}", f"pypaimon-rust=={RUST_VERSION}"]
+            command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages]
             done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_SECONDS, check=False)  # type: ignore[arg-type]
             if done.returncode != 0:
                 pytest.skip(f"pypaimon {VERSION} cannot be installed: {done.stderr.strip().splitlines()[-1]}")
@@ -53,13 +54,13 @@ class PyPaimon:
         """Make a table."""
         self._call(table, "create", spec=spec)
 
-    def read(self, table: str) -> list[dict[str, Any]]:
-        """All rows."""
-        return list(self._call(table, "read"))
+    def read(self, table: str, engine: str = "python") -> list[dict[str, Any]]:
+        """All rows, as pypaimon or (``rust``) pypaimon-rust reads them."""
+        return list(self._call(table, "read", engine=engine))
 
-    def write(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Upsert rows."""
-        self._call(table, "write", rows=rows)
+    def write(self, table: str, rows: Sequence[Mapping[str, Any]], engine: str = "python") -> None:
+        """Upsert rows, or delete those whose `_kind` is ``-D``."""
+        self._call(table, "write", engine=engine, rows=rows)
 
     def _call(self, table: str, what: str, **more: Any) -> Any:
         stdin, stdout = self._process.stdin, self._process.stdout
