@@ -42,6 +42,7 @@ from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.expiration.overtaken import on_newest, says_expired
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
+from lakeidx.tasks.in_parallel import in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import DataType
@@ -159,11 +160,10 @@ def _added_rows(metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot
         for e in metadata.load_manifest(m.file_name)
     ]
     names = key_columns(schema)
-    parts = [schema.arrow_schema.empty_table().select(names)]
-    for entry in entries:
-        if entry.kind is FileKind.ADD:
-            parts += [_read(metadata, schema, entry, names)]
-    return pa.concat_tables(parts)
+    added = [e for e in entries if e.kind is FileKind.ADD]
+    threads = requests_of(metadata.store, max((e.file.file_size for e in added), default=0))
+    parts = in_parallel(lambda e: _read(metadata, schema, e, names), added, threads=threads)
+    return pa.concat_tables([schema.arrow_schema.empty_table().select(names), *parts])
 
 
 def _read(metadata: TableMetadata, schema: TableSchema, entry: ManifestEntry, names: Sequence[str]) -> pa.Table:
@@ -188,8 +188,10 @@ def _advise(
     everywhere: bool,
     fpp: float | None = None,
 ) -> Advice:
-    located = SimpleKeyIndex(is_global=everywhere).tag(sample, context)
     files = context.view.files(None)
+    largest = max((f.meta.file_size for f in files), default=0)
+    context = dataclasses.replace(context, pool=context.pool.with_threads(requests_of(context.store, largest)))
+    located = SimpleKeyIndex(is_global=everywhere).tag(sample, context)
     measures: Measures = measure(
         sample,
         located,

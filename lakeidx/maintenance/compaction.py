@@ -36,6 +36,7 @@ from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict
 from lakeidx.tasks.groups import GroupedWork
+from lakeidx.tasks.in_parallel import runner_of_small_files
 from lakeidx.tasks.runner import Runner
 
 COMPACT_USER, FULL_COMPACT_USER = "lakeidx-compact", "lakeidx-compact-full"
@@ -115,7 +116,8 @@ def run_compaction(
     if dry_run or not work:
         return _report((), work, [], 0, started, dry_run=dry_run)
     label = f"compaction: {metadata.paths.root}"
-    tasks = GroupedWork(runner, compact_bucket, _directory, _rewrite_bytes, label, ("buckets", "compacted"))
+    readers = runner_of_small_files(runner, metadata.store, max(map(_rewrite_bytes, work)))
+    tasks = GroupedWork(readers, compact_bucket, _directory, _rewrite_bytes, label, ("buckets", "compacted"))
     run = _Run(metadata, tasks, full, shrink, gentle, now_ms, sleep, schema, view)
     groups = list(tasks.groups(work))
     for number, group in enumerate(groups, 1):

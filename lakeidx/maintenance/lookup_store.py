@@ -28,7 +28,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.view import data_file_path
 from lakeidx.tasks.groups import GroupedWork
-from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.in_parallel import in_parallel, runner_of_small_files
 from lakeidx.tasks.parallel_walk import parallel_walk
 from lakeidx.tasks.runner import Runner
 
@@ -91,12 +91,12 @@ def run_lookup_store(
         if e.file.file_name not in kept and (partitions is None or e.partition in partitions)
     ]
     label = f"lookup_store: {metadata.paths.root}"
+    runner = runner_of_small_files(runner, metadata.store, max(map(_file_size, todo), default=0))
     tasks = GroupedWork(runner, build_lookup_file, _data_file, _file_size, label, ("data files", "made ready"))
     made: list[StoredLookup] = []
-    names = {e.file.file_name for e in live}
     for group in tasks.groups(_by_bucket(todo)):
         done = tasks.run(group)
-        _list_files(metadata, stored, names, done)
+        _list_files(metadata, stored, {e.file.file_name for e in live}, done)
         made += [f for _, f in done]
         if tasks.failed and not made:
             break

@@ -36,8 +36,6 @@ Hashes = NDArray[np.int32]
 
 #: Snapshots a look at a single run goes back.
 _RECENT_SNAPSHOTS = 10
-#: Bytes of a file up to which many are read side by side.
-_SMALL_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -72,10 +70,6 @@ class TableEvidence:
     decoded: tuple[int, int] = (0, 0)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
     miscounted: list[dict[str, Any]] = field(default_factory=list)
-
-    def has_small_files(self) -> bool:
-        """Return True when reading the files in scope is mostly waiting for an object store."""
-        return max(self.found.values(), default=0) <= _SMALL_BYTES
 
     def partition_name(self, partition: bytes) -> str:
         """Return ``month=1/day=2``; ``-`` for a table without partitions."""
@@ -118,9 +112,8 @@ def load_evidence(
         history = _RECENT_SNAPSHOTS
     _load_sizes(metadata, evidence, pool, of_metadata=history != 0)
     _load_index(metadata, evidence, pool)
-    readers = runner or cores
-    if evidence.has_small_files():
-        readers = runner_of_small_files(readers, metadata.store)
+    largest = max(evidence.found.values(), default=0)
+    readers = runner_of_small_files(runner or cores, metadata.store, largest)
     _decode_data_files(metadata, evidence, readers, decode)
     if schema.primary_keys:
         _load_keys(metadata, evidence, readers, key_rows, seed)

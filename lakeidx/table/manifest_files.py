@@ -22,7 +22,7 @@ from lakeidx.table.entries import Entries, KeepPartitions, joined
 from lakeidx.table.entry_decoder import decode_entries
 from lakeidx.table.external_paths import check_external_paths
 from lakeidx.table.manifest_checks import check_partitions, check_size
-from lakeidx.tasks.in_parallel import REQUESTS, in_parallel
+from lakeidx.tasks.in_parallel import REQUESTS, in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 
 T = TypeVar("T")
@@ -173,8 +173,12 @@ class ManifestFiles:
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
         """Return all data manifests of a snapshot: base list, then delta list."""
         s = snapshot
-        base = self.load_manifest_list(s.base_manifest_list, s.base_manifest_list_size)
-        return [*base, *self.load_manifest_list(s.delta_manifest_list, s.delta_manifest_list_size)]
+        lists = [
+            (s.base_manifest_list, s.base_manifest_list_size),
+            (s.delta_manifest_list, s.delta_manifest_list_size),
+        ]
+        found = in_parallel(lambda each: self.load_manifest_list(*each), lists, threads=requests_of(self.store))
+        return [*found[0], *found[1]]
 
     def _cached(
         self, path: str, decode: Callable[[bytes, str], T], data: bytes | None = None, *, size: int | None = None

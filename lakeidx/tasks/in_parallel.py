@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 #: Requests in flight at once.
 REQUESTS = 16
+#: Bytes of a task up to which it mostly waits for its requests, and so many tasks fit into memory.
+_SMALL_BYTES = 4 << 20
 _here = threading.local()
 
 
@@ -35,14 +37,20 @@ def in_parallel(work: Callable[[S], T], items: Sequence[S], *, threads: int = RE
     return LocalRunner(threads).map(beside_others, items)
 
 
-def requests_of(store: ObjectStore) -> int:
-    """Return how many small files to read at once: threads would only pass the interpreter to each other where none waits."""
-    return REQUESTS if store.waits else 1
+def requests_of(store: ObjectStore, largest: int = 0) -> int:
+    """Return how many small files to read at once: threads would only pass the interpreter to each other where none waits.
+
+    largest   bytes of the largest; more than a few MB are no small files
+    """
+    return REQUESTS if store.waits and largest <= _SMALL_BYTES else 1
 
 
-def runner_of_small_files(runner: Runner, store: ObjectStore) -> Runner:
-    """Return a runner for tasks that each write a small file or two: this process's threads mostly wait for an object store."""
-    return runner.with_threads(REQUESTS) if store.waits and isinstance(runner, LocalRunner) else runner
+def runner_of_small_files(runner: Runner, store: ObjectStore, largest: int = 0) -> Runner:
+    """Return a runner for tasks that each read or write small files: this process's threads mostly wait for an object store.
+
+    largest   bytes of the largest task; the runner stays as it is for more than a few MB
+    """
+    return runner.with_threads(requests_of(store, largest)) if isinstance(runner, LocalRunner) else runner
 
 
 def idle_cores() -> int:

@@ -26,6 +26,7 @@ from lakeidx.table.key_buckets import KeyBuckets, buckets_by_function, find_buck
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.view import SnapshotView, decode_partition_dict
+from lakeidx.tasks.in_parallel import in_parallel, requests_of
 
 Int64s = npt.NDArray[np.int64]
 
@@ -122,17 +123,20 @@ def find_routes(
             for bucket, entries in files.buckets.items() if len(rows) else ():
                 yield Route(partition, bucket, entries, rows)
         return
-    hashes = None
-    if mode is BucketMode.HASH_DYNAMIC:
-        hashes = key_hashes(schema, keys)
-    for partition, rows in rows_of:
-        files = partitions[partition]
-        if not files.buckets:
-            continue
-        if hashes is not None:
-            yield from _by_index(metadata, schema, partition, files, rows, hashes[rows])
-        else:
+    placed = [(partition, partitions[partition], rows) for partition, rows in rows_of if partitions[partition].buckets]
+    if mode is not BucketMode.HASH_DYNAMIC:
+        for partition, files, rows in placed:
             yield from _by_function(schema, partition, files, rows, keys)
+        return
+    hashes = key_hashes(schema, keys)
+    largest = max((sum(e.file_size for e in files.index.values()) for _, files, _ in placed), default=0)
+    indexes = in_parallel(
+        lambda place: _hash_index(metadata, schema, place[1], hashes[place[2]]),
+        placed,
+        threads=requests_of(metadata.store, largest),
+    )
+    for (partition, files, rows), index in zip(placed, indexes, strict=True):
+        yield from _by_index(index, partition, files, rows, hashes[rows])
 
 
 def _rows_that_may_be_in(partition: bytes, keys: pa.Table, shared: Sequence[str], schema: TableSchema) -> Int64s:
@@ -148,14 +152,8 @@ def _rows_that_may_be_in(partition: bytes, keys: pa.Table, shared: Sequence[str]
 
 
 def _by_index(
-    metadata: TableMetadata,
-    schema: TableSchema,
-    partition: bytes,
-    files: PartitionFiles,
-    rows: Int64s,
-    hashes: npt.NDArray[np.int32],
+    index: KeyBuckets, partition: bytes, files: PartitionFiles, rows: Int64s, hashes: npt.NDArray[np.int32]
 ) -> Iterator[Route]:
-    index = _hash_index(metadata, schema, files, hashes)
     for bucket, mine in _groups(index.of(hashes), rows):
         if bucket in files.buckets and bucket not in index.unreadable:
             yield Route(partition, bucket, files.buckets[bucket], mine)

@@ -35,6 +35,7 @@ from lakeidx.table.expiration.read import (
     read_all_metadata,
     read_changes,
     read_consumers,
+    read_deltas,
     read_entries,
     read_metadata,
     read_snapshots,
@@ -248,15 +249,14 @@ def _plan(
 ) -> ExpirePlan:
     """Read what the range needs and plan it."""
     tagged = {t.snapshot.id: t.snapshot for t in tags.values()}
-    expiring = read_all_metadata(metadata, [s for i, s in snapshots.items() if i < chosen.end])
-    end = read_metadata(metadata, snapshots[chosen.end])
+    *expiring, end = read_all_metadata(metadata, [s for i, s in snapshots.items() if i <= chosen.end])
     around = {t: read_metadata(metadata, tagged[t]) for t in tags_around(list(tagged), chosen)}
     before = {t: around.get(t) or read_metadata(metadata, tagged[t]) for t in tags_before(list(tagged), chosen)}
     inputs = ExpireInputs(
         range=chosen,
         expiring=expiring,
         end=end,
-        deltas={m.snapshot.id: read_entries(metadata, m.delta) for m in (*expiring[1:], end)},
+        deltas=read_deltas(metadata, [*expiring[1:], end]),
         later=read_changes(metadata, [s for i, s in snapshots.items() if i > chosen.end]),
         changelogs={
             m.snapshot.id: read_entries(metadata, m.changelog)

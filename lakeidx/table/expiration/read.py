@@ -62,6 +62,12 @@ def read_changes(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list
     return [e for entries in found for e in entries]
 
 
+def read_deltas(metadata: TableMetadata, states: Sequence[SnapshotMetadata]) -> dict[int, list[ManifestEntry] | None]:
+    """Read the delta entries of several snapshots, in parallel; None where one cannot be read."""
+    found = in_parallel(lambda m: read_entries(metadata, m.delta), states, threads=requests_of(metadata.store))
+    return {m.snapshot.id: entries for m, entries in zip(states, found, strict=True)}
+
+
 def read_entries(metadata: TableMetadata, manifests: Sequence[ManifestFileMeta] | None) -> list[ManifestEntry] | None:
     """Read the entries of manifests in order; None when one cannot be read."""
     if manifests is None:

@@ -22,6 +22,7 @@ from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND, ScanFilter, SectionReader
+from lakeidx.tasks.in_parallel import requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
 
@@ -80,12 +81,15 @@ class TableScan:
     def batches(self, *, threads: int | None = None) -> Iterator[pa.Table]:
         """Read rows in tables of bounded size; the order is the same every time, and key order within a section.
 
-        threads   sections read at a time; default: the processors there are, one when the scan has a limit
+        threads   sections read at a time; default: the processors there are, more of small ones that wait for a store, one when
+                  the scan has a limit
         memory    `_PREFETCH_BYTES` beside what each thread works on
         """
-        if threads is None:
-            threads = available_cores() if self.limit is None else 1
         units = self.units()
+        if threads is None:
+            largest = max((sum(f.file_size for run in section for f in run) for _, section in units), default=0)
+            most = max(available_cores(), requests_of(self.metadata.store, largest))
+            threads = most if self.limit is None else 1
         found = run_ordered(
             units,
             lambda unit: self.read_section(*unit),
