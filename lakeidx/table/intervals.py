@@ -158,12 +158,3 @@ def _poll(heap: list[list[RankedFile]]) -> list[RankedFile]:
             at = child
         heap[at] = run
     return top
-
-
-def oldest_first(section: Section) -> Section | None:
-    """Put the runs of a section in the order of their age; None where not every row of a run is newer than all those before it."""
-    runs = sorted(section, key=lambda run: min(f.min_sequence_number for f in run))
-    tops = [max(f.max_sequence_number for f in run) for run in runs]
-    if any(top >= min(f.min_sequence_number for f in run) for top, run in zip(tops, runs[1:], strict=False)):
-        return None
-    return tuple(runs)

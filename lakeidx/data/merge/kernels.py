@@ -16,10 +16,7 @@ _FIRST = np.uint64(0)
 
 @inlined
 def _order(words: Any, data: Any, offsets: Any, exact: Any, i: Any, j: Any) -> Any:
-    """Compare keys i and j: negative, 0 or positive.
-
-    It says what `_order_beside` says, and does not call it with the same keys twice: kernels then take twice the time and more.
-    """
+    """Compare keys i and j: negative, 0 or positive."""
     for k in range(words.shape[1]):
         a, b = words[i, k], words[j, k]
         if a != b:
@@ -27,20 +24,6 @@ def _order(words: Any, data: Any, offsets: Any, exact: Any, i: Any, j: Any) -> A
     if exact:
         return 0
     return compare_bytes(data, offsets[i], offsets[i + 1], data, offsets[j], offsets[j + 1])
-
-
-@inlined
-def _order_beside(
-    a: Any, a_data: Any, a_offsets: Any, i: Any, b: Any, b_data: Any, b_offsets: Any, j: Any, exact: Any
-) -> Any:  # fmt: skip
-    """Compare key i of some with key j of others: negative, 0 or positive."""
-    for k in range(a.shape[1]):
-        x, y = a[i, k], b[j, k]
-        if x != y:
-            return -1 if x < y else 1
-    if exact:
-        return 0
-    return compare_bytes(a_data, a_offsets[i], a_offsets[i + 1], b_data, b_offsets[j], b_offsets[j + 1])
 
 
 @kernel
@@ -101,26 +84,6 @@ def _first_at_least(words: Any, rows: Any, begin: Any, word: Any) -> Any:
     return low
 
 
-@inlined
-def _gallop(words: Any, begin: Any, word: Any) -> Any:
-    """Find the first key from `begin` on whose first word is not smaller, by doubling steps."""
-    low, high, step = begin, len(words), 1
-    while low + step <= len(words):
-        probe = low + step - 1
-        if words[probe, 0] >= word:
-            high = probe
-            break
-        low = probe + 1
-        step *= 2
-    while low < high:
-        middle = (low + high) >> 1
-        if words[middle, 0] < word:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @kernel
 def merge_last(
     words: Any, data: Any, offsets: Any, exact: Any, sequences: Any, kinds: Any, long: Any, short: Any, later: Any, out: Any
@@ -131,90 +94,39 @@ def merge_last(
                  one at first (a wrong guess of the processor costs as much as many steps), then by doubling steps
     later        whether the rows of `short` come after those of `long`
     """
-    at = count = 0
+    # Unsigned places need no look whether they count from the end, which makes the loops faster.
+    at, count, size, one = np.uint64(0), np.uint64(0), np.uint64(len(long)), np.uint64(1)
     for row in short:
-        word, near, same = words[row, 0], at + _NEAR, False
-        while at < len(long):
-            other = long[at]
-            if words[other, 0] >= word:
-                order = _order(words, data, offsets, exact, other, row) if words[other, 0] == word else 1
-                if order >= 0:
-                    same = order == 0
-                    break
-            elif at >= near:
-                end = _first_at_least(words, long, at, word)
-                for i in range(at, end):
-                    out[count + i - at] = long[i]
-                count += end - at
-                at = end
-                continue
-            out[count] = other
-            count += 1
-            at += 1
+        word, near, same = words[row, 0], min(at + np.uint64(_NEAR), size), False
+        while at < near and words[np.uint64(long[at]), _FIRST] < word:
+            out[count] = long[at]
+            at += one
+            count += one
+        if at == near and at < size:
+            end = np.uint64(_first_at_least(words, long, np.int64(at), word))
+            for i in range(at, end):
+                out[count + i - at] = long[i]
+            count += end - at
+            at = end
+        while at < size and words[np.uint64(long[at]), _FIRST] == word:
+            order = _order(words, data, offsets, exact, long[at], row)
+            same = order == 0
+            if order >= 0:
+                break
+            out[count] = long[at]
+            at += one
+            count += one
         out[count] = row
         if same:
             first, second = (long[at], row) if later else (row, long[at])
             tie = sequences[second] == sequences[first]
             wins = sequences[second] > sequences[first] or (tie and (kinds[second] & 1) <= (kinds[first] & 1))
             out[count] = second if wins else first
-            at += 1
-        count += 1
-    for i in range(at, len(long)):
-        out[count + i - at] = long[i]
-    return count + len(long) - at
-
-
-@kernel
-def merge_newer(
-    words: Any, data: Any, offsets: Any, few: Any, few_data: Any, few_offsets: Any, exact: Any, rows: Any, split: Any, out: Any
-) -> Any:  # fmt: skip
-    """Merge two streams as `merge_last` does where a row's number tells its age; returns how many rows stay.
-
-    words, data, offsets   keys of the longer stream, rising; its rows have the numbers from `split` on
-    few, few_...           keys of other rows; those from `split` on have numbers behind those of the longer stream
-    rows                   int64: the other rows in key order, no key twice
-    """
-    # Unsigned places need no look whether they count from the end, which makes the loops twice as fast.
-    at, count, size, one = np.uint64(0), np.uint64(0), np.uint64(len(words)), np.uint64(1)
-    # The second word is the first where there is but one.
-    simple, second = exact and words.shape[1] <= 2, np.uint64(words.shape[1] - 1)
-    for row in rows:
-        word, near = few[row, 0], min(at + np.uint64(_NEAR), size)
-        while at < near and words[at, _FIRST] < word:
-            out[count] = np.int64(at) + split
             at += one
-            count += one
-        if at == near and at < size:
-            end = np.uint64(_gallop(words, np.int64(at), word))
-            for i in range(np.int64(at), np.int64(end)):
-                out[np.int64(count) + i - np.int64(at)] = split + i
-            count += end - at
-            at = end
-        if simple:
-            last = few[row, second]
-            while at < size and words[at, _FIRST] == word and words[at, second] < last:
-                out[count] = np.int64(at) + split
-                at += one
-                count += one
-            same = at < size and words[at, _FIRST] == word and words[at, second] == last
-        else:
-            same = False
-            while at < size and words[at, _FIRST] == word:
-                order = _order_beside(words, data, offsets, np.int64(at), few, few_data, few_offsets, row, exact)
-                same = order == 0
-                if order >= 0:
-                    break
-                out[count] = np.int64(at) + split
-                at += one
-                count += one
-        newer = row >= split
-        out[count] = np.int64(at) + split if same and not newer else row + len(words) if newer else row
         count += one
-        if same:
-            at += one
-    for i in range(np.int64(at), len(words)):
-        out[np.int64(count) + i - np.int64(at)] = split + i
-    return np.int64(count) + len(words) - np.int64(at)
+    for i in range(at, size):
+        out[count + i - at] = long[i]
+    return np.int64(count + size - at)
 
 
 @kernel

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from lakeidx.data.engines import make_engine
 from lakeidx.data.level_column import with_level
-from lakeidx.data.merge.by_age import goes_by_age, merge_by_age
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import Positions
@@ -24,7 +23,7 @@ from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.predicate import TRUE, BoundPredicate, filter_table
 from lakeidx.storage.base import ObjectStore, join
 from lakeidx.table.index_files import read_deletion_vector
-from lakeidx.table.intervals import Section, oldest_first
+from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.file_indexes import Answer, FileIndexTest
 from lakeidx.table.scan.key_subset import KeySubset
@@ -114,16 +113,14 @@ class SectionReader:
     def _merged(self, section: Section) -> Iterator[pa.Table]:
         needed, pushed = self._needed(merging=True), self._selects.keys
         selected = 0
-        for table in self._placed(self._by_age(section, needed, pushed) or self._by_sequence(section, needed, pushed)):
+        for table in self._placed(self._by_key(section, needed, pushed)):
             rows = self._finish(table)
             selected += rows.num_rows
             yield rows
         if not selected:
             self.metrics.false_positives += sum(len(run) for run in section)
 
-    def _by_sequence(
-        self, section: Section, needed: Sequence[str], pushed: BoundPredicate | None
-    ) -> Iterator[pa.Table]:
+    def _by_key(self, section: Section, needed: Sequence[str], pushed: BoundPredicate | None) -> Iterator[pa.Table]:
         schema = self._plan.schema
         # What only the merge needs is not gathered; some column stays, for a table without any has no number of rows.
         given = self._given or {VALUE_KIND}
@@ -131,23 +128,6 @@ class SectionReader:
             [self._run(run, needed, pushed) for run in section], schema, make_engine(schema),
             drop_deletes=not self._keep_deletes, columns=[n for n in (*SYSTEM_COLUMNS, *needed) if n in given],
         )  # fmt: skip
-
-    def _by_age(
-        self, section: Section, needed: Sequence[str], pushed: BoundPredicate | None
-    ) -> Iterator[pa.Table] | None:
-        """Merge without sequence numbers; None where someone wants them, or the merge goes by them."""
-        schema = self._plan.schema
-        if self._keep_deletes or self._keep_sequence or not goes_by_age(schema):
-            return None
-        runs = oldest_first(section)
-        if runs is None:
-            return None
-        given = self._given or {schema.trimmed_primary_keys[0]}
-        kinds = self._kinds([f for run in section for f in run])
-        streams: list[Iterator[pa.Table]] = [self._run(run, needed, pushed, kinds) for run in runs]
-        if schema.table_options.ignore_delete:
-            streams = [map(self._without_deletes, stream) for stream in streams]
-        return merge_by_age(streams, schema, [*kinds, *(n for n in needed if n in given)])
 
     def _kinds(self, files: Sequence[DataFileMeta]) -> Sequence[str]:
         """Return the column of row kinds where rows of the files may be deletes."""
@@ -168,14 +148,12 @@ class SectionReader:
             raise
 
     def _run(
-        self,
-        run: Sequence[DataFileMeta],
-        needed: Sequence[str],
-        pushed: BoundPredicate | None,
-        system_columns: Sequence[str] = SYSTEM_COLUMNS,
+        self, run: Sequence[DataFileMeta], needed: Sequence[str], pushed: BoundPredicate | None
     ) -> Iterator[pa.Table]:
+        # Conditions on keys select all versions of a key or none.
+        filtered = pushed is not None and self._only is None and self._plan.layers.filter_columns_first
         for file in run:
-            rows = self._file(file, needed, pushed, None, _MERGE_ROWS, system_columns=system_columns)
+            rows = self._file(file, needed, pushed, None, _MERGE_ROWS, filter_rows=filtered)
             yield from with_level(rows, file.level, self._plan.schema)
 
     def _plain(self, run: Sequence[DataFileMeta]) -> Iterator[pa.Table]:

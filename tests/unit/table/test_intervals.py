@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.table import intervals
-from lakeidx.table.intervals import RankedFile, key_order, oldest_first, partition_intervals, rank_files, sections_of
+from lakeidx.table.intervals import RankedFile, key_order, partition_intervals, rank_files, sections_of
 from lakeidx.types import parse_type
 from tests.compaction_files import INT_KEY, a_file
 
@@ -87,22 +87,3 @@ def test_thousands_of_files_are_looked_at_once_each(monkeypatch: pytest.MonkeyPa
     sections = sections_of(files, INT_KEY)
     assert len(polls) < len(files)
     assert sum(len(run) for s in sections for run in s) == 5_000
-
-
-@pytest.mark.parametrize(
-    ("runs", "order"),
-    [
-        ([[(0, 9)]], [0]),
-        ([[(10, 19)], [(0, 9)], [(20, 20)]], [1, 0, 2]),
-        # Files of one run may be of any age among themselves.
-        ([[(30, 39), (20, 29)], [(0, 9), (10, 19)]], [1, 0]),
-        ([[(0, 9), (20, 29)], [(10, 19)]], None),
-        ([[(0, 10)], [(10, 19)]], None),
-        ([[(0, 99)], [(10, 19)], [(100, 109)]], None),
-    ],
-)
-def test_runs_are_put_in_the_order_of_their_age(runs: list[list[tuple[int, int]]], order: list[int] | None) -> None:
-    section = tuple(
-        tuple(dataclasses.replace(FILE, min_sequence_number=a, max_sequence_number=b) for a, b in run) for run in runs
-    )
-    assert oldest_first(section) == (None if order is None else tuple(section[i] for i in order))

@@ -1,8 +1,7 @@
-"""Sections merged by the age of their files and by sequence numbers give the same rows, and who may go by age."""
+"""Sections of overlapping runs: what comes into the merge, and what a dictionary has of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.table.scan import section_read
 from lakeidx.table.scan.table_scan import TableScan
 
@@ -43,64 +43,55 @@ def make(folder: Path, options: dict[str, str] | None = None) -> tuple[Table, di
 
 
 @pytest.fixture
-def merges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which way sections were merged."""
-    found: list[str] = []
+def merged_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Rows that came into merges, one number per run."""
+    found: list[int] = []
 
-    def noted(name: str, merge: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any, **more: Any) -> Any:
-            found.append(name)
-            return merge(*args, **more)
+    def merge(runs: Any, *args: Any, **more: Any) -> Any:
+        tables = [list(run) for run in runs]
+        found.extend(sum(t.num_rows for t in run) for run in tables)
+        return merge_sorted_runs(tables, *args, **more)
 
-        return run
-
-    for name in ("merge_by_age", "merge_sorted_runs"):
-        monkeypatch.setattr(section_read, name, noted(name, getattr(section_read, name)))
+    monkeypatch.setattr(section_read, "merge_sorted_runs", merge)
     return found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [None, ["v"], ["t"], ["n", "t"], []])
-@pytest.mark.parametrize("where", [None, "v < 500", "k > 700 AND t = 'text 12'"])
-def test_by_age_as_by_sequence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, merges: list[str], columns: list[str] | None, where: str | None
-) -> None:
+@pytest.mark.parametrize("options", [{}, {"sequence.field": "v"}])
+def test_runs_are_merged(tmp_path: Path, columns: list[str] | None, options: dict[str, str]) -> None:
+    table, model = make(tmp_path, options)
+    tables = list(table.scan(columns=columns).batches())
+    assert sum(t.num_rows for t in tables) == len(model)
+    values = sorted(model.values())
+    for name, expected in (("v", values), ("t", sorted(f"text {v}" for v in values))):
+        if columns is None or name in columns:
+            assert sorted(v for t in tables for v in t.column(name).to_pylist()) == expected
+
+
+def test_conditions_on_keys_spare_rows_before_the_merge(tmp_path: Path, merged_rows: list[int]) -> None:
     table, model = make(tmp_path)
-
-    def read() -> list[pa.Table]:
-        return list(table.scan(where=where, columns=columns).batches())
-
-    tables = read()
-    assert set(merges) == {"merge_by_age"}
-    monkeypatch.setattr(section_read, "oldest_first", lambda section: None)
-    merges.clear()
-    assert tables == read()
-    assert set(merges) == {"merge_sorted_runs"}
-    if where is None:
-        assert sum(t.num_rows for t in tables) == len(model)
-    if where is None and columns is None:
-        found = pa.concat_tables(tables)
-        rows = zip(*(found.column(n).to_pylist() for n in ("k", "n", "v", "t")), strict=True)
-        assert {(k, n): (v, t) for k, n, v, t in rows} == {key: (v, f"text {v}") for key, v in model.items()}
+    selected = {key: v for key, v in model.items() if key[0] < 40}
+    found = table.scan(where="k < 40 AND v >= 0", columns=["v"]).to_arrow()
+    assert sorted(found.column("v").to_pylist()) == sorted(selected.values())
+    assert len(selected) <= sum(merged_rows) <= 4 * len(selected)
+    merged_rows.clear()
+    # A condition on another column would bring back an older row of the key.
+    assert table.scan(where="v < 500").to_arrow().num_rows == sum(v < 500 for v in model.values())
+    assert sum(merged_rows) == 6000 + 3 * 500
 
 
-def test_who_wants_system_columns_gets_them(tmp_path: Path, merges: list[str]) -> None:
+def test_who_wants_system_columns_gets_them(tmp_path: Path) -> None:
     table, model = make(tmp_path)
     for wanted in ({"keep_sequence": True}, {"keep_deletes": True}):
         rows = TableScan(table.metadata, table.scan().plan, columns=["v"], **wanted).to_arrow()
         assert rows.num_columns == 2
         assert sum(rows.column("v").to_pylist()) == sum(model.values())
-    assert set(merges) == {"merge_sorted_runs"}
 
 
-def test_deletes_go_by_age_and_sequence_fields_do_not(tmp_path: Path, merges: list[str]) -> None:
+def test_deleted_keys_stay_away(tmp_path: Path) -> None:
     table, model = make(tmp_path)
     gone = sorted(model)[:700:7]
     table.delete(pa.table({"k": [k for k, _ in gone], "n": pa.array([n for _, n in gone], pa.int32())}))
     left = [v for key, v in model.items() if key not in gone]
     assert sorted(table.scan(columns=["v"]).to_arrow().column("v").to_pylist()) == sorted(left)
-    assert set(merges) == {"merge_by_age"}
-    merges.clear()
-    ordered, _ = make(tmp_path / "ordered", {"sequence.field": "v"})
-    assert ordered.scan(columns=["v"]).to_arrow().num_rows == len(model)
-    assert set(merges) == {"merge_sorted_runs"}
