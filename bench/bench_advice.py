@@ -48,10 +48,12 @@ from lakeidx.key_index.advice.advise import advise, measure
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Costs, Machine, predict, times_written
 from lakeidx.key_index.bloom.footer import BloomFooterBuilder
+from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.locations import CommitInfo, KeyBatch
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.key_index.registry import index_types, make_key_index
+from lakeidx.key_index.port import ExternalState, IndexContext, Locator
+from lakeidx.key_index.registry import index_types, make_locator
+from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.key_index.state.state_index import StateKeyIndex
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
@@ -200,7 +202,8 @@ def time_type(made: Made, kind: str, rounds: int) -> Seconds:
         "index.type": kind,
         "hoodie.bucket.index.num.buckets": "256",
     }
-    key_index = make_key_index(IndexOptions(options))
+    # Type hash looks keys up as type bucket does.
+    key_index = make_locator(IndexOptions(options)) or BucketKeyIndex()
     try:
         if kind != "bucket":
             found = key_index.tag(made.table.fresh_batch(), made.context(options))
@@ -213,7 +216,7 @@ def time_type(made: Made, kind: str, rounds: int) -> Seconds:
             key_index.close()
 
 
-def _one_round(made: Made, key_index: KeyIndex, kind: str, options: dict[str, str]) -> float:
+def _one_round(made: Made, key_index: Locator, kind: str, options: dict[str, str]) -> float:
     context, batch = made.context(options), made.table.fresh_batch()
     if kind == "bucket":
         # Placing says it all; `tag` would do it a second time.
@@ -221,7 +224,7 @@ def _one_round(made: Made, key_index: KeyIndex, kind: str, options: dict[str, st
     return cpu(lambda: key_index.tag(batch, context))
 
 
-def _upkeep(made: Made, key_index: KeyIndex, kind: str, options: dict[str, str]) -> Seconds:
+def _upkeep(made: Made, key_index: Locator, kind: str, options: dict[str, str]) -> Seconds:
     """Time what the index adds to the commit of the batch; for the state the last thing that is done with it."""
     if "bloom" in kind:
         context = made.context(options)
@@ -239,7 +242,7 @@ def _upkeep(made: Made, key_index: KeyIndex, kind: str, options: dict[str, str])
     return Seconds(told[0][0], long)
 
 
-def _update_state(made: Made, key_index: KeyIndex, options: dict[str, str], seed: int) -> tuple[float, int]:
+def _update_state(made: Made, key_index: Locator, options: dict[str, str], seed: int) -> tuple[float, int]:
     """Commit another batch; return what the state takes to follow, and the bytes that it writes."""
     batch = batch_of(made.table.handle, keys_of(made.spec, draw(made.spec, seed)))
     context = made.context(options)
@@ -265,7 +268,8 @@ def _update_state(made: Made, key_index: KeyIndex, options: dict[str, str], seed
         added=[f for f in after.view.files(None) if f.meta.file_name not in known],
     )
     # Another process may follow than the one that located the keys.
-    follower = make_key_index(IndexOptions(options))
+    follower = make_locator(IndexOptions(options))
+    assert isinstance(follower, ExternalState)
     seconds = cpu(lambda: follower.update_locations(commit, after))
     return seconds, store.counts["put"].bytes
 
@@ -290,7 +294,7 @@ def measures_of(made: Made, sample: int = 20_000) -> Measures:
     rows = np.sort(np.random.default_rng(3).choice(len(b), min(sample, len(b)), replace=False))
     part = KeyBatch(b.partitions, b.partition[rows], b.keys.take(pa.array(rows)), b.key_types, b.hashes[rows])
     context = made.context({})
-    located = make_key_index(IndexOptions({"index.type": "simple"})).tag(part, context)
+    located = SimpleKeyIndex().tag(part, context)
     files = context.view.files(None)
     footer = pq.read_metadata(files[0].path).row_group(0)
     key_column = next(i for i in range(footer.num_columns) if footer.column(i).path_in_schema == "id")

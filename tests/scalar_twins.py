@@ -7,7 +7,6 @@ source   of the hashes org.apache.hudi.common.bloom.HashFunction, org.apache.had
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -140,12 +139,6 @@ def _jenkins_finish(a: int, b: int, c: int) -> int:
         a, b, c = b, c, a
     # Seven turns of three names end one step past the last value written.
     return b
-
-
-def md5_routing_hash(text: str) -> int:
-    """Hash that routes keys to buckets of candidate pairs and to insert buckets: signed 64 bits."""
-    digest = hashlib.md5(text.encode("utf-8"), usedforsecurity=False).digest()
-    return int.from_bytes(digest[:8], "little", signed=True)
 
 
 def xxh32(text: str) -> int:

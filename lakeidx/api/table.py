@@ -17,7 +17,7 @@ from lakeidx.api.new_table import advise_new_table
 from lakeidx.api.upkeep import UpkeepMixin
 from lakeidx.api.writing import WritingMixin
 from lakeidx.arguments import PathLike
-from lakeidx.batch.index_types import check_index_type, index_type, limits_of
+from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.format.schema.edits import SchemaEdits, TypeSpec
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.maintenance.alter import AlterResult, alter_table
@@ -46,9 +46,9 @@ class Table(WritingMixin, LookingMixin, UpkeepMixin):
         """
         schema = new_schema(spec)
         check_index_type(schema)
-        limits = limits_of(schema)
+        limits = TableIndex.of(schema).limits
         if limits:
-            log.warning("index type %s: %s", index_type(schema), limits)
+            log.warning("index type %s: %s", TableIndex.of(schema).name, limits)
         return super().create(uri, spec, storage_options, exist_ok=exist_ok)
 
     def alter(

@@ -17,9 +17,15 @@ from dataclasses import replace
 from functools import partial
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.batch.assignment.committed_keys import CommittedKeys, committed_parts, notify_in_tasks, store_in_tasks
+from lakeidx.batch.assignment.committed_keys import (
+    CommittedKeys,
+    CommittedPart,
+    committed_parts,
+    notify_in_tasks,
+    store_in_tasks,
+)
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import follows_commits, index_context, open_key_index, uses_key_index
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.errors import CommitUnknownError, CorruptFileError, NotFoundError, UnavailableError
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -27,8 +33,8 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.locations import CommitInfo, LiveFile
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.key_index.port import ExternalState, IndexContext, SharedState
+from lakeidx.table.commit.changes import CommitRequest
 from lakeidx.table.commit.earlier_commit import was_committed
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
@@ -49,8 +55,8 @@ class IndexHooks:
         ingest = context.files.require(IngestReport)
         self._ingest = ingest
         self._schema: TableSchema = staged_schema(context.metadata, context.files)
-        self._keeps = bool(assign.located_paths)
-        self._active = self._keeps or follows_commits(self._schema)
+        self._index = TableIndex.of(self._schema)
+        self._active = bool(assign.located_paths)
         self._described: CommitInfo | None = None
 
     def prepare(self) -> None:
@@ -58,16 +64,9 @@ class IndexHooks:
 
         errors   UnavailableError when the index does not answer; the batch must not be committed then
         """
-        if not self._active or not self._keeps or was_committed(self._context.metadata, self._request):
+        if not self._active or self._catches_up or was_committed(self._context.metadata, self._request):
             return
-        snapshot = self._base()
-        with open_key_index(self._schema, self._context.paths) as key_index:
-            if not key_index.prepares_commits:
-                return
-            if self._in_tasks(key_index):
-                self._update_in_shares(self._describe(keys=False), "prepare_commit", snapshot)
-            else:
-                key_index.prepare_commit(self._info, self._index_context(snapshot))
+        self._call("prepare_commit", self._describe(), self._base())
 
     def committed(self, snapshot_ids: tuple[int, ...]) -> None:
         """Update the index after the batch was committed.
@@ -78,98 +77,72 @@ class IndexHooks:
             return
         metadata = self._context.metadata
         snapshot = _own_snapshot(metadata, snapshot_ids[0], self._request.commit_user) or metadata.latest_snapshot()
-        with open_key_index(self._schema, self._context.paths) as key_index:
-            try:
-                self._notify(key_index, snapshot_ids[0], snapshot)
-            except (UnavailableError, CommitUnknownError) as error:
-                if not key_index.catches_up:
-                    raise
-                log.warning(
-                    "index %s could not be updated to snapshot %d yet: %s", key_index.name, snapshot_ids[0], error
-                )
-
-    def _in_tasks(self, key_index: KeyIndex) -> bool:
-        """Return True when the batch was placed in tasks, and tasks may update the index."""
-        return bool(self._assign.placing_tasks) and key_index.notified_in_shares
-
-    def _update_in_shares(
-        self, info: CommitInfo, call: str, snapshot: Snapshot | None, options: Mapping[str, str] | None = None
-    ) -> None:
-        """Call a method of the index in tasks, each with the keys that are its own; `options`: besides the table's."""
-        keys = CommittedKeys.of(self._context, self._schema, self._assign)
-        remake = partial(_notify_context, self._context.metadata, self._schema, snapshot, options)
-        notify_in_tasks(self._context, keys, committed_parts(self._ingest, self._assign), info, call, remake)
-
-    def _notify(self, key_index: KeyIndex, snapshot_id: int, snapshot: Snapshot | None) -> None:
-        stores = bool(self._assign.placing_tasks) and key_index.updates_in_shares
-        in_tasks = self._in_tasks(key_index)
-        described = self._describe(keys=False) if stores or in_tasks else self._info
-        info = replace(described, snapshot_id=snapshot_id, added=self._added(self._request.changes))
-        context = self._index_context(snapshot)
-        if not stores:
-            key_index.update_locations(info, context)
-            if in_tasks and self._assign.deletes:
-                self._update_in_shares(info, "update_locations", snapshot)
-            return
-        keys = CommittedKeys.of(self._context, self._schema, self._assign)
-        parts = committed_parts(self._ingest, self._assign)
+        added = [_live_file(metadata, e) for e in self._request.changes.append if e.kind is FileKind.ADD]
         try:
-            store_in_tasks(self._context, keys, parts, info, key_index, context)
-        except (CorruptFileError, NotFoundError) as error:
-            if not key_index.catches_up:
+            info = replace(self._describe(), snapshot_id=snapshot_ids[0], added=added)
+            self._call("update_locations", info, snapshot)
+        except (UnavailableError, CommitUnknownError, CorruptFileError, NotFoundError) as error:
+            if not self._catches_up:
                 raise
-            log.warning("index %s was not updated to snapshot %d: %s", key_index.name, snapshot_id, error)
+            log.warning(
+                "index %s could not be updated to snapshot %d yet: %s", self._index.name, snapshot_ids[0], error
+            )
 
     def on_abort(self) -> None:
         """Roll the index back after the commit lost a conflict."""
-        if not self._active or not self._keeps:
+        if not self._active or self._catches_up:
             return
-        snapshot = self._base()
         # The next attempt commits under the same name, so what this one left has to go, whatever the option says.
         sync = {"hoodie.index.hbase.rollback.sync": "true"}
-        with open_key_index(self._schema, self._context.paths) as key_index:
-            if not key_index.prepares_commits:
-                return
-            if self._in_tasks(key_index):
-                self._update_in_shares(self._describe(keys=False), "rollback", snapshot, sync)
+        self._call("rollback", self._describe(), self._base(), sync)
+
+    @property
+    def _catches_up(self) -> bool:
+        return isinstance(self._index.locator, ExternalState) and self._index.locator.catches_up
+
+    def _call(
+        self, call: str, info: CommitInfo, snapshot: Snapshot | None, options: Mapping[str, str] | None = None
+    ) -> None:
+        """Call a method of the external state with the batch's keys: in tasks, each with its share, where tasks placed the batch.
+
+        info      without keys
+        options   besides the table's
+        """
+        metadata = self._context.metadata
+        keys = CommittedKeys.of(self._context, self._schema, self._assign)
+        parts = committed_parts(self._ingest, self._assign)
+        remake = partial(_call_context, self._index, metadata, snapshot, options)
+        with self._index.open(self._context.paths) as state:
+            if not self._assign.placing_tasks:
+                getattr(state, call)(self._with_keys(keys, parts, info), remake())
+            elif isinstance(state, SharedState):
+                store_in_tasks(self._context, keys, parts, info, state, remake())
             else:
-                context = _notify_context(self._context.metadata, self._schema, snapshot, sync)
-                key_index.rollback(self._info, context)
+                notify_in_tasks(self._context, keys, parts, info, call, remake)
+
+    def _with_keys(self, keys: CommittedKeys, parts: Sequence[CommittedPart], info: CommitInfo) -> CommitInfo:
+        """Return a commit with the batch's keys, which are read once."""
+        if self._described is None:
+            self._described = keys.read(parts, info)
+        known = self._described
+        return replace(known, snapshot_id=info.snapshot_id, added=info.added)
 
     def _base(self) -> Snapshot | None:
         """Read the newest snapshot, which shows which commits are in the table."""
         return self._context.metadata.latest_snapshot()
 
-    def _index_context(self, snapshot: Snapshot | None) -> IndexContext:
-        return index_context(self._context.metadata, self._schema, snapshot)
-
-    @property
-    def _info(self) -> CommitInfo:
-        # Not a cached_property, whose lock (Python 3.11) all batches of a process would share while they read.
-        if self._described is None:
-            self._described = self._describe(keys=True)
-        return self._described
-
-    def _describe(self, *, keys: bool) -> CommitInfo:
-        context, assign = self._context, self._assign
-        info = CommitInfo(
+    def _describe(self) -> CommitInfo:
+        return CommitInfo(
             instant=self._request.commit_user,
-            started_ms=context.files.closed_ms(IngestReport),
-            base_id=assign.base_snapshot_id,
+            started_ms=self._context.files.closed_ms(IngestReport),
+            base_id=self._assign.base_snapshot_id,
         )
-        if keys and self._keeps:
-            keys_of = CommittedKeys.of(context, self._schema, assign)
-            return keys_of.read(committed_parts(self._ingest, assign), info)
-        return info
-
-    def _added(self, changes: TableChanges) -> list[LiveFile]:
-        return [_live_file(self._context.metadata, e) for e in changes.append if e.kind is FileKind.ADD]
 
 
-def _notify_context(
-    metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot | None, options: Mapping[str, str] | None
+def _call_context(
+    index: TableIndex, metadata: TableMetadata, snapshot: Snapshot | None, options: Mapping[str, str] | None
 ) -> IndexContext:
-    made = index_context(metadata, schema, snapshot)
+    made = index.context(metadata, snapshot)
     return replace(made, options=IndexOptions({**made.options.raw, **options})) if options else made
 
 
@@ -189,12 +162,12 @@ def on_compaction(
 
     One that cannot be reached now, or is behind, finds out by itself when the next batch comes.
     """
-    if not uses_key_index(schema) or not snapshot_ids:
+    index = TableIndex.of(schema)
+    if not isinstance(index.locator, ExternalState) or not index.locator.catches_up or not snapshot_ids:
         return
     try:
-        with open_key_index(schema, metadata.paths) as key_index:
-            if not key_index.follows_compactions:
-                return
+        with index.open(metadata.paths) as state:
+            assert isinstance(state, ExternalState)
             snapshot = _own_snapshot(metadata, snapshot_ids[-1], request.commit_user)
             if snapshot is None:
                 log.warning("the key index is not updated after a compaction: its snapshot has expired")
@@ -211,7 +184,7 @@ def on_compaction(
                 added=[_live_file(metadata, e) for e in added],
                 removed=gone - {e.file.file_name for e in added},
             )
-            key_index.update_locations(info, index_context(metadata, schema, snapshot))
+            state.update_locations(info, index.context(metadata, snapshot))
     except (UnavailableError, NotFoundError) as error:
         log.warning("the key index could not be updated after a compaction yet: %s", error)
 

@@ -1,4 +1,4 @@
-"""The index type that assigns a table's rows, the check of its options, and its key index.
+"""The index type that assigns a table's rows, and the check of its options.
 
 ============  =====================================  ==================================================================
 bucket mode   ``index.type``                         bucket of a row
@@ -16,17 +16,18 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 from lakeidx.batch.artifacts import staging_root
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.options import INDEX_OPTIONS, UNUSED, IndexOptions
-from lakeidx.key_index.port import IndexContext, KeyIndex
-from lakeidx.key_index.registry import find_type, index_types, make_key_index
+from lakeidx.key_index.port import ExternalState, IndexContext, Locator
+from lakeidx.key_index.registry import IndexType, find_type, index_types, make_locator
 from lakeidx.key_index.table_view import make_tag_context
 from lakeidx.options.names import nearest, unknown_message
 from lakeidx.storage.base import join
@@ -39,7 +40,7 @@ _HASH, _BUCKET, _STATE = "hash", "bucket", "state"
 _KNOWN = frozenset({option.key for option in INDEX_OPTIONS} | UNUSED.keys())
 
 # Indexes kept in this process: they live from batch to batch, those of the tables used last.
-_in_memory: OrderedDict[str, KeyIndex] = OrderedDict()
+_in_memory: OrderedDict[str, Locator] = OrderedDict()
 _in_memory_lock = threading.RLock()
 
 
@@ -48,9 +49,102 @@ def index_folder(paths: TablePaths) -> str:
     return join(staging_root(paths), _INDEX_FOLDER)
 
 
-def index_options(schema: TableSchema) -> IndexOptions:
-    """Parse the options of a table's index; in a cross-partition table ``cross-partition-upsert.index-ttl`` is the state's TTL."""
-    return schema.once("index_options", lambda: IndexOptions(_index_texts(schema)))
+@dataclass(frozen=True, slots=True, eq=False)
+class TableIndex:
+    """The index type that assigns a table's rows, found once for a schema; pickles.
+
+    keyed     the table has a primary key
+    type      None where the bucket function places rows
+    options   of the table; in a cross-partition table ``cross-partition-upsert.index-ttl`` is the state's TTL
+    locator   what finds keys, to see which ports it implements; `open` gives one to work with. None: the HASH index, or the
+              bucket function
+    """
+
+    keyed: bool
+    type: IndexType | None
+    options: IndexOptions
+    locator: Locator | None
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> TableIndex:
+        """Find the index type of a table by its options."""
+        computed = schema.bucket_mode not in (BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC)
+        return schema.once("table_index", lambda: cls._found(bool(schema.primary_keys), computed, _index_texts(schema)))
+
+    @classmethod
+    def _found(cls, keyed: bool, computed: bool, raw: dict[str, str]) -> TableIndex:
+        options = IndexOptions(raw)
+        if computed:
+            return cls(keyed, None, options, None)
+        return cls(keyed, find_type(options), options, make_locator(options))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TableIndex._found, (self.keyed, self.type is None, self.options.raw)
+
+    @property
+    def name(self) -> str:
+        """The index type; "bucket" for tables whose buckets are computed."""
+        return _BUCKET if self.type is None else self.type.name
+
+    @property
+    def is_global(self) -> bool:
+        """True when a key lives in one partition at a time."""
+        return self.locator is not None and self.locator.is_global
+
+    @property
+    def by_hash_index(self) -> bool:
+        """True when the table's own files are enough to find its keys in their partition: it may go to another such type."""
+        return not self.is_global and not isinstance(self.locator, ExternalState)
+
+    @property
+    def limits(self) -> str:
+        """What the index type cannot promise, "" when it promises everything."""
+        return self.type.limits if self.type is not None and self.keyed else ""
+
+    def context(self, metadata: TableMetadata, snapshot: Snapshot | None) -> IndexContext:
+        """Return what a locator works with on a snapshot, with the options of the newest schema."""
+        made = make_tag_context(metadata, snapshot, index_dir=index_folder(metadata.paths))
+        return replace(made, options=self.options)
+
+    @contextmanager
+    def open(self, paths: TablePaths) -> Iterator[Locator]:
+        """Open the locator for one stage, and close it at the end.
+
+        One that stays in the process is the same object for every stage and batch of it that works on the table.
+
+        errors   InternalError when there is none
+        """
+        if self.type is not None and self.type.stays_in_process:
+            with _in_memory_lock:
+                yield self._remembered(paths)
+            return
+        with closing(self.made()) as locator:
+            yield locator
+
+    def made(self) -> Locator:
+        """Return a new locator, which is not kept in the process."""
+        found = None if self.type is None else make_locator(self.options)
+        if found is None:
+            raise InternalError(f"index type {self.name} has no locator")
+        return found
+
+    def forget(self, paths: TablePaths) -> None:
+        """Drop what this process has kept from earlier batches of a table, if its type is kept."""
+        with _in_memory_lock:
+            _in_memory.pop(self._kept_name(paths), None)
+
+    def _kept_name(self, paths: TablePaths) -> str:
+        options = self.options
+        of_index = (options.index_type, options.index_global_enabled, options.index_partition_regex)
+        return "\n".join([paths.branch_root, *map(str, of_index)])
+
+    def _remembered(self, paths: TablePaths) -> Locator:
+        name = self._kept_name(paths)
+        found = _in_memory.pop(name, None) or self.made()
+        _in_memory[name] = found
+        while len(_in_memory) > _MEMORY_TABLES:
+            _in_memory.popitem(last=False)
+        return found
 
 
 def _index_texts(schema: TableSchema) -> dict[str, str]:
@@ -65,33 +159,11 @@ def _index_texts(schema: TableSchema) -> dict[str, str]:
     return raw
 
 
-def index_type(schema: TableSchema) -> str:
-    """Return the index type that assigns a table's rows; "bucket" for tables whose buckets are computed."""
-    if schema.bucket_mode in (BucketMode.HASH_FIXED, BucketMode.BUCKET_UNAWARE):
-        return _BUCKET
-    return str(index_options(schema).index_type)
-
-
-def uses_key_index(schema: TableSchema) -> bool:
-    """Return True when an index type finds keys, False when the bucket function computes their buckets."""
-    return schema.bucket_mode in (BucketMode.HASH_DYNAMIC, BucketMode.KEY_DYNAMIC)
-
-
-def finds_by_keys(schema: TableSchema) -> bool:
-    """Return True when the index type reads key columns, not only their hashes."""
-    return uses_key_index(schema) and make_key_index(index_options(schema)).needs_keys
-
-
-def is_global(schema: TableSchema) -> bool:
-    """Return True when a key lives in one partition at a time."""
-    return uses_key_index(schema) and make_key_index(index_options(schema)).is_global
-
-
 def check_index_type(schema: TableSchema) -> None:
     """Raise InvalidInputError or UnsupportedError for index options that cannot be used with the table."""
     _check_names(schema)
-    options, mode = index_options(schema), schema.bucket_mode
-    kind = str(options.index_type)
+    index, mode = TableIndex.of(schema), schema.bucket_mode
+    options, kind = index.options, str(index.options.index_type)
     if not schema.primary_keys:
         if kind != _HASH:
             raise InvalidInputError(f"option 'index.type' = {kind} needs a primary key")
@@ -103,8 +175,8 @@ def check_index_type(schema: TableSchema) -> None:
         _check_fixed(schema, options, kind)
     elif mode is BucketMode.KEY_DYNAMIC:
         _check_cross_partition(schema, options, kind)
-    if uses_key_index(schema) and is_global(schema):
-        _check_moves(schema, options)
+    if index.is_global:
+        _check_moves(index, schema.table_options.merge_engine)
 
 
 def _check_names(schema: TableSchema) -> None:
@@ -115,63 +187,6 @@ def _check_names(schema: TableSchema) -> None:
         near = nearest(key, _KNOWN, slip=key.startswith("hoodie."))
         if near is not None or not key.startswith("hoodie."):
             raise InvalidInputError(unknown_message(key, near))
-
-
-def limits_of(schema: TableSchema) -> str:
-    """Describe what the table's index type cannot promise, "" when it promises everything."""
-    if not schema.primary_keys or not uses_key_index(schema):
-        return ""
-    return find_type(index_options(schema)).limits
-
-
-def follows_commits(schema: TableSchema) -> bool:
-    """Return True when the index is notified of commits although it keeps no state outside the table."""
-    options = index_options(schema)
-    return uses_key_index(schema) and make_key_index(options).follows_commits(options)
-
-
-def index_context(metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot | None) -> IndexContext:
-    """Return what the table's key index works with on a snapshot, with the options of `schema` (the newest ones)."""
-    made = make_tag_context(metadata, snapshot, index_dir=index_folder(metadata.paths))
-    return replace(made, options=index_options(schema))
-
-
-@contextmanager
-def open_key_index(schema: TableSchema, paths: TablePaths) -> Iterator[KeyIndex]:
-    """Open the table's key index for one stage, and close it at the end.
-
-    One that stays in the process is the same object for every stage and batch of it that works on the table.
-    """
-    options = index_options(schema)
-    if find_type(options).stays_in_process:
-        with _in_memory_lock:
-            yield _remembered(options, paths)
-        return
-    key_index = make_key_index(options)
-    try:
-        yield key_index
-    finally:
-        key_index.close()
-
-
-def forget_key_index(schema: TableSchema, paths: TablePaths) -> None:
-    """Drop the key index of a table that this process has cached from earlier batches, if its type is cached."""
-    with _in_memory_lock:
-        _in_memory.pop(_name_of(index_options(schema), paths), None)
-
-
-def _name_of(options: IndexOptions, paths: TablePaths) -> str:
-    of_index = (options.index_type, options.index_global_enabled, options.index_partition_regex)
-    return "\n".join([paths.branch_root, *map(str, of_index)])
-
-
-def _remembered(options: IndexOptions, paths: TablePaths) -> KeyIndex:
-    name = _name_of(options, paths)
-    found = _in_memory.pop(name, None) or make_key_index(options)
-    _in_memory[name] = found
-    while len(_in_memory) > _MEMORY_TABLES:
-        _in_memory.popitem(last=False)
-    return found
 
 
 def _check_fixed(schema: TableSchema, options: IndexOptions, kind: str) -> None:
@@ -216,16 +231,17 @@ def _check_cross_partition(schema: TableSchema, options: IndexOptions, kind: str
         )
 
 
-def _check_moves(schema: TableSchema, options: IndexOptions) -> None:
+def _check_moves(index: TableIndex, merge_engine: str) -> None:
     """Check that deletes in the old partition win there."""
-    if schema.table_options.merge_engine != "deduplicate" or not make_key_index(options).moves_keys:
+    moves = index.locator is not None and index.locator.moves_keys
+    if not moves or merge_engine != "deduplicate":
         return
-    if options.sequence_field:
+    if index.options.sequence_field:
         raise InvalidInputError(
             "option 'sequence.field' cannot be combined with an index over partitions that moves keys: an older row would be "
             "deleted in one partition and stay in another"
         )
-    if options.ignore_delete:
+    if index.options.ignore_delete:
         raise InvalidInputError(
             "option 'ignore-delete' cannot be combined with an index over partitions that moves keys by deletes"
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lakeidx.batch.artifacts import BatchFiles, CommitReport, IngestReport, writing_note
-from lakeidx.batch.index_types import index_type
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.stages.staged_batches import walk_staging
 from lakeidx.errors import CommitConflictError, NotFoundError
 from lakeidx.format.paths import TablePaths
@@ -68,8 +68,9 @@ def drift_reason(staged: TableSchema, now: TableSchema) -> str:
     for key in sorted({*IMMUTABLE_OPTIONS, *_WRITTEN_BY}):
         if staged.options.get(key) != now.options.get(key):
             return f"option '{key}' changed from {staged.options.get(key)!r} to {now.options.get(key)!r}"
-    if index_type(staged) != index_type(now):
-        return f"option 'index.type' changed from {index_type(staged)!r} to {index_type(now)!r}"
+    was, is_now = TableIndex.of(staged).name, TableIndex.of(now).name
+    if was != is_now:
+        return f"option 'index.type' changed from {was!r} to {is_now!r}"
     tightened = next(_tightened(staged, now), None)
     return "" if tightened is None else f"column {tightened!r} became NOT NULL"
 

@@ -1,7 +1,8 @@
-"""Keys of data files that are read in tasks and brought to the keys of the batch: the join of `simple`, and of what filters pass.
+"""Index types that find keys by reading data files, in this process or in tasks.
 
-The rows of one file travel as an Arrow table: the key columns, and columns that order the records of a key. Which file they are of
-is in the schema's metadata, as JSON.
+In this process the files of a batch's partitions are read by threads, each file for the keys that it may have. In tasks the keys of
+a file are read once and brought to the keys of the batch. The rows of one file then travel as an Arrow table: the key columns, and
+columns that order the records of a key. Which file they are of is in the schema's metadata, as JSON.
 
 source   org.apache.hudi.index.simple.HoodieSimpleIndex (the join), release 1.0.2
 """
@@ -9,7 +10,8 @@ source   org.apache.hudi.index.simple.HoodieSimpleIndex (the join), release 1.0.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import pyarrow as pa
 
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.errors import CorruptFileError
+from lakeidx.key_index.keys.ranges import Candidates
 from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.key_index.locate import (
     DEAD,
@@ -26,14 +29,97 @@ from lakeidx.key_index.locate import (
     join_matches,
     locate_anywhere,
     locate_in_partition,
+    match_file,
     match_rows,
 )
-from lakeidx.key_index.locations import FoundFile, Int32s, KeyBatch, KeyLocations, LiveFile, Matches
+from lakeidx.key_index.locations import (
+    FoundFile,
+    Int32s,
+    Int64s,
+    KeyBatch,
+    KeyLocations,
+    LiveFile,
+    Matches,
+    no_locations,
+)
 from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.key_index.port import IndexContext
+from lakeidx.key_index.port import IndexContext, Locator
+from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import DataType
 
 _FILE = b"lakeidx.file"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskedKeys:
+    """Keys that are looked for in one file.
+
+    keys       table of the batch's keys
+    number     of the file, for `Matches`
+    partition  of the file, as `keys` numbers it
+    rows       int64[c] positions of those that the file may have, each a first row of its key; None: any of them
+    """
+
+    batch: KeyBatch
+    keys: KeySet
+    number: int = 0
+    partition: int = 0
+    rows: Int64s | None = None
+
+
+class FileJoiner(Locator):
+    """Finds keys in the data files of the batch's partitions (of all partitions, for a global type).
+
+    narrows_files   `candidates` selects the keys that each file may have, so that tasks send a file only those; else tasks read all
+                    keys of a file, and send them to the keys of the batch
+    """
+
+    narrows_files: bool = False
+
+    def files_to_join(self, partitions: Collection[bytes] | None, context: IndexContext) -> Sequence[LiveFile]:
+        """Return the data files of some partitions (None = of all) whose keys are looked at."""
+        return context.view.files(partitions)
+
+    def candidates(self, batch: KeyBatch, files: Sequence[LiveFile], context: IndexContext) -> Candidates | None:
+        """Return the keys that each file may have, of keys that come again the first; None: any."""
+        return None
+
+    def check_file(self, asked: AskedKeys, file: LiveFile, context: IndexContext) -> Matches:
+        """Return which of some keys a file has: reads all its keys."""
+        return match_file(file, asked.number, asked.keys, context, partition=asked.partition, versions=self.is_global)
+
+    def threads(self, context: IndexContext) -> LocalRunner:
+        """Return where files are read."""
+        return context.pool
+
+    def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
+        """Locate the keys of the batch.
+
+        memory   a table of the batch's keys, and one file's per thread
+        """
+        if not len(batch):
+            return no_locations(batch)
+        files = self.files_to_join(None if self.is_global else batch.partitions, context)
+        metrics = IndexMetrics(keys=len(batch), files=len(files))
+        keys = KeySet(batch.codes, None if self.is_global else batch.partition)
+        number = {p: i for i, p in enumerate(batch.partitions)}
+        candidates = self.candidates(batch, files, context)
+        if candidates is not None:
+            metrics.pairs = int(candidates.counts.sum())
+            metrics.files_pruned = int((candidates.counts == 0).sum())
+
+        def check(i: int) -> Matches:
+            partition = 0 if self.is_global else number[files[i].partition]
+            rows = None if candidates is None else candidates.keys_of(i)
+            return self.check_file(AskedKeys(batch, keys, i, partition, rows), files[i], context)
+
+        some = [i for i in range(len(files)) if candidates is None or candidates.counts[i]]
+        # Largest files first, so that the last thread does not start with one.
+        order = sorted(some, key=lambda i: -files[i].meta.row_count)
+        matches = join_matches(self.threads(context).map(check, order))
+        if self.is_global:
+            return locate_anywhere(batch, keys, files, matches, metrics, context=context)
+        return locate_in_partition(batch, keys, files, matches, metrics)
 
 
 def read_file_keys(file: LiveFile, context: IndexContext, *, versions: bool) -> tuple[pa.Table, IndexMetrics]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ from lakeidx.key_index.keys.codes import KeyCodes, key_codes
 from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.types import DataType
+
+if TYPE_CHECKING:
+    from lakeidx.codec.hudi.bloom import FirstHashes
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -51,6 +55,13 @@ class KeyBatch:
     def record_keys(self) -> RowBytes:
         """The keys as Hudi's record key text, UTF-8."""
         return record_keys(self.keys.columns, self.keys.column_names)
+
+    @cached_property
+    def filter_hashes(self) -> FirstHashes:
+        """First hashes of the record keys, which take most of a test by a filter and are the same for all filters."""
+        from lakeidx.codec.hudi.bloom import first_hashes
+
+        return first_hashes(self.record_keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,42 +76,19 @@ class IndexOptions(TableOptions):
 
     # Looking keys up by filters
     hoodie_bloom_index_parallelism = integer(
-        "hoodie.bloom.index.parallelism", 0, "Tasks that check pairs; 0 = as many as there are threads.", least=0
+        "hoodie.bloom.index.parallelism", 0, "bloom: threads that check files; 0 = one per core.", least=0
     )
     hoodie_bloom_index_prune_by_ranges = boolean(
         "hoodie.bloom.index.prune.by.ranges", True, "Leave out files by their key range."
     )
-    hoodie_bloom_index_use_caching = boolean(
-        "hoodie.bloom.index.use.caching", True, "Keep decoded keys and filters while a batch is tagged."
-    )
     hoodie_bloom_index_use_metadata = boolean(
         "hoodie.bloom.index.use.metadata", False, "Filters from the snapshot's metadata cache, not from footers."
-    )
-    hoodie_bloom_index_use_treebased_filter = boolean(
-        "hoodie.bloom.index.use.treebased.filter", True, "Find candidate files by the interval tree, not file by file."
-    )
-    hoodie_bloom_index_bucketized_checking = boolean(
-        "hoodie.bloom.index.bucketized.checking", True, "Share the checking out by pairs; else by files in order."
-    )
-    hoodie_bloom_index_bucketized_checking_enable_dynamic_parallelism = boolean(
-        "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism",
-        False,
-        "As many tasks as there are buckets of pairs, whatever the number of threads.",
-    )
-    hoodie_bloom_index_fileid_key_sorting_enable = boolean(
-        "hoodie.bloom.index.fileid.key.sorting.enable", False, "Without bucketized checking: keys sorted in each file."
-    )
-    hoodie_bloom_index_keys_per_bucket = integer(
-        "hoodie.bloom.index.keys.per.bucket", 10000000, "Pairs per bucket of bucketized checking.", least=1
     )
     hoodie_bloom_index_update_partition_path = boolean(
         "hoodie.bloom.index.update.partition.path", True, "global-bloom: a key may move to the row's partition."
     )
 
     # Simple
-    hoodie_simple_index_use_caching = boolean(
-        "hoodie.simple.index.use.caching", True, "Keep decoded keys while a batch is tagged."
-    )
     hoodie_simple_index_parallelism = integer(
         "hoodie.simple.index.parallelism", 0, "simple: tasks that read keys; 0 = one per file.", least=0
     )
@@ -207,6 +184,13 @@ INDEX_OPTIONS: tuple[Option[Any], ...] = tuple(v for v in vars(IndexOptions).val
 UNUSED: Mapping[str, str] = {
     "hoodie.index.type": "index.type has lakeidx's own set of types",
     "hoodie.index.class": "indexes are chosen by name, not by a Java class",
+    "hoodie.bloom.index.use.caching": "the keys of a batch are decoded once",
+    "hoodie.simple.index.use.caching": "as hoodie.bloom.index.use.caching",
+    "hoodie.bloom.index.use.treebased.filter": "the tree and the list find the same files, which two searches find here",
+    "hoodie.bloom.index.bucketized.checking": "each file is checked once, by one thread or task",
+    "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism": "as hoodie.bloom.index.bucketized.checking",
+    "hoodie.bloom.index.fileid.key.sorting.enable": "as hoodie.bloom.index.bucketized.checking",
+    "hoodie.bloom.index.keys.per.bucket": "as hoodie.bloom.index.bucketized.checking",
     "hoodie.bloom.index.input.storage.level": "keys of a batch are held in memory as packed columns, never on a Spark cache",
     "hoodie.simple.index.input.storage.level": "as hoodie.bloom.index.input.storage.level",
     "hoodie.record.index.input.storage.level": "as hoodie.bloom.index.input.storage.level",

@@ -1,11 +1,17 @@
-"""The port of key indexes: the interface of every index type, and the view of the table it works on.
+"""The ports of index types, and the view of the table that they work on.
 
-A **key index** answers for each key of a batch where it lives now: (partition, bucket), and the data file where that is
-known, or nowhere (an insert). Around the commit of a batch it is called in this order:
+A key index finds for each key of a batch where it lives now: (partition, bucket), and the data file where that is known, or
+nowhere (an insert). A type is a class that implements one of two ports, and a third one where it keeps something of its own:
+
+`Locator`                            finds keys by whatever it has
+`lakeidx.key_index.joined.FileJoiner`   finds keys in data files, which this process or tasks read
+`ExternalState`                      keeps locations outside the table, which follow each commit
+
+Around the commit of a batch these are called in this order:
 
 1.  ``tag``                before rows are placed
 2.  ``prepare_commit``     before the snapshot is put: what must be on record if the process dies right after the put
-3.  ``update_locations``   after the snapshot is there; or ``begin_update``, what it gives in tasks, and ``finish_update``
+3.  ``update_locations``   after the snapshot is there
 4.  ``rollback``           instead of 3, when the commit is aborted
 
 A process may die between any two of these. Whatever a key index keeps outside the table is therefore only valid as
@@ -16,16 +22,15 @@ source   org.apache.hudi.index.HoodieIndex, release 1.0.2 (tagLocation, updateLo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from lakeidx.errors import InternalError
-from lakeidx.key_index.keys.ranges import Candidates
 from lakeidx.key_index.keys.reader import KeyReader
-from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, LiveFile, Matches
+from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.key_buckets import KeyBuckets
@@ -127,6 +132,60 @@ class TagTasks:
         return TagTasks, (LocalRunner(), self.context, self.label)
 
 
+class Locator(ABC):
+    """Finds where keys live. `tag` may be called for any share of a batch's keys, in any process, several at a time.
+
+    is_global       a key is looked for in all partitions
+    moves_keys      of global ones: a row of another partition moves its key there; False: it is written where its key lives
+    splits_buckets  its upkeep moves keys to other buckets: a batch then depends on the partition as a whole
+    """
+
+    is_global: bool = False
+    moves_keys: bool = False
+    splits_buckets: bool = False
+
+    @abstractmethod
+    def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
+        """Locate the keys of the batch."""
+
+    def prepare_tag(self, context: IndexContext, tasks: TagTasks) -> None:  # noqa: B027
+        """Do what `tag` needs once for the whole batch; called before several shares of it are tagged."""
+
+    def place_inserts(self, batch: KeyBatch, context: IndexContext) -> Int32s | None:
+        """Return int32[n] bucket of each row if it is an insert; None = by the PartitionIndex rules."""
+        return None
+
+    def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
+        """Count the keys per (partition, bucket) after `tag`; None when it does not know."""
+        return None
+
+    def close(self) -> None:  # noqa: B027
+        """Release its resources; it may be used again."""
+
+
+class ExternalState(ABC):
+    """Locations outside the table that follow each commit. Each method may be called with any share of a batch's keys, in any
+    process, several at a time; all rows of a key are in one share.
+
+    catches_up         the table can tell what was missed: it is not asked before a commit, a call after it that fails does no harm,
+                       and it is told of compactions, too, without keys
+    why_no_overwrite   why a table with it cannot be overwritten, and what to do; ``""`` when it can
+    """
+
+    catches_up: bool = False
+    why_no_overwrite: str = ""
+
+    def prepare_commit(self, commit: CommitInfo, context: IndexContext) -> None:  # noqa: B027
+        """Prepare for the commit; called before the snapshot is put."""
+
+    @abstractmethod
+    def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
+        """Update locations; called when the snapshot is there."""
+
+    def rollback(self, commit: CommitInfo, context: IndexContext) -> None:  # noqa: B027
+        """Roll back; called when the commit is aborted, so that what `prepare_commit` left is ignored from now on."""
+
+
 class ShareUpdate(Protocol):
     """How tasks store a batch's locations; pickles, and its size does not grow with rows or with the index."""
 
@@ -137,143 +196,17 @@ class ShareUpdate(Protocol):
     def store(self, share: Any, rows: Iterable[pa.Table]) -> Any:
         """Store what has come to one task, in the order of the batch; the answer does not grow with rows.
 
-        share   what that task owns, as `KeyIndex.begin_update` said
+        share   what that task owns, as `SharedState.begin_update` said
         """
         ...
 
 
-class KeyIndex(Protocol):
-    """One index type. What differs between types is an attribute here, never a test of name or class; `KeyIndexDefaults` has the
-    usual answers.
-    """
+class SharedState(ExternalState):
+    """External state in shares that tasks own: they store a batch's locations in place of `update_locations`. It catches up."""
 
-    @property
-    def name(self) -> str:
-        """Its name in option ``index.type``."""
-        ...
+    catches_up = True
 
-    @property
-    def needs_keys(self) -> bool:
-        """True when it reads keys; False when it uses only hashes, and placing through the HASH index finds them."""
-        ...
-
-    @property
-    def is_global(self) -> bool:
-        """True when a key is looked for in all partitions."""
-        ...
-
-    @property
-    def has_external_state(self) -> bool:
-        """True when it keeps state outside the table that must be updated with every batch's keys."""
-        ...
-
-    @property
-    def in_shares(self) -> bool:
-        """True when `tag` may be called for any share of a batch's keys, in any process, several at a time."""
-        ...
-
-    @property
-    def holds_keys(self) -> bool:
-        """True when `tag` loads the keys of the whole table into this process; they count for the driver's budget."""
-        ...
-
-    @property
-    def joins_files(self) -> bool:
-        """True when keys may be found by reading data files: tasks then read them, and `lakeidx.key_index.joined` locates."""
-        ...
-
-    def files_to_join(self, partitions: Collection[bytes] | None, context: IndexContext) -> Sequence[LiveFile]:
-        """Return the data files of some partitions (None = of all) whose keys are looked at; of those that join files."""
-        ...
-
-    @property
-    def narrows_files(self) -> bool:
-        """True when `candidates` and `check_file` select the files to read for each key; of types that join files."""
-        ...
-
-    def prepare_tag(self, context: IndexContext, tasks: TagTasks) -> None:
-        """Do what `tag` needs once for the whole batch; called before several shares of it are tagged."""
-        ...
-
-    def candidates(self, batch: KeyBatch, files: Sequence[LiveFile], context: IndexContext) -> Candidates:
-        """Return the keys that each file may have, without reading files."""
-        ...
-
-    def check_file(self, batch: KeyBatch, file: LiveFile, context: IndexContext) -> Matches:
-        """Return which of the keys a file has, its partition's or of all partitions."""
-        ...
-
-    @property
-    def moves_keys(self) -> bool:
-        """Global indexes: True when a row of another partition moves its key there; False when the row is written where its key
-        lives.
-        """
-        ...
-
-    @property
-    def catches_up(self) -> bool:
-        """True when a call after a commit that fails does no harm: the next batch brings it up to date."""
-        ...
-
-    @property
-    def follows_compactions(self) -> bool:
-        """True when `update_locations` is to be called for compactions, too."""
-        ...
-
-    @property
-    def why_no_overwrite(self) -> str:
-        """Why a table with it cannot be overwritten, and what to do; ``""`` when it can."""
-        ...
-
-    def follows_commits(self, options: IndexOptions) -> bool:
-        """Return True when `update_locations` is to be called although it has no external state."""
-        ...
-
-    def splits_buckets(self, options: IndexOptions) -> bool:
-        """Return True when its upkeep moves keys to other buckets: a batch then depends on the partition as a whole."""
-        ...
-
-    def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
-        """Count the keys per (partition, bucket) after `tag`; None when it does not know."""
-        ...
-
-    def close(self) -> None:
-        """Release its resources; it may be used again."""
-        ...
-
-    def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
-        """Locate the keys of the batch."""
-        ...
-
-    def place_inserts(self, batch: KeyBatch, context: IndexContext) -> Int32s | None:
-        """Return int32[n] bucket of each row if it is an insert; None = by the PartitionIndex rules."""
-        ...
-
-    def prepare_commit(self, commit: CommitInfo, context: IndexContext) -> None:
-        """Prepare for the commit; called before the snapshot is put."""
-        ...
-
-    def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
-        """Update locations; called when the snapshot is there."""
-        ...
-
-    @property
-    def prepares_commits(self) -> bool:
-        """True when `prepare_commit` and `rollback` do something with the batch's keys."""
-        ...
-
-    @property
-    def notified_in_shares(self) -> bool:
-        """True when `prepare_commit`, `update_locations` and `rollback` may be called with any share of a batch's keys, in any
-        process, several at a time; all rows of a key are in one share.
-        """
-        ...
-
-    @property
-    def updates_in_shares(self) -> bool:
-        """True when tasks may store a batch's locations (`begin_update`), instead of `update_locations`."""
-        ...
-
+    @abstractmethod
     def begin_update(
         self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, rows: int, tasks: TagTasks
     ) -> tuple[ShareUpdate, Sequence[Any]] | None:
@@ -285,82 +218,7 @@ class KeyIndex(Protocol):
         tasks        where the index may make room for them
         returns      what the tasks do, and for each what it owns; None when nothing is to be done
         """
-        ...
 
+    @abstractmethod
     def finish_update(self, stored: Sequence[Any], context: IndexContext) -> None:
         """End what `begin_update` began; `stored` is what the tasks answered."""
-        ...
-
-    def rollback(self, commit: CommitInfo, context: IndexContext) -> None:
-        """Roll back; called when the commit is aborted, so that what `prepare_commit` left is ignored from now on."""
-        ...
-
-
-class KeyIndexDefaults:
-    """What most key indexes have in common: they keep nothing outside the table, so there is nothing to do around a commit."""
-
-    needs_keys = True
-    in_shares = False
-    holds_keys = False
-    joins_files = False
-    narrows_files = False
-    has_external_state = False
-    prepares_commits = True
-    notified_in_shares = False
-    updates_in_shares = False
-    catches_up = False
-    follows_compactions = False
-    why_no_overwrite = ""
-
-    def follows_commits(self, options: IndexOptions) -> bool:
-        """Return False: nothing outside the table follows commits."""
-        return False
-
-    def splits_buckets(self, options: IndexOptions) -> bool:
-        """Return False: a key stays in its bucket."""
-        return False
-
-    def prepare_tag(self, context: IndexContext, tasks: TagTasks) -> None:
-        """Do nothing: shares have nothing in common."""
-
-    def files_to_join(self, partitions: Collection[bytes] | None, context: IndexContext) -> Sequence[LiveFile]:
-        """Return all of them."""
-        return context.view.files(partitions)
-
-    def candidates(self, batch: KeyBatch, files: Sequence[LiveFile], context: IndexContext) -> Candidates:
-        """Refuse: files are not narrowed."""
-        raise InternalError("this index type does not narrow files")
-
-    def check_file(self, batch: KeyBatch, file: LiveFile, context: IndexContext) -> Matches:
-        """Refuse: files are not narrowed."""
-        raise InternalError("this index type does not narrow files")
-
-    def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
-        """Return None: not known."""
-        return None
-
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
-
-    def place_inserts(self, batch: KeyBatch, context: IndexContext) -> Int32s | None:
-        """Return None: inserts are placed by the PartitionIndex rules."""
-        return None
-
-    def prepare_commit(self, commit: CommitInfo, context: IndexContext) -> None:
-        """Do nothing: there is nothing to record."""
-
-    def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
-        """Do nothing: everything is in the table's own files."""
-
-    def begin_update(
-        self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, rows: int, tasks: TagTasks
-    ) -> tuple[ShareUpdate, Sequence[Any]] | None:
-        """Refuse: tasks store nothing."""
-        raise InternalError("this index type is not updated in shares")
-
-    def finish_update(self, stored: Sequence[Any], context: IndexContext) -> None:
-        """Refuse: tasks store nothing."""
-        raise InternalError("this index type is not updated in shares")
-
-    def rollback(self, commit: CommitInfo, context: IndexContext) -> None:
-        """Do nothing: nothing was recorded."""

@@ -1,4 +1,4 @@
-"""Index types by name. A new one is a module with a `KeyIndex` and one `register` of it.
+"""Index types by name. A new one is a module with a class that implements a port, and one `register` of it.
 
 A type is imported with the first table that has it. Tasks in other processes know a registered type when they import the module
 that registers it.
@@ -19,7 +19,7 @@ from lakeidx.key_index.advice.model import WorkModel
 from lakeidx.key_index.advice.sizing import FPP, MAX_ENTRIES, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS
 from lakeidx.key_index.advice.suitability import in_own_partition
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions, options_of
-from lakeidx.key_index.port import KeyIndex
+from lakeidx.key_index.port import Locator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,14 +27,13 @@ class IndexType:
     """What an index type is, before any table is opened with it.
 
     name              its name in option ``index.type``
-    make              its key index, by the table's options
+    make              what finds keys, by the table's options; None: the HASH index alone does
     limits            what it cannot promise, said when a table is made with it; ``""`` when there is nothing to say
     fixed_buckets     goes with a fixed number of buckets, where it is the bucket function that decides
     cross_partition   goes with primary keys that leave out partition columns
-    stays_in_process  one object for all batches of a process that work on the same table
+    stays_in_process  one object for all batches of a process that work on the same table; it holds all keys of the table
     fills_buckets     a bucket takes new keys up to ``dynamic-bucket.target-row-num``; False when the key alone decides
     requires          option without which it cannot work, ``""`` for none
-    by_hash_index     finds known keys by the HASH index files, so that a table may go from one such type to another
     footer            makes what the footers of data files carry for it, one builder per file; None where they carry nothing
     placement         options that say where it finds the keys it has placed: they cannot change once there are some
     work              what a batch costs with it, for `lakeidx advise`; None = it is not recommended
@@ -43,14 +42,13 @@ class IndexType:
     """
 
     name: str
-    make: Callable[[IndexOptions], KeyIndex]
+    make: Callable[[IndexOptions], Locator] | None
     limits: str = ""
     fixed_buckets: bool = False
     cross_partition: bool = False
     stays_in_process: bool = False
     fills_buckets: bool = True
     requires: str = ""
-    by_hash_index: bool = False
     footer: Callable[[TableSchema], Callable[[], FooterMetadataBuilder] | None] = lambda schema: None
     placement: tuple[str, ...] = ()
     work: WorkModel | None = None
@@ -83,9 +81,10 @@ def index_types() -> tuple[IndexType, ...]:
     return tuple(_TYPES.values())
 
 
-def make_key_index(options: IndexOptions) -> KeyIndex:
-    """Return the key index that option ``index.type`` names."""
-    return find_type(options).make(options)
+def make_locator(options: IndexOptions) -> Locator | None:
+    """Return what finds keys by option ``index.type``; None: the HASH index alone does."""
+    make = find_type(options).make
+    return None if make is None else make(options)
 
 
 def data_file_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder] | None:
@@ -93,39 +92,39 @@ def data_file_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder]
     return find_type(options_of(schema)).footer(schema)
 
 
-def _make_hash(options: IndexOptions) -> KeyIndex:
-    from lakeidx.key_index.hash import HashKeyIndex
+def _make_bucket(options: IndexOptions) -> Locator:
+    from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex, has_rings
 
-    return HashKeyIndex()
-
-
-def _make_bucket(options: IndexOptions) -> KeyIndex:
-    from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
-
-    return BucketKeyIndex()
+    return BucketKeyIndex(splits_buckets=has_rings(options))
 
 
-def _make_bloom(options: IndexOptions, *, is_global: bool = False) -> KeyIndex:
+def _make_bloom(options: IndexOptions, *, is_global: bool = False) -> Locator:
     from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
 
     moves = is_global and options.hoodie_bloom_index_update_partition_path
     return BloomKeyIndex(is_global=is_global, moves_keys=moves)
 
 
-def _make_simple(options: IndexOptions, *, is_global: bool = False) -> KeyIndex:
+def _make_simple(options: IndexOptions, *, is_global: bool = False) -> Locator:
     from lakeidx.key_index.simple import SimpleKeyIndex
 
     moves = is_global and options.hoodie_simple_index_update_partition_path
     return SimpleKeyIndex(is_global=is_global, moves_keys=moves)
 
 
-def _make_state(options: IndexOptions, *, in_memory: bool = False) -> KeyIndex:
+def _make_state(options: IndexOptions) -> Locator:
     from lakeidx.key_index.state.state_index import StateKeyIndex
 
-    return StateKeyIndex(is_global=options.index_global_enabled, in_memory=in_memory)
+    return StateKeyIndex(is_global=options.index_global_enabled)
 
 
-def _make_hbase(options: IndexOptions) -> KeyIndex:
+def _make_memory(options: IndexOptions) -> Locator:
+    from lakeidx.key_index.state.state_index import MemoryKeyIndex
+
+    return MemoryKeyIndex(is_global=options.index_global_enabled)
+
+
+def _make_hbase(options: IndexOptions) -> Locator:
     from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
 
     return HBaseKeyIndex(moves_keys=options.hoodie_hbase_index_update_partition_path)
@@ -144,9 +143,8 @@ _SCOPE = ("index.global.enabled", "index.partition.regex")
 register(
     IndexType(
         name="hash",
-        make=_make_hash,
+        make=None,
         fixed_buckets=True,
-        by_hash_index=True,
         work=model.hash_work,
         sized_by=_ROWS,
     )
@@ -159,7 +157,6 @@ register(
         "table's final size, as it only applies to new keys, or use the engine CONSISTENT_HASHING and resize.",
         fixed_buckets=True,
         fills_buckets=False,
-        by_hash_index=True,
         placement=("hoodie.index.bucket.engine", "hoodie.bucket.index.hash.field"),
         work=model.bucket_work,
         unsuited=suitability.computed,
@@ -171,7 +168,6 @@ register(
         name="bloom",
         make=_make_bloom,
         limits="Slows down when filters are small for the files: each false positive reads a file's keys.",
-        by_hash_index=True,
         footer=_bloom_footer,
         work=model.bloom_work,
         sized_by=_FILTERS,
@@ -195,7 +191,6 @@ register(
         name="simple",
         make=_make_simple,
         limits="Reads all keys of the partitions a batch touches.",
-        by_hash_index=True,
         work=model.simple_work,
         sized_by=_ROWS,
     )
@@ -215,7 +210,7 @@ register(
 register(
     IndexType(
         name="inmemory",
-        make=partial(_make_state, in_memory=True),
+        make=_make_memory,
         limits="Held in memory by each process, which rebuilds it; for tests, and tables whose keys fit in memory. Beyond "
         "index.driver-memory tasks read all keys of the partitions that are looked in for every batch, as global-simple does.",
         cross_partition=True,

@@ -13,7 +13,7 @@ import logging
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lakeidx.batch.index_types import check_index_type, finds_by_keys, index_options, index_type, is_global
+from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.schema_drift import drift_reason, staged_batches
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, LakeIdxError
 from lakeidx.format.schema.changes import evolve
@@ -197,18 +197,17 @@ def _check_staged(table: TableHandle, old: TableSchema, new: TableSchema) -> Non
 
 
 def _check_index_change(old: TableSchema, new: TableSchema) -> None:
-    before, after = index_type(old), index_type(new)
-    types = [find_type(index_options(schema)) for schema in (old, new)]
-    if before != after and not all(t.by_hash_index for t in types):
+    before, after = TableIndex.of(old), TableIndex.of(new)
+    if before.name != after.name and not (before.by_hash_index and after.by_hash_index):
         raise InvalidInputError(
-            f"option 'index.type' cannot change from {before} to {after} once the table has a snapshot: existing keys "
+            f"option 'index.type' cannot change from {before.name} to {after.name} once the table has a snapshot: existing keys "
             "would not be found and would be written again; write the rows into a new table"
         )
-    if new.primary_keys and is_global(old) != is_global(new):
+    if new.primary_keys and before.is_global != after.is_global:
         raise InvalidInputError("whether keys are unique across partitions cannot change once the table has a snapshot")
-    was, now = index_options(old).raw, index_options(new).raw
+    types = [find_type(index.options) for index in (before, after)]
     for key in dict.fromkeys(key for t in types for key in t.placement):
-        if was.get(key) != now.get(key):
+        if before.options.raw.get(key) != after.options.raw.get(key):
             raise InvalidInputError(
                 f"option '{key}' cannot change once the table has a snapshot: the index would no longer find existing keys"
             )
@@ -216,11 +215,11 @@ def _check_index_change(old: TableSchema, new: TableSchema) -> None:
 
 def _check_key_names(old: TableSchema, new: TableSchema) -> None:
     """Refuse to rename key columns with Hudi's record keys, which contain their names in filters and in HBase."""
-    if old.primary_keys != new.primary_keys and (finds_by_keys(old) or finds_by_keys(new)):
+    by_keys = [index for index in (TableIndex.of(old), TableIndex.of(new)) if index.locator is not None]
+    if old.primary_keys != new.primary_keys and by_keys:
         name = next(k for k in old.primary_keys if k not in new.primary_keys)
-        kind = index_type(old if finds_by_keys(old) else new)
         raise InvalidInputError(
-            f"primary key column {name!r} cannot be renamed: an index of type {kind} stores keys under its name"
+            f"primary key column {name!r} cannot be renamed: an index of type {by_keys[0].name} stores keys under its name"
         )
 
 

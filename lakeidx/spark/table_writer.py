@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, StagedPart
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import index_options
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.parts import is_full, read_part, write_part
 from lakeidx.batch.row_content import content_of, join_contents
 from lakeidx.batch.stages.rerun import begin_run, check_rows, why_superseded
@@ -152,7 +152,7 @@ class TableWriter(DataSourceArrowWriter):
         More rows than it may hold are those of processes that it starts, and lie in local files between these.
         """
         size = sum(m.size for m in messages if m is not None)
-        if size * _COPIES <= index_options(self.schema).index_driver_memory:
+        if size * _COPIES <= TableIndex.of(self.schema).options.index_driver_memory:
             self.finish(messages, LocalRunner(available_cores()))
             return
         with ProcessRunner(process_count()) as runner:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from lakeidx.codec.hudi.bloom import decode_filter_base64, new_filter, size_filter
-from lakeidx.codec.hudi.hashes import java_string_hash, md5_routing_hash_many, signed32, xxh32_many
+from lakeidx.codec.hudi.hashes import java_string_hash, xxh32_many
 from lakeidx.codec.hudi.murmur import JENKINS, MURMUR
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.bucket.consistent_hashing import (
@@ -33,7 +33,6 @@ from tests.scalar_twins import (
     extract_values_legacy,
     jenkins_hash,
     list_hash,
-    md5_routing_hash,
     murmur_hash,
     ring_place,
     xxh32,
@@ -207,17 +206,6 @@ def test_xxh32_ring_places() -> None:
     assert xxh32_many(_rows(texts)).tolist() == expected
     for case in CONSISTENT["xxhash32"]:
         assert ring_place(case["text"], []) == case["ring_position"]
-
-
-def test_md5_routing() -> None:
-    keys = [case["key"] for case in METADATA["md5_partitioner"]]
-    many = md5_routing_hash_many(_rows(keys))
-    for case, found in zip(METADATA["md5_partitioner"], many.tolist(), strict=True):
-        h = case["md5_first8_le_signed"]
-        assert found == md5_routing_hash(case["key"]) == h
-        assert signed32(h & 0xFFFFFFFF) == case["as_int"]
-        assert h % 1000 == case["floor_mod_1000_of_long"]
-        assert signed32(h & 0xFFFFFFFF) % 7 == case["floor_mod_7_of_int"]
 
 
 def test_rebalanced_hbase_row_keys() -> None:

@@ -24,7 +24,6 @@ TABLES = Path(GOLDEN) / "hudi-tables"
 CASES = sorted(p.name.removesuffix(".case.json") for p in TABLES.glob("*.case.json"))
 OPTIONS = {
     "defaults": {},
-    "list filter": {"hoodie.bloom.index.use.treebased.filter": "false"},
     "no ranges": {"hoodie.bloom.index.prune.by.ranges": "false"},
     "many tasks": {"hoodie.bloom.index.keys.per.bucket": "7", "hoodie.bloom.index.parallelism": "5"},
 }

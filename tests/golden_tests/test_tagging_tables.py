@@ -17,7 +17,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.key_index.locations import KeyBatch
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.registry import make_key_index
+from lakeidx.key_index.registry import make_locator
 from lakeidx.key_index.state.state_index import StateKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.storage import open_store
@@ -64,7 +64,8 @@ def _batch(schema: TableSchema, rows: list[dict[str, Any]]) -> KeyBatch:
 def _check(case: str, kind: str, tmp_path: Path) -> None:
     metadata = _metadata(case)
     checked = 0
-    key_index = make_key_index(IndexOptions({"index.type": kind, "index.global.enabled": "false"}))
+    key_index = make_locator(IndexOptions({"index.type": kind, "index.global.enabled": "false"}))
+    assert key_index is not None
     # The first states and the last: a state index comes to the later ones by catching up.
     described_ones = [s for s in CASES[case]["snapshots"] if "expect" in s]
     for described in [*described_ones[:2], *described_ones[2:][-1:]]:
@@ -92,7 +93,7 @@ def test_every_row_is_found(case: str, kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", [n for n in KEYED if CASES[n]["bucket_mode"] == BucketMode.HASH_DYNAMIC])
 def test_every_row_is_found_by_the_hash_index(case: str, tmp_path: Path) -> None:
-    _check(case, "hash", tmp_path)
+    _check(case, "bucket", tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["global-simple", "global-bloom"])
@@ -116,7 +117,8 @@ def test_keys_of_other_partitions_are_not_found(case: str, kind: str, tmp_path: 
     context = dataclasses.replace(context, options=IndexOptions(options))
     batch = _batch(schema, rows)
     nowhere = tuple(p + b"\0" * 8 for p in batch.partitions)
-    key_index = make_key_index(IndexOptions({"index.type": kind, "index.global.enabled": "false"}))
+    key_index = make_locator(IndexOptions({"index.type": kind, "index.global.enabled": "false"}))
+    assert key_index is not None
     if kind == "state":
         found = key_index.tag(dataclasses.replace(batch, partitions=nowhere), context)
         assert not found.known.any()

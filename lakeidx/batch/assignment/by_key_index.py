@@ -27,36 +27,36 @@ from lakeidx.batch.assignment.by_hash import HashPlacing
 from lakeidx.batch.assignment.keyed_batch import KeyedBatch
 from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.placed import Moves, PartPlaces, Place, Placed, RowCounts
-from lakeidx.batch.index_types import index_context
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.key_index.joined import FileJoiner
 from lakeidx.key_index.key_moves import MovePlan, move_policy, place_by_room, plan_moves
 from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.key_index.locations import Bools, Int32s, KeyBatch, KeyLocations, no_locations
-from lakeidx.key_index.port import IndexContext, KeyIndex
+from lakeidx.key_index.port import ExternalState, IndexContext, Locator
 from lakeidx.table.view import load_view
 
 
 def place_by_key_index(
     work: PlaceWork,
     batch: KeyedBatch,
-    key_index: KeyIndex,
+    locator: Locator,
     task: int | None,
     locate: Callable[[KeyBatch, IndexContext], KeyLocations] | None = None,
 ) -> Placed:
     """Place rows on a snapshot.
 
-    locate   locates the keys; default the key index does
+    locate   locates the keys; default the locator does
     task     the placing task whose share they are; None: all rows are
-    errors   what the key index raises; CommitConflictError when what it keeps is of a later snapshot
+    errors   what the locator raises; CommitConflictError when what it keeps is of a later snapshot
     """
-    tagging = index_context(work.metadata, work.schema, work.snapshot)
-    placing = _Placing(work, key_index, tagging, batch, task)
-    located = no_locations(batch.keys) if work.fresh else (locate or key_index.tag)(batch.keys, tagging)
-    plan = _plan(work.schema, key_index, batch.keys, located)
+    tagging = work.index.context(work.metadata, work.snapshot)
+    placing = _Placing(work, locator, tagging, batch, task)
+    located = no_locations(batch.keys) if work.fresh else (locate or locator.tag)(batch.keys, tagging)
+    plan = _plan(work.schema, locator, batch.keys, located)
     opened = placing.place(located, plan)
     plan = plan.with_buckets(opened.buckets)
-    known = _known_before(batch.keys, located, key_index) | opened.known
+    known = _known_before(batch.keys, located, locator) | opened.known
     counts = RowCounts()
     counts.add(len(batch.keys), known, batch.retract)
     metrics = {name: float(value) for name, value in located.metrics.as_dict().items()}
@@ -66,19 +66,18 @@ def place_by_key_index(
         new_hashes=opened.new_hashes,
         metrics={**metrics, **located.notes},
         moves=Moves(batch, plan),
-        located=(batch, located) if _updates_index(key_index, task) else None,
-        is_global=key_index.is_global and bool(work.schema.partition_keys),
-        by_partition=key_index.splits_buckets(tagging.options),
+        located=(batch, located) if _updates_index(locator, task) else None,
+        is_global=locator.is_global and bool(work.schema.partition_keys),
+        by_partition=locator.splits_buckets,
     )
 
 
-def _updates_index(key_index: KeyIndex, task: int | None) -> bool:
-    """Return True when the index is updated at the commit with its own answers; for a batch in tasks only if tasks may update it.
+def _updates_index(locator: Locator, task: int | None) -> bool:
+    """Return True when the index is updated at the commit with its own answers; for a batch in tasks only if it was asked there.
 
-    The driver would read the keys of the whole batch for it. An index that is not updated catches up with the next batch.
+    Those that read data files in tasks have no answers of their own there. They catch up with the next batch.
     """
-    in_shares = key_index.notified_in_shares or key_index.updates_in_shares
-    return key_index.has_external_state and (task is None or in_shares)
+    return isinstance(locator, ExternalState) and (task is None or not isinstance(locator, FileJoiner))
 
 
 def _outgoing(batch: KeyedBatch, located: KeyLocations, plan: MovePlan) -> list[PartPlaces]:
@@ -93,9 +92,9 @@ def _outgoing(batch: KeyedBatch, located: KeyLocations, plan: MovePlan) -> list[
     return out
 
 
-def _plan(schema: TableSchema, key_index: KeyIndex, keys: KeyBatch, located: KeyLocations) -> MovePlan:
-    if key_index.is_global:
-        policy = move_policy(schema.table_options.merge_engine, moves_keys=key_index.moves_keys)
+def _plan(schema: TableSchema, locator: Locator, keys: KeyBatch, located: KeyLocations) -> MovePlan:
+    if locator.is_global:
+        policy = move_policy(schema.table_options.merge_engine, moves_keys=locator.moves_keys)
         return plan_moves(keys, located, policy)
     n = len(keys)
     # One slot per (partition, hash): two keys of one hash share a bucket, as they do for Java.
@@ -114,9 +113,9 @@ def _plan(schema: TableSchema, key_index: KeyIndex, keys: KeyBatch, located: Key
     )
 
 
-def _known_before(keys: KeyBatch, located: KeyLocations, key_index: KeyIndex) -> Bools:
+def _known_before(keys: KeyBatch, located: KeyLocations, locator: Locator) -> Bools:
     """Return the rows whose key was located, or came before in the batch."""
-    first = KeySet(keys.codes, None if key_index.is_global else keys.partition).first
+    first = KeySet(keys.codes, None if locator.is_global else keys.partition).first
     known: Bools = located.known | (first != np.arange(len(keys)))
     return known
 
@@ -140,7 +139,7 @@ class _Placing:
     """Rows of one batch on one snapshot."""
 
     work: PlaceWork
-    key_index: KeyIndex
+    locator: Locator
     tagging: IndexContext
     batch: KeyedBatch
     task: int | None
@@ -149,7 +148,7 @@ class _Placing:
         """Choose buckets for the keys that are new in their partition."""
         if self.work.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
             return self._by_room(located, plan)
-        computed = self.key_index.place_inserts(self.batch.keys, self.tagging)
+        computed = self.locator.place_inserts(self.batch.keys, self.tagging)
         if computed is None:
             return self._by_hash_index(located, plan)
         slots, rows = _open_slots(plan)
@@ -197,7 +196,7 @@ class _Placing:
         placed = by_room(wanted, counts)
         if placed.max(initial=0) > rules.first_own_bucket and not fresh:
             # Rows in files are at least as many as keys. Where they leave no room the keys have to be counted.
-            found = self.key_index.count_keys(self.tagging)
+            found = self.locator.count_keys(self.tagging)
             if found is not None:
                 counts = {(numbers[p], b): n for (p, b), n in found.items() if p in numbers}
                 # A key that moves makes room where it was, before anything is placed (Java does so row by row).

@@ -16,11 +16,11 @@ import pyarrow as pa
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport, SourceFile, StagedPart
 from lakeidx.batch.assignment.keyed_batch import read_batch, read_located, sourced_parts
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import open_key_index
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.target_files import read_part_targets, tasks_of_part
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, KeyLocations, number_partitions
-from lakeidx.key_index.port import IndexContext, KeyIndex, ShareUpdate, TagTasks
+from lakeidx.key_index.port import IndexContext, SharedState, ShareUpdate, TagTasks
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.routed_rows import Block, RoutedRows, count_shares
@@ -127,7 +127,7 @@ def store_in_tasks(
     keys: CommittedKeys,
     parts: Sequence[CommittedPart],
     info: CommitInfo,
-    key_index: KeyIndex,
+    state: SharedState,
     index_context: IndexContext,
 ) -> None:
     """Store a batch's locations in tasks.
@@ -139,7 +139,7 @@ def store_in_tasks(
         return
     rows, label = sum(p.part.rows for p in parts), context.label("key_state")
     work = TagTasks(context.runner, lambda: index_context, label)
-    begun = key_index.begin_update(info, keys.partitions, index_context, rows, work)
+    begun = state.begin_update(info, keys.partitions, index_context, rows, work)
     if begun is None:
         return
     update, shares = begun
@@ -152,7 +152,7 @@ def store_in_tasks(
         weights=[max(1, rows // len(shares))] * len(shares),
         label=label,
     )
-    key_index.finish_update(stored, index_context)
+    state.finish_update(stored, index_context)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,8 +184,8 @@ class _NotifyTasks:
             return
         schema = self.keys.schema
         info = _info_of_rows(self.info, pa.concat_tables(tables), schema)
-        with open_key_index(schema, self.keys.metadata.paths) as key_index:
-            getattr(key_index, self.call)(info, self.remake())
+        with TableIndex.of(schema).open(self.keys.metadata.paths) as locator:
+            getattr(locator, self.call)(info, self.remake())
 
 
 def notify_in_tasks(
@@ -196,7 +196,7 @@ def notify_in_tasks(
     call: str,
     remake: Callable[[], IndexContext],
 ) -> None:
-    """Call a method of the key index in tasks, each with its share of a batch's keys (`KeyIndex.notified_in_shares`).
+    """Call a method of an external state in tasks, each with its share of a batch's keys (`lakeidx.key_index.port.ExternalState`).
 
     info     the commit, without keys
     call     ``prepare_commit``, ``update_locations`` or ``rollback``

@@ -22,11 +22,11 @@ from lakeidx.batch.assignment.part_keys import read_part_keys, read_part_partiti
 from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.routed_keys import PartItem, part_items
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import index_context, open_key_index
 from lakeidx.data.rows import take_rows
 from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.format.data_file import EMPTY_ROW
-from lakeidx.key_index.joined import hashes_of, matched_keys
+from lakeidx.key_index.joined import AskedKeys, FileJoiner, hashes_of, matched_keys
+from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.key_index.locations import KeyBatch, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext
@@ -106,7 +106,7 @@ class _Checks:
         """Return the table's view and its files, loaded once in a task, however many parts it is given."""
         if not self.seen:
             work = self.work
-            context = index_context(work.metadata, work.schema, work.snapshot)
+            context = work.index.context(work.metadata, work.snapshot)
             files = context.view.files(self.partitions)
             if len(files) != self.files:
                 raise InternalError(
@@ -127,8 +127,9 @@ class _Checks:
         types = tuple(work.schema.field(n).type for n in names)
         columns = found.columns.select(names).combine_chunks()
         batch = KeyBatch(found.keys.partitions, found.keys.codes, columns, types, found.keys.hashes)
-        with open_key_index(work.schema, work.metadata.paths) as key_index:
-            candidates = key_index.candidates(batch, files, context)
+        candidates = _joiner(work).candidates(batch, files, context)
+        if candidates is None:
+            raise InternalError("this index type does not narrow files")
         rows = [candidates.order[a:b] for a, b in zip(candidates.starts, candidates.stops, strict=True)]
         targets = np.repeat(np.arange(len(files), dtype=np.int32), candidates.counts)
         yield RoutedRows(number, take_rows(columns, np.concatenate([np.zeros(0, np.int64), *rows])), targets)
@@ -145,10 +146,9 @@ class _Checks:
         batch = KeyBatch(
             (file.partition,), np.zeros(columns.num_rows, np.int32), columns, types, hashes_of(columns, names, types)
         )
-        context = index_context(work.metadata, work.schema, work.snapshot)
+        context = work.index.context(work.metadata, work.snapshot)
         metrics.files_pruned += not len(batch)
-        with open_key_index(work.schema, work.metadata.paths) as key_index:
-            found = key_index.check_file(batch, file, context)
+        found = _joiner(work).check_file(AskedKeys(batch, KeySet(batch.codes)), file, context)
         metrics.add(found.metrics)
         _write_found(work.staging, _path(work, number), matched_keys(file, batch, found), metrics)
         return len(found.key)
@@ -158,7 +158,7 @@ def check_files(
     context: BatchContext, ingest: IngestReport, work: PlaceWork, partitions: tuple[bytes, ...] | None
 ) -> Sequence[FoundKeys]:
     """Find in tasks which files of some partitions (None: of all) have which keys of a batch; return the paths of the answers."""
-    files = index_context(work.metadata, work.schema, work.snapshot).view.files(partitions)
+    files = work.index.context(work.metadata, work.snapshot).view.files(partitions)
     tasks = _Checks(work, partitions, len(files))
     context.runner.shuffle(
         tasks.split,
@@ -169,6 +169,13 @@ def check_files(
         label=context.label("bucket_assignment"),
     )
     return [FoundKeys(_path(work, number)) for number in range(len(files))]
+
+
+def _joiner(work: PlaceWork) -> FileJoiner:
+    locator = work.index.locator
+    if not isinstance(locator, FileJoiner):
+        raise InternalError(f"index type {work.index.name} does not join files")
+    return locator
 
 
 def _path(work: PlaceWork, number: int) -> str:

@@ -42,13 +42,11 @@ from lakeidx.batch.assignment.routed_keys import (
 from lakeidx.batch.assignment.shares import place_parts
 from lakeidx.batch.assignment.targets import ShareFigures, write_share
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import finds_by_keys, index_context, index_options
 from lakeidx.batch.keys import RowKeys
-from lakeidx.key_index.joined import file_of, hashes_of, locate_joined, read_file_keys
+from lakeidx.key_index.joined import FileJoiner, file_of, hashes_of, locate_joined, read_file_keys
 from lakeidx.key_index.locations import KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.key_index.port import IndexContext, KeyIndex, TagTasks
-from lakeidx.key_index.registry import make_key_index
+from lakeidx.key_index.port import IndexContext, TagTasks
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
 _METRICS = "lakeidx.metrics"
@@ -91,7 +89,7 @@ class _PlacingTasks:
     def _split_file(self, number: int, file: LiveFile | FoundKeys) -> Iterator[RoutedRows]:
         work = self.work
         if isinstance(file, LiveFile):
-            context = index_context(work.metadata, work.schema, work.snapshot)
+            context = work.index.context(work.metadata, work.snapshot)
             rows, metrics = read_file_keys(file, context, versions=self.is_global)
         else:
             rows, metrics = read_found(work.staging, file)
@@ -128,12 +126,12 @@ class _PlacingTasks:
     def _place_keys(self, received: ReceivedKeys, of_files: Iterator[Block], task: int) -> Placed:
         batch = received.keyed(self.work.schema)
         # Its own, also where an index stays in the process: what that holds is the driver's.
-        with closing(make_key_index(index_options(self.work.schema))) as key_index:
-            locate = _locator(key_index, of_files) if key_index.joins_files else None
-            return place_by_key_index(self.work, batch, key_index, task, locate)
+        with closing(self.work.index.made()) as locator:
+            locate = _locator(locator, of_files) if isinstance(locator, FileJoiner) else None
+            return place_by_key_index(self.work, batch, locator, task, locate)
 
 
-def _locator(key_index: KeyIndex, of_files: Iterator[Block]) -> Callable[[KeyBatch, IndexContext], KeyLocations]:
+def _locator(joiner: FileJoiner, of_files: Iterator[Block]) -> Callable[[KeyBatch, IndexContext], KeyLocations]:
     """Return what locates keys among those of files that were sent."""
 
     def locate(batch: KeyBatch, context: IndexContext) -> KeyLocations:
@@ -146,36 +144,28 @@ def _locator(key_index: KeyIndex, of_files: Iterator[Block]) -> Callable[[KeyBat
                 else:
                     yield block.rows
 
-        located = locate_joined(batch, keys(), context, is_global=key_index.is_global)
+        located = locate_joined(batch, keys(), context, is_global=joiner.is_global)
         located.metrics.add(metrics)
         return located
 
     return locate
 
 
-def can_place_in_tasks(key_index: KeyIndex) -> bool:
-    """Return True when tasks can locate the keys of their shares."""
-    return not key_index.needs_keys or key_index.in_shares or key_index.joins_files
-
-
-def place_in_tasks(
-    context: BatchContext, ingest: IngestReport, work: PlaceWork, key_index: KeyIndex | None
-) -> Sequence[ShareFigures]:
+def place_in_tasks(context: BatchContext, ingest: IngestReport, work: PlaceWork) -> Sequence[ShareFigures]:
     """Place all rows of a batch; keys and places of rows stay in the tasks.
 
-    key_index   what finds keys; None where the bucket function does
-    errors      what reading parts, index files and data files raises; InvalidInputError for more rows than tasks have memory for
+    errors   what reading parts, index files and data files raises; InvalidInputError for more rows than tasks have memory for
     """
-    is_global = key_index is not None and key_index.is_global
+    locator = work.index.locator
     items: list[_Item] = list(part_items(ingest))
     count, first_file = work.plan.num_channels, len(items)
-    if key_index is not None and not work.fresh:
-        remake = partial(index_context, work.metadata, work.schema, work.snapshot)
-        if key_index.joins_files:
-            items += enumerate(_files_to_read(context, ingest, work, key_index))
+    if locator is not None and not work.fresh:
+        if isinstance(locator, FileJoiner):
+            items += enumerate(_files_to_read(context, ingest, work, locator))
         else:
-            key_index.prepare_tag(remake(), TagTasks(context.runner, remake, context.label("key_state")))
-    tasks = _PlacingTasks(work, finds_by_keys(work.schema), is_global, first_file, ingest.rows_staged)
+            remake = partial(work.index.context, work.metadata, work.snapshot)
+            locator.prepare_tag(remake(), TagTasks(context.runner, remake, context.label("key_state")))
+    tasks = _PlacingTasks(work, locator is not None, work.index.is_global, first_file, ingest.rows_staged)
     return context.runner.shuffle(
         tasks.split,
         items,
@@ -188,11 +178,11 @@ def place_in_tasks(
 
 
 def _files_to_read(
-    context: BatchContext, ingest: IngestReport, work: PlaceWork, key_index: KeyIndex
+    context: BatchContext, ingest: IngestReport, work: PlaceWork, joiner: FileJoiner
 ) -> Sequence[LiveFile | FoundKeys]:
-    wants_partitions = work.snapshot is not None and not key_index.is_global
+    wants_partitions = work.snapshot is not None and not joiner.is_global
     partitions = batch_partitions(context, ingest, work) if wants_partitions else ()
-    of = None if key_index.is_global else partitions
-    if key_index.narrows_files:
+    of = None if joiner.is_global else partitions
+    if joiner.narrows_files:
         return check_files(context, ingest, work, of)
-    return key_index.files_to_join(of, index_context(work.metadata, work.schema, work.snapshot))
+    return joiner.files_to_join(of, work.index.context(work.metadata, work.snapshot))

@@ -6,6 +6,7 @@ import zlib
 from dataclasses import dataclass
 
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
 from lakeidx.format.schema.schema_file import TableSchema
@@ -19,6 +20,7 @@ class PlaceWork:
     """One batch on one snapshot; pickles, and its size does not grow with rows, parts or buckets.
 
     staging     where the batch is staged
+    index       the table's index type
     snapshot    the state that keys are looked for in; None for a table without snapshots
     fresh       the batch replaces what is there: nothing is known, buckets are filled again from 0
     directory   where targets are written
@@ -28,6 +30,7 @@ class PlaceWork:
     metadata: TableMetadata
     staging: ObjectStore
     schema: TableSchema
+    index: TableIndex
     snapshot: Snapshot | None
     batch_id: str
     fresh: bool
@@ -40,8 +43,8 @@ class PlaceWork:
     ) -> PlaceWork:
         """Make the work of a batch; `tasks` are at most those that may run at a time."""
         plan = plan_assigners(schema, tasks)
-        files, fresh = context.files, context.overwrite is not None
-        return cls(context.metadata, files.store, schema, snapshot, files.batch_id, fresh, directory, plan)
+        files, fresh, index = context.files, context.overwrite is not None, TableIndex.of(schema)
+        return cls(context.metadata, files.store, schema, index, snapshot, files.batch_id, fresh, directory, plan)
 
     def rules(self, task: int | None) -> AssignRules:
         """Return the rules by which new keys are placed: of a placing task, or (None) of a process that places all rows."""

@@ -9,16 +9,15 @@ from lakeidx.batch.assignment.keyed_batch import read_batch, sourced_parts
 from lakeidx.batch.assignment.part_keys import read_keys
 from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.placed import Placed
-from lakeidx.batch.assignment.room import check_rows_fit, driver_is_full, fits_driver
+from lakeidx.batch.assignment.room import check_rows_fit, fits_driver
 from lakeidx.batch.assignment.shares import place_parts
 from lakeidx.batch.assignment.targets import BatchFigures, join_shares, write_share
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import forget_key_index, index_options, open_key_index, uses_key_index
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.key_index.port import KeyIndex
-from lakeidx.key_index.registry import make_key_index
+from lakeidx.key_index.port import ExternalState
 
 
 def place_batch(
@@ -28,26 +27,24 @@ def place_batch(
 
     directory   gets the target files
     errors      UnsupportedError for an overwrite that the index type cannot follow; CommitConflictError when what an index type
-                keeps is of a later snapshot; InvalidInputError for a batch that this process has no memory for, or may not hold
+                keeps is of a later snapshot; InvalidInputError for a batch that this process has no memory for
     """
-    key_index = make_key_index(index_options(schema)) if uses_key_index(schema) else None
-    if key_index is not None:
-        _check_overwrite(context, key_index)
-    held_keys = snapshot.total_record_count or 0 if key_index and key_index.holds_keys and snapshot else 0
+    index = TableIndex.of(schema)
+    _check_overwrite(context, index)
+    holds_keys = index.type is not None and index.type.stays_in_process
+    held_keys = snapshot.total_record_count or 0 if holds_keys and snapshot else 0
     parts = len(ingest.parts)
     if not fits_driver(schema, ingest.rows_staged, held_keys, context.driver_bytes):
         # The shuffle to placing tasks, and what they bring home: batches that fit here need none of it.
-        from lakeidx.batch.assignment.in_tasks import can_place_in_tasks, place_in_tasks
+        from lakeidx.batch.assignment.in_tasks import place_in_tasks
 
-        if key_index is not None and not can_place_in_tasks(key_index):
-            raise driver_is_full(schema, ingest.rows_staged, held_keys, context.driver_bytes)
-        forget_key_index(schema, context.paths)
+        index.forget(context.paths)
         work = PlaceWork.of(context, schema, snapshot, directory, context.runner.parallelism)
-        figures = join_shares(directory, place_in_tasks(context, ingest, work, key_index), parts)
+        figures = join_shares(directory, place_in_tasks(context, ingest, work), parts)
         return replace(figures, metrics={**figures.metrics, "placing_tasks": float(work.plan.num_channels)})
     check_rows_fit(schema, ingest.rows_staged)
     work = PlaceWork.of(context, schema, snapshot, directory, 1)
-    if key_index is not None and key_index.needs_keys:
+    if index.locator is not None:
         placed = _by_keys(work, ingest)
     else:
         placed = place_parts(work, read_keys(work.staging, ingest, schema), None)
@@ -58,16 +55,17 @@ def place_batch(
 def _by_keys(work: PlaceWork, ingest: IngestReport) -> Placed:
     from lakeidx.batch.assignment.by_key_index import place_by_key_index
 
-    with open_key_index(work.schema, work.metadata.paths) as key_index:
-        return place_by_key_index(work, read_batch(work.staging, sourced_parts(ingest), work.schema), key_index, None)
+    with work.index.open(work.metadata.paths) as locator:
+        return place_by_key_index(work, read_batch(work.staging, sourced_parts(ingest), work.schema), locator, None)
 
 
-def _check_overwrite(context: BatchContext, key_index: KeyIndex) -> None:
-    if context.overwrite == "partitions" and key_index.is_global:
+def _check_overwrite(context: BatchContext, index: TableIndex) -> None:
+    if context.overwrite == "partitions" and index.is_global:
         raise UnsupportedError(
             "partitions cannot be overwritten in a table whose keys are unique across partitions: a key may exist in another "
             "partition; overwrite the whole table",
             path=context.paths.root,
         )
-    if context.overwrite is not None and key_index.why_no_overwrite:
-        raise UnsupportedError(key_index.why_no_overwrite, path=context.paths.root)
+    why_not = index.locator.why_no_overwrite if isinstance(index.locator, ExternalState) else ""
+    if context.overwrite is not None and why_not:
+        raise UnsupportedError(why_not, path=context.paths.root)

@@ -6,7 +6,7 @@ assigned; one that does may still be too large where keys are long texts.
 
 from __future__ import annotations
 
-from lakeidx.batch.index_types import index_options, index_type
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.bucket_assignment.rules import PARALLELISM_OPTION
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -31,12 +31,12 @@ def fits_driver(schema: TableSchema, rows: int, held_keys: int, held: int | None
     held        bytes that a batch may hold there; default as the table's option says
     """
     if held is None:
-        held = index_options(schema).index_driver_memory
+        held = TableIndex.of(schema).options.index_driver_memory
     return _needed(schema, rows, held_keys) <= held and rows <= _MOST_ROWS
 
 
 def _needed(schema: TableSchema, rows: int, held_keys: int) -> int:
-    return rows * _ROW_BYTES.get(index_type(schema), _KEYED_ROW_BYTES) + held_keys * _HELD_KEY_BYTES
+    return rows * _ROW_BYTES.get(TableIndex.of(schema).name, _KEYED_ROW_BYTES) + held_keys * _HELD_KEY_BYTES
 
 
 def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None, *, tasks: int | None = None) -> None:
@@ -50,7 +50,7 @@ def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None, *, t
     share = -(-rows // (tasks or 1))
     if share <= min(room // max(_ROW_BYTES.values()), _MOST_ROWS):
         return
-    kind = index_type(schema)
+    kind = TableIndex.of(schema).name
     each = _LEAST_ROW_BYTES.get(kind, _KEYED_ROW_BYTES)
     most = room // each if kind in ("hash", "bucket") else min(room // each, _MOST_ROWS)
     if share <= most:
@@ -66,18 +66,6 @@ def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None, *, t
     raise InvalidInputError(
         f"the batch has {rows} rows, and {who} {most} at a time with index.type={kind}: a row takes"
         f" {each} bytes or more, and it may use {_gib(room)} GiB; load it as several batches, or {change}"
-    )
-
-
-def driver_is_full(schema: TableSchema, rows: int, held_keys: int, held: int | None = None) -> InvalidInputError:
-    """Return the error for a batch that does not fit into the driver and cannot be placed in tasks; see `fits_driver`."""
-    if held is None:
-        held = index_options(schema).index_driver_memory
-    table = f" and the keys of {held_keys} rows of the table" if held_keys else ""
-    return InvalidInputError(
-        f"with index.type={index_type(schema)} the driver would hold {rows} rows of the batch{table},"
-        f" {_gib(_needed(schema, rows, held_keys))} GiB or more, and option 'index.driver-memory' allows {_gib(held)} GiB:"
-        " raise it, or use a type that works in tasks, such as state"
     )
 
 

@@ -10,7 +10,6 @@ from lakeidx.batch.assignment.by_hash import place_by_hash
 from lakeidx.batch.assignment.part_keys import PartKeys
 from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.placed import PartPlaces, Placed, RowCounts
-from lakeidx.batch.index_types import uses_key_index
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.schema.schema_file import BucketMode
 
@@ -21,7 +20,7 @@ def place_parts(work: PlaceWork, parts: Sequence[PartKeys], task: int | None) ->
     task     the placing task whose share they are; None: all rows of the batch are
     errors   UnsupportedError for other bucket modes; see `place_by_hash`
     """
-    if uses_key_index(work.schema):
+    if work.index.type is not None:
         return place_by_hash(work, parts, task)
     mode = work.schema.bucket_mode
     if mode not in (BucketMode.HASH_FIXED, BucketMode.BUCKET_UNAWARE):

@@ -19,7 +19,7 @@ from lakeidx.batch.assignment.placing import place_batch
 from lakeidx.batch.assignment.room import check_buckets_fit
 from lakeidx.batch.assignment.targets import BatchFigures, check_indexed, describe_targets
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import check_index_type, index_type
+from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.stages.rerun import check_mode
 from lakeidx.batch.target_files import write_numbers
@@ -70,7 +70,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         deletes=counts.deletes,
         upserts=counts.upserts,
         new_buckets=new_buckets,
-        index_type=index_type(schema),
+        index_type=TableIndex.of(schema).name,
         index_metrics=dict(figures.metrics),
         moves_path=plan.directory if figures.moves else None,
         moved=figures.moved,

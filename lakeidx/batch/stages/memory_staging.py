@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lakeidx.batch.artifacts import BatchFiles, writing_note
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import finds_by_keys
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.errors import CommitUnknownError, LakeIdxError, UnavailableError
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.memory import MemoryStore
@@ -33,7 +33,7 @@ _MOST_BYTES = 32 << 20
 
 def fits_memory(context: BatchContext, rows: pa.Table) -> bool:
     """Return True for rows that are few enough, of a table whose index keeps nothing outside it."""
-    return rows.nbytes <= _MOST_BYTES and not finds_by_keys(context.schema)
+    return rows.nbytes <= _MOST_BYTES and TableIndex.of(context.schema).locator is None
 
 
 @contextmanager

@@ -1,10 +1,9 @@
-"""Small hashes Hudi uses besides its filters: Java's string hash, MD5 routing, XXH32; and Java's string order on UTF-8.
+"""Small hashes Hudi uses besides its filters: Java's string hash, XXH32; and Java's string order on UTF-8.
 
 ==============  =======================================================================================================
 hash            definition
 ==============  =======================================================================================================
 java string     h = 31 * h + c over UTF-16 code units, 32 bits, from 0
-md5 routing     the first 8 bytes of the MD5 of the UTF-8 text, little endian, signed 64 bits
 xxh32           XXH32 of the UTF-8 text, seed 0, signed 32 bits
 ==============  =======================================================================================================
 
@@ -12,8 +11,8 @@ Java orders strings by UTF-16 code unit, Parquet and Python by UTF-8 byte (= cod
 character from U+10000 (lead byte 0xF0..0xF4) meets one of U+E000..U+FFFF (0xEE, 0xEF); mapping those two lead bytes
 above 0xF4 turns one order into the other.
 
-source   java.lang.String#hashCode and #compareTo; org.apache.hudi.common.util.NumericUtils and hash.HashID of Hudi
-         1.0.2; golden/hudi/metadata.json, consistent.json
+source   java.lang.String#hashCode and #compareTo; org.apache.hudi.common.util.hash.HashID of Hudi 1.0.2;
+         golden/hudi/consistent.json
 """
 
 from __future__ import annotations
@@ -60,18 +59,6 @@ def xxh32_many(keys: RowBytes) -> npt.NDArray[np.int32]:
     """
     out = np.empty(len(keys), np.int32)
     _xxh32_many(frozen(keys.data), frozen(keys.offsets), out)
-    return out
-
-
-def md5_routing_hash_many(keys: RowBytes, take: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64]:
-    """Hash UTF-8 strings as they are routed to buckets of candidate pairs and to insert buckets.
-
-    take     int64[c] positions in `keys`; None = all
-    returns  int64[c]
-    """
-    picked = np.arange(len(keys), dtype=np.int64) if take is None else np.ascontiguousarray(take, np.int64)
-    out = np.empty(len(picked), np.int64)
-    _md5_many(frozen(keys.data), frozen(keys.offsets), frozen(picked), _MD5_SINES, _MD5_SHIFTS, out)
     return out
 
 
@@ -157,50 +144,3 @@ def _xxh32_many(data: Any, offsets: Any, out: Any) -> None:
         h = np.uint32(np.uint32(h ^ (h >> np.uint32(15))) * p2)
         h = np.uint32(np.uint32(h ^ (h >> np.uint32(13))) * p3)
         out[i] = np.int32(np.uint32(h ^ (h >> np.uint32(16))))
-
-
-_MD5_SINES = (np.abs(np.sin(np.arange(1, 65, dtype=np.float64))) * 2.0**32).astype(np.uint32)
-_MD5_SHIFTS = np.array([7, 12, 17, 22] * 4 + [5, 9, 14, 20] * 4 + [4, 11, 16, 23] * 4 + [6, 10, 15, 21] * 4, np.uint32)
-
-
-@kernel
-def _md5_many(data: Any, offsets: Any, take: Any, sines: Any, shifts: Any, out: Any) -> None:
-    block = np.empty(64, np.uint8)
-    for c in range(len(take)):
-        start, end = offsets[take[c]], offsets[take[c] + 1]
-        length = end - start
-        # Padding: 0x80, zeros, the bit length as 64 bits little endian; blocks of 64 bytes.
-        blocks = (length + 8) // 64 + 1
-        a0, b0 = np.uint32(0x67452301), np.uint32(0xEFCDAB89)
-        c0, d0 = np.uint32(0x98BADCFE), np.uint32(0x10325476)
-        for n in range(blocks):
-            for j in range(64):
-                at = n * 64 + j
-                if at < length:
-                    block[j] = data[start + at]
-                elif at == length:
-                    block[j] = np.uint8(0x80)
-                elif n == blocks - 1 and j >= 56:
-                    block[j] = np.uint8(((length * 8) >> (8 * (j - 56))) & 0xFF)
-                else:
-                    block[j] = np.uint8(0)
-            a, b, cc, d = a0, b0, c0, d0
-            for r in range(64):
-                if r < 16:
-                    f = np.uint32((b & cc) | (~b & d))
-                    g = r
-                elif r < 32:
-                    f = np.uint32((d & b) | (~d & cc))
-                    g = (5 * r + 1) & 15
-                elif r < 48:
-                    f = np.uint32(b ^ cc ^ d)
-                    g = (3 * r + 5) & 15
-                else:
-                    f = np.uint32(cc ^ (b | np.uint32(~d)))
-                    g = (7 * r) & 15
-                f = np.uint32(f + a + sines[r] + _u32(block, 4 * g))
-                a, d, cc = d, cc, b
-                b = np.uint32(b + np.uint32((f << shifts[r]) | (f >> (np.uint32(32) - shifts[r]))))
-            a0, b0 = np.uint32(a0 + a), np.uint32(b0 + b)
-            c0, d0 = np.uint32(c0 + cc), np.uint32(d0 + d)
-        out[c] = np.int64(np.uint64(a0) | np.uint64(b0) << np.uint64(32))

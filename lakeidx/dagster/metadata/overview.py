@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakeidx.batch.index_types import index_type
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.errors import NotFoundError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema, new_schema
 from lakeidx.format.snapshot import Snapshot
@@ -45,7 +45,8 @@ def _buckets(schema: TableSchema) -> str:
         case BucketMode.HASH_FIXED:
             return f"{options.bucket} in each partition, by a hash of the key"
         case BucketMode.HASH_DYNAMIC:
-            return f"dynamic, by index type {index_type(schema)}; a new one after {options.dynamic_bucket_target_row_num:,} keys"
+            kind = TableIndex.of(schema).name
+            return f"dynamic, by index type {kind}; a new one after {options.dynamic_bucket_target_row_num:,} keys"
         case BucketMode.KEY_DYNAMIC:
             return "dynamic over all partitions; a key that changes its partition moves"
         case BucketMode.POSTPONE:

@@ -58,7 +58,7 @@ def measure(
         if not len(own) or not len(keys):
             continue
         slots = file_slots(sample, keys, [files[j] for j in own.tolist()], prune=True)
-        found = find_candidates(slots, tree=False, rng=np.random.default_rng(0))
+        found = find_candidates(slots)
         counts[own] = found.counts
         pairs_possible += len(own) * len(keys)
     seen = np.isin(np.arange(len(number)), [number[p] for p in sample.partitions if p in number])

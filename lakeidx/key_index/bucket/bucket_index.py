@@ -17,32 +17,50 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.bucket.consistent_hashing import nodes_of, ring_places
 from lakeidx.key_index.bucket.ids import bucket_ids
 from lakeidx.key_index.bucket.rings import HashRings, bucket_of_node
-from lakeidx.key_index.hash import HashKeyIndex
-from lakeidx.key_index.locations import Int32s, KeyBatch, KeyLocations
+from lakeidx.key_index.locations import Int32s, KeyBatch, KeyLocations, no_locations
+from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
+from lakeidx.key_index.port import IndexContext, Locator
 
 
 @dataclass(frozen=True)
-class BucketKeyIndex(KeyIndexDefaults):
+class BucketKeyIndex(Locator):
     """Computed buckets for new keys; known ones are found by the HASH index, so that keys in other buckets do no harm."""
 
-    name: str = "bucket"
-    is_global: bool = False
-    moves_keys: bool = False
-    in_shares = True
-
-    def splits_buckets(self, options: IndexOptions) -> bool:
-        """Return True for rings, which are resized."""
-        return options.hoodie_index_bucket_engine != "SIMPLE"
+    splits_buckets: bool = False
 
     def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
-        """Locate the hashes of the batch in the HASH index."""
-        return HashKeyIndex().tag(batch, context)
+        """Locate the hashes of the batch in the HASH index: two keys with one hash share a bucket, as they do for Java.
+
+        cost   streams the HASH files of the batch's partitions; memory follows the batch
+        """
+        if not len(batch):
+            return no_locations(batch)
+        metrics = IndexMetrics(keys=len(batch))
+        bucket = np.full(len(batch), -1, np.int32)
+        groups = group_rows(batch.partition, len(batch.partitions))
+        for number, partition in enumerate(batch.partitions):
+            rows = groups.rows(number)
+            index = context.view.key_buckets(partition, batch.hashes[rows], threads=context.pool.parallelism)
+            bucket[rows] = index.of(batch.hashes[rows])
+            metrics.files += index.files
+            metrics.files_read += index.files
+            metrics.rows_read += index.rows
+            metrics.bytes_read += 4 * index.rows
+            metrics.split_keys += index.split
+        metrics.found = int((bucket >= 0).sum())
+        return KeyLocations(
+            bucket=bucket,
+            partition=batch.partition,
+            partitions=batch.partitions,
+            file=np.full(len(batch), -1, np.int32),
+            metrics=metrics,
+        )
 
     def place_inserts(self, batch: KeyBatch, context: IndexContext) -> Int32s:
         """Return the computed bucket of every row, int32[n]."""
@@ -74,7 +92,7 @@ def index_fields(batch: KeyBatch, context: IndexContext) -> list[str]:
 
 def has_rings(options: IndexOptions) -> bool:
     """Return True for the options of a table whose buckets are those of rings, to be split and merged."""
-    return options.index_type == BucketKeyIndex.name and options.hoodie_index_bucket_engine != "SIMPLE"
+    return options.index_type == "bucket" and options.hoodie_index_bucket_engine != "SIMPLE"
 
 
 def ring_fields(key_names: Sequence[str], options: IndexOptions) -> list[str]:

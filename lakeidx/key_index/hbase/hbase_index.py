@@ -37,7 +37,7 @@ from lakeidx.key_index.locations import (
 )
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
+from lakeidx.key_index.port import ExternalState, IndexContext, Locator
 
 #: `commit_ts` of keys loaded from the table: older than every commit, always valid.
 _LOADED = "00000000000000"
@@ -53,17 +53,14 @@ class _Rows:
     keys: list[bytes]
 
 
-class HBaseKeyIndex(KeyIndexDefaults):
+class HBaseKeyIndex(Locator, ExternalState):
     """Locations in HBase.
 
     moves_keys   option ``hoodie.hbase.index.update.partition.path``
     connect      opens the HBase table
     """
 
-    name = "hbase"
     is_global = True
-    in_shares = notified_in_shares = True
-    has_external_state = True
     why_no_overwrite = (
         "a table with index type hbase cannot be overwritten: HBase would still return the locations of the old keys; "
         "create a new table with an empty HBase table"

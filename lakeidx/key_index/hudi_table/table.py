@@ -1,8 +1,8 @@
 """Finding keys in a copy-on-write table that Hudi wrote, by the filters in its file footers.
 
 The steps are those of Hudi's own bloom index: latest base files, key ranges from footers, candidate (file, key)
-pairs, bucketized checking, filters, and then the truth: the key column of every file a filter pointed at. So what is
-reported is exact whatever the filters say; how often they were wrong is counted.
+pairs, filters, and then the truth: the key column of every file a filter pointed at. So what is reported is exact whatever the
+filters say; how often they were wrong is counted.
 
 A file without a filter has its keys read. One whose filter cannot be read has, too, or stops the run, as asked.
 
@@ -22,7 +22,6 @@ import pyarrow as pa
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 from lakeidx.format.hudi.footer import RECORD_KEY_COLUMN, KeyFooter, parse_footer
-from lakeidx.key_index.bloom.candidate_checks import CheckTask, plan_checks, share_out
 from lakeidx.key_index.hudi_table.timeline import BaseFile, HudiTable, latest_base_files, open_hudi_table
 from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.keys.files import groups_that_may_hold, open_key_file, read_columns, row_positions
@@ -76,9 +75,18 @@ class HudiTagResult(Result):
         return pa.table({"key": self.keys, "found": self.found, **taken})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Check:
+    """Positions of the keys that one file may have, and the file's footer."""
+
+    file: int
+    keys: Ints
+    footer: KeyFooter
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Hits:
-    """Matches of one task: three arrays of one length, file numbers, positions of distinct keys, rows."""
+    """Matches in one file: three arrays of one length, file numbers, positions of distinct keys, rows."""
 
     file: Ints
     key: Ints
@@ -126,8 +134,7 @@ class _Tagging:
         metrics = IndexMetrics(keys=len(keys), files=len(self._files))
         pool = LocalRunner(self._threads)
         footers = pool.map(self._footer, self._files) if len(distinct) else []
-        tasks = list(zip(*self._tasks(distinct, footers, metrics), strict=True)) if footers else []
-        hits = pool.map(lambda task: self._check(*task), tasks)
+        hits = pool.map(self._check, self._checks(distinct, footers, metrics)) if footers else []
         result = self._gather(hits, len(keys))
         for hit in hits:
             metrics.add(hit.metrics)
@@ -139,62 +146,44 @@ class _Tagging:
             return KeyFooter()
         return parse_footer(open_key_file(self._store, file.path, file.size).metadata.metadata, file.path)
 
-    def _tasks(
-        self, distinct: Ints, footers: Sequence[KeyFooter], metrics: IndexMetrics
-    ) -> tuple[list[list[CheckTask]], list[Sequence[KeyFooter]]]:
-        options = self._options
-        keys = _take(self._keys, distinct)
-        prune = options.hoodie_bloom_index_prune_by_ranges
+    def _checks(self, distinct: Ints, footers: Sequence[KeyFooter], metrics: IndexMetrics) -> list[_Check]:
+        """Return the keys that each file may have by its range."""
+        prune = self._options.hoodie_bloom_index_prune_by_ranges
         low = [f.min_key if prune else None for f in footers]
         high = [f.max_key if prune else None for f in footers]
-        found = find_candidates(
-            text_slots(keys, low, high),
-            tree=options.hoodie_bloom_index_use_treebased_filter,
-            rng=np.random.default_rng(),
-        )
+        found = find_candidates(text_slots(_take(self._keys, distinct), low, high))
         metrics.pairs = int(found.counts.sum())
         metrics.files_pruned = int((found.counts == 0).sum())
-        plan = plan_checks(
-            found.counts.tolist(),
-            keys_per_bucket=options.hoodie_bloom_index_keys_per_bucket,
-            parallelism=options.hoodie_bloom_index_parallelism or self._threads,
-        )
-        shares = share_out(found, plan, keys)
-        own = [[CheckTask(t.file, distinct[t.keys]) for t in share] for share in shares]
-        return own, [footers] * len(own)
+        return [
+            _Check(number, distinct[found.keys_of(number)], footer)
+            for number, footer in enumerate(footers)
+            if found.counts[number]
+        ]
 
-    def _check(self, share: list[CheckTask], footers: Sequence[KeyFooter]) -> _Hits:
+    def _check(self, check: _Check) -> _Hits:
         metrics = IndexMetrics()
-        out: list[tuple[int, Ints, Ints]] = []
-        for task in share:
-            keys = self._probe_filter(task, footers[task.file], metrics)
-            if len(keys):
-                out.append((task.file, *self._read_file(self._files[task.file], keys, metrics)))
-                if footers[task.file].filter_text is not None:
-                    metrics.false_positives += len(keys) - len(out[-1][1])
-        files = [np.full(len(k), f, np.int64) for f, k, _ in out]
-        none = np.zeros(0, np.int64)
-        return _Hits(
-            np.concatenate([none, *files]),
-            np.concatenate([none, *(k for _, k, _ in out)]),
-            np.concatenate([none, *(r for _, _, r in out)]),
-            metrics,
-        )
+        keys = self._probe_filter(check, metrics)
+        found = row = np.zeros(0, np.int64)
+        if len(keys):
+            found, row = self._read_file(self._files[check.file], keys, metrics)
+            if check.footer.filter_text is not None:
+                metrics.false_positives += len(keys) - len(found)
+        return _Hits(np.full(len(found), check.file, np.int64), found, row, metrics)
 
-    def _probe_filter(self, task: CheckTask, footer: KeyFooter, metrics: IndexMetrics) -> Ints:
-        if footer.filter_text is None:
+    def _probe_filter(self, check: _Check, metrics: IndexMetrics) -> Ints:
+        if check.footer.filter_text is None:
             metrics.files_without_filter += 1
-            return task.keys
+            return check.keys
         try:
-            bloom = footer.bloom_filter(self._files[task.file].path)
+            bloom = check.footer.bloom_filter(self._files[check.file].path)
         except (CorruptFileError, UnsupportedError):
             if self._options.index_bad_filter == "fail":
                 raise
             metrics.bad_filters += 1
-            return task.keys
+            return check.keys
         assert bloom is not None
         metrics.files_probed += 1
-        kept = task.keys[bloom.test(self._keys, task.keys)]
+        kept = check.keys[bloom.test(self._keys, check.keys)]
         metrics.filter_hits += len(kept)
         return kept
 

@@ -116,7 +116,7 @@ def groups_that_may_hold(key_file: KeyFile, column: str, codes: KeyCodes) -> lis
         assert codes.rows is not None
         ends_b = [[v if isinstance(v, bytes) else None for v in e] for e in (low, high)]
         slots = bytes_slots(codes.rows, ends_b[0], ends_b[1])
-    counts = find_candidates(slots, tree=False, rng=np.random.default_rng(0)).counts
+    counts = find_candidates(slots).counts
     return [g for g in range(count) if counts[g]]
 
 

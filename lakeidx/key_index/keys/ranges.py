@@ -5,9 +5,7 @@ open stretch before it. Keys of one slot have the same candidates, and a file's 
 neighbouring slots. So keys are brought into slot order once, and every file's candidate keys are one slice of that
 order: the (file, key) pairs are never spelled out, however many there are.
 
-Which slots meet which files is found by Hudi's interval tree (`RangeTree`, inserted in shuffled order, as nothing
-balances it) or by its list filter; both give the same set, and a third way to the same set is the bounds themselves,
-used as a check.
+Hudi has an interval tree and a list filter for it, which give the same set.
 
 source   org.apache.hudi.index.bloom.{KeyRangeLookupTree,IntervalTreeBasedIndexFileFilter,ListBasedIndexFileFilter},
          1.0.2
@@ -25,8 +23,6 @@ import numpy.typing as npt
 from lakeidx.codec.hudi.hashes import FIRST_MOVED_BYTE, java_order
 from lakeidx.codec.jit import frozen, kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.errors import InternalError
-from lakeidx.key_index.keys.range_tree import list_spans, tree_spans
 
 Ints = npt.NDArray[np.int64]
 
@@ -121,34 +117,15 @@ def text_slots(keys: RowBytes, low: Sequence[bytes | None], high: Sequence[bytes
     return bytes_slots(java_order(keys), mapped[0], mapped[1])
 
 
-def find_candidates(slots: SlotRanges, *, tree: bool, rng: np.random.Generator) -> Candidates:
-    """Find the candidate keys of each file.
-
-    tree     by the interval tree, its nodes inserted in an order drawn from `rng`; False = by the list filter
-    cost     O(n) for the order, plus the tree's visits per distinct slot
-    """
-    order = np.argsort(slots.keys, kind="stable")
+def find_candidates(slots: SlotRanges) -> Candidates:
+    """Find the candidate keys of each file, by two searches in the keys' slots in order."""
+    order = np.argsort(slots.keys, kind="stable").astype(np.int64, copy=False)
     ordered = slots.keys[order]
-    new = np.ones(len(order), np.bool_)
-    new[1:] = ordered[1:] != ordered[:-1]
-    group_starts = np.flatnonzero(new)
-    groups, edges = ordered[group_starts], np.append(group_starts, len(order)).astype(np.int64)
-    files = len(slots.low)
     # A range that contradicts itself (bounds of two string orders, damage) rules nothing out.
     always = slots.always | (slots.low > slots.high)
-    ranged = np.flatnonzero(~always)
-    low, high = slots.low[ranged], slots.high[ranged]
-    if tree:
-        first, last, met = tree_spans(groups, low, high, rng.permutation(len(ranged)))
-    else:
-        first, last, met = list_spans(groups, low, high)
-    if not np.array_equal(met, np.where(last < first, 0, last - first + 1)):
-        raise InternalError("a file's candidate slots are not neighbours")
-    starts, stops = np.zeros(files, np.int64), np.zeros(files, np.int64)
-    some = met > 0
-    starts[ranged[some]], stops[ranged[some]] = edges[first[some]], edges[last[some] + 1]
-    stops[always] = len(order)
-    return Candidates(order.astype(np.int64, copy=False), starts, stops)
+    starts = np.where(always, 0, np.searchsorted(ordered, slots.low, side="left"))
+    stops = np.where(always, len(order), np.searchsorted(ordered, slots.high, side="right"))
+    return Candidates(order, starts.astype(np.int64, copy=False), stops.astype(np.int64, copy=False))
 
 
 @kernel

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lakeidx.errors import CommitConflictError, CorruptFileError, InternalError, NotFoundError
+from lakeidx.key_index.joined import FileJoiner
 from lakeidx.key_index.locations import (
     CommitInfo,
     Int32s,
@@ -34,7 +35,7 @@ from lakeidx.key_index.locations import (
     no_locations,
 )
 from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.key_index.port import IndexContext, KeyIndexDefaults, TagTasks
+from lakeidx.key_index.port import IndexContext, Locator, SharedState, TagTasks
 from lakeidx.key_index.state.home import StateHome
 from lakeidx.key_index.state.key_state import KeyState
 from lakeidx.key_index.state.load import Share
@@ -70,41 +71,33 @@ def _superseded(state: KeyState) -> CommitConflictError:
     )
 
 
-class StateKeyIndex(KeyIndexDefaults):
+class StateKeyIndex(Locator, SharedState):
     """The state of one table, or of one assigner's share of its keys; not for use by several threads at once.
 
     is_global    see the module
-    in_memory    keep the state in this process
+    store        keeps the states; None: the table's store does
     share        keys this state is responsible for; `tag` takes only those
     clock        epoch seconds, for TTL
     """
-
-    has_external_state = True
-    prepares_commits = False
-    catches_up = True
-    follows_compactions = True
 
     def __init__(
         self,
         *,
         is_global: bool = True,
-        in_memory: bool = False,
+        store: MemoryStore | None = None,
         share: Share | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.is_global = is_global
         self.moves_keys = is_global
-        self.in_shares = self.updates_in_shares = not in_memory
-        self.holds_keys = self.joins_files = in_memory
-        self.name = "inmemory" if in_memory else "state"
         self._share = share or Share()
-        self._home = StateHome(StateScope(is_global, self._share), MemoryStore() if in_memory else None, clock)
+        self._home = StateHome(StateScope(is_global, self._share), store, clock)
         self._clock = clock
         self._state: KeyState | None = None
         self._updated: KeyState | None = None
         self.last_action: _StateAction | None = None
 
-    # -- KeyIndex --------------------------------------------------------------------------------------------------------
+    # -- ports -----------------------------------------------------------------------------------------------------------
 
     def prepare_tag(self, context: IndexContext, tasks: TagTasks) -> None:
         """Bring the state to the view's snapshot, and put it where every `tag` finds it; tasks build one that is not there."""
@@ -187,14 +180,8 @@ class StateKeyIndex(KeyIndexDefaults):
         state.adopt(stored, expire_before=self._expire_before(context))
         self._state = self._home.at_snapshot(state, context)
 
-    def files_to_join(self, partitions: Collection[bytes] | None, context: IndexContext) -> Sequence[LiveFile]:
-        """Return the files of the partitions that a state is of."""
-        return self._home.files(context, partitions)
-
     def count_keys(self, context: IndexContext) -> dict[tuple[bytes, int], int] | None:
-        """Count keys per (partition, bucket), to place new keys; None where the keys were found without the state."""
-        if self.holds_keys and self._state is None:
-            return None
+        """Count keys per (partition, bucket), to place new keys."""
         state = self._bring_to_snapshot(context, IndexMetrics(), set())
         counts = state.bucket_counts(expire_before=self._expire_before(context))
         return {(state.partitions[p], b): n for (p, b), n in counts.items()}
@@ -290,3 +277,18 @@ class StateKeyIndex(KeyIndexDefaults):
     def _expire_before(self, context: IndexContext) -> int:
         ttl = context.options.index_state_ttl
         return max(0, int(self._clock() - ttl * _DAY_SECONDS)) if ttl else 0
+
+
+class MemoryKeyIndex(StateKeyIndex, FileJoiner):
+    """A state in the memory of the process that places batches; where tasks place them, they read the keys of data files."""
+
+    def __init__(self, *, is_global: bool = True) -> None:
+        super().__init__(is_global=is_global, store=MemoryStore())
+
+    def files_to_join(self, partitions: Collection[bytes] | None, context: IndexContext) -> Sequence[LiveFile]:
+        """Return the files of the partitions that a state is of."""
+        return self._home.files(context, partitions)
+
+    def count_keys(self, context: IndexContext) -> dict[tuple[bytes, int], int] | None:
+        """Count keys per (partition, bucket); None where they were found in data files."""
+        return None if self._state is None else super().count_keys(context)

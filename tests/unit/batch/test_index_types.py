@@ -24,13 +24,9 @@ from lakeidx.batch.assignment.keyed_batch import read_located
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.evidence import check_batch, read_reports
 from lakeidx.batch.index_types import (
+    TableIndex,
     check_index_type,
-    finds_by_keys,
     index_folder,
-    index_options,
-    index_type,
-    limits_of,
-    uses_key_index,
 )
 from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves, write_moves
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
@@ -74,10 +70,9 @@ def _schema(options: Mapping[str, str], spec: Mapping[str, Any] = SPEC) -> Any:
 def test_every_type_goes_with_dynamic_buckets(kind: str) -> None:
     schema = _schema({"index.type": kind, "hoodie.index.hbase.table": "t"})
     check_index_type(schema)
-    assert index_type(schema) == kind
-    assert uses_key_index(schema)
-    assert finds_by_keys(schema) == (kind != "hash")
-    assert (limits_of(schema) == "") == (kind == "hash")
+    index = TableIndex.of(schema)
+    assert (index.name, index.type is not None, index.locator is None) == (kind, True, kind == "hash")
+    assert (index.limits == "") == (kind == "hash")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +111,7 @@ def test_python_users_are_warned(tmp_path: Path, caplog: pytest.LogCaptureFixtur
     assert not (tmp_path / "wh").exists()
     with caplog.at_level(logging.WARNING):
         made = Table.create(f"{tmp_path}/wh/d.db/t", {**SPEC, "options": {"bucket": "-1", "index.type": "inmemory"}})
-    assert limits_of(made.schema) in caplog.text
+    assert TableIndex.of(made.schema).limits in caplog.text
     made.upsert(rows([(1, 1, "a")]))
     assert content(made) == {(1, 1): "a"}
 
@@ -138,10 +133,10 @@ def test_a_key_with_some_partition_columns_is_one_of_all_partitions() -> None:
 
 def test_cross_partition_tables_use_the_state() -> None:
     schema = _schema({"cross-partition-upsert.index-ttl": "2 d"}, CROSS)
-    assert index_type(schema) == "state"
-    assert index_options(schema).index_state_ttl == 2.0
-    assert index_type(_schema({"index.type": "hash"}, CROSS)) == "state"
-    assert index_type(_schema({"index.type": "inmemory"}, CROSS)) == "inmemory"
+    assert TableIndex.of(schema).name == "state"
+    assert TableIndex.of(schema).options.index_state_ttl == 2.0
+    assert TableIndex.of(_schema({"index.type": "hash"}, CROSS)).name == "state"
+    assert TableIndex.of(_schema({"index.type": "inmemory"}, CROSS)).name == "inmemory"
 
 
 # -- moves -----------------------------------------------------------------------------------------------------------------
@@ -336,7 +331,7 @@ def test_a_compaction_does_not_wait_for_the_state(tmp_path: Path) -> None:
     table = _state_table(tmp_path)
     upsert(table, [(1, 1, "a")])
     upsert(table, [(1, 1, "b")])
-    with mock.patch("lakeidx.batch.index_hooks.open_key_index", side_effect=UnavailableError("open elsewhere")):
+    with mock.patch("lakeidx.batch.index_types.TableIndex.open", side_effect=UnavailableError("open elsewhere")):
         assert run_compaction(table.metadata, LocalRunner(1), full=True).snapshot_ids == (3,)
 
 

@@ -1,4 +1,4 @@
-"""The hash key index."""
+"""Keys found by the HASH index files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.bucket_assignment.hash_map import HashMap
-from lakeidx.key_index.hash import HashKeyIndex
+from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.table.key_buckets import KeyBuckets
 from tests.unit.key_index.fake_table import FakeTable
 
@@ -35,24 +35,24 @@ def test_hash_index_finds_known_keys(table: FakeTable) -> None:
     _write(table, "a", 5, "z")
     _write(table, "b", 2, "x")
     rows = [*_rows("x", "z", "w", "x"), *_rows("x", "z", partition="b"), *_rows("x", partition="c")]
-    found = HashKeyIndex().tag(table.batch(rows), table.context())
+    found = BucketKeyIndex().tag(table.batch(rows), table.context())
     assert found.bucket.tolist() == [0, 5, -1, 0, 2, -1, -1]
     assert (found.metrics.keys, found.metrics.found, found.metrics.files) == (7, 4, 3)
     assert found.file.tolist() == [-1] * 7
-    assert HashKeyIndex().tag(table.batch([]), table.context()).bucket.tolist() == []
+    assert BucketKeyIndex().tag(table.batch([]), table.context()).bucket.tolist() == []
 
 
 def test_keys_of_one_hash_share_a_bucket(table: FakeTable) -> None:
     """What is known of a key is its hash: a batch whose key has a stored hash is sent to that bucket."""
     _write(table, "a", 3, "x")
     batch = dataclasses.replace(table.batch(_rows("other")), hashes=np.array([table.hash_of(("x",))], np.int32))
-    assert HashKeyIndex().tag(batch, table.context()).bucket.tolist() == [3]
+    assert BucketKeyIndex().tag(batch, table.context()).bucket.tolist() == [3]
 
 
 def test_a_hash_in_two_files_belongs_to_the_later_one(table: FakeTable) -> None:
     _write(table, "a", 1, "x")
     _write(table, "a", 4, "x", "y")
-    found = HashKeyIndex().tag(table.batch(_rows("x", "y")), table.context())
+    found = BucketKeyIndex().tag(table.batch(_rows("x", "y")), table.context())
     assert found.bucket.tolist() == [4, 4]
     assert found.metrics.split_keys == 1
 
@@ -85,5 +85,5 @@ def test_hash_index_equals_a_dictionary(held: list[tuple[str, int]], data: st.Da
     names = list(dict.fromkeys(p for p, _ in asked))
     batch = dataclasses.replace(batch, hashes=np.array([h for _, h in asked], np.int32))
     context = dataclasses.replace(table.context(), view=View())  # type: ignore[arg-type]
-    found = HashKeyIndex().tag(batch, context)
+    found = BucketKeyIndex().tag(batch, context)
     assert found.bucket.tolist() == [model.get(row, -1) for row in asked]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,34 +10,27 @@ import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-from lakeidx.batch.index_types import check_index_type, limits_of
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.key_index import registry
 from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, no_locations
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
-from lakeidx.key_index.port import IndexContext, KeyIndexDefaults
-from lakeidx.key_index.registry import IndexType, index_types, make_key_index, register
+from lakeidx.key_index.port import ExternalState, IndexContext, Locator
+from lakeidx.key_index.registry import IndexType, index_types, make_locator, register
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.reachable import files_on_disk
-from tests.kit.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, make_table, upsert
 
 
 @dataclass
-class ParityKeyIndex(KeyIndexDefaults):
+class ParityKeyIndex(Locator, ExternalState):
     """Even keys go to bucket 0, odd ones to bucket 1; what it was told of is kept in a dictionary."""
 
     known: dict[tuple[bytes, int], int] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
-    name: str = "parity"
-    is_global: bool = False
-    moves_keys: bool = False
-    has_external_state: bool = True
-    follows_compactions: bool = True
     why_no_overwrite: str = "parity would still return the locations of the old keys"
 
     def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
@@ -57,16 +50,12 @@ class ParityKeyIndex(KeyIndexDefaults):
         self.calls.append("prepare")
 
     def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
-        self.calls.append("update" if commit.batch is not None else "compaction")
-        if commit.batch is None:
-            return
+        self.calls.append("update")
+        assert commit.batch is not None
         assert commit.partition is not None
         assert commit.bucket is not None
         for p, k, b in zip(commit.partition, commit.batch.keys.column("k").to_pylist(), commit.bucket, strict=True):
             self.known[commit.partitions[p], k] = int(b)
-
-    def count_keys(self, context: IndexContext) -> Mapping[tuple[bytes, int], int] | None:
-        return None
 
     def close(self) -> None:
         self.calls.append("close")
@@ -102,14 +91,14 @@ def test_a_batch_runs_with_a_type_of_ones_own(tmp_path: Path, parity: ParityKeyI
     places = {(e.bucket, e.file.row_count) for e in load_view(table.metadata, table.snapshot).entries}
     assert places == {(0, 18), (1, 17)}
     calls = [c for c in parity.calls if c != "close"]
-    assert calls == ["tag", "prepare", "update", "tag", "prepare", "update", "compaction"]
+    assert calls == ["tag", "prepare", "update", "tag", "prepare", "update"]
     # More keys in a bucket than dynamic-bucket.target-row-num are no finding where the key alone says the bucket.
     assert [r.name for r in verify(load_evidence(table.metadata)) if not r.passed] == []
 
 
 def test_what_it_cannot_do_is_said_by_it(tmp_path: Path, parity: ParityKeyIndex) -> None:
     table = make_table(tmp_path, options=OPTIONS)
-    assert limits_of(table.schema) == "Knows what it was told."
+    assert TableIndex.of(table.schema).limits == "Knows what it was told."
     with pytest.raises(UnsupportedError, match="parity would still return"):
         upsert(table, [(1, 1, "a")], overwrite="table")
     with pytest.raises(InvalidInputError, match=r"'index.type' = parity needs option 'hoodie.index.hbase.table'"):
@@ -118,21 +107,9 @@ def test_what_it_cannot_do_is_said_by_it(tmp_path: Path, parity: ParityKeyIndex)
         check_index_type(make_table(tmp_path / "c", options={**OPTIONS, "bucket": "2"}).schema)
 
 
-def test_what_only_the_driver_can_ask_is_refused_above_its_budget(tmp_path: Path, parity: ParityKeyIndex) -> None:
-    table = make_table(tmp_path, options=OPTIONS)
-    before = files_on_disk(table)
-    values = rows([(1, k, "a") for k in range(5)])
-    said = r"index\.type=parity the driver would hold 5 rows of the batch, .*'index\.driver-memory' allows 0\.0 GiB"
-    with pytest.raises(InvalidInputError, match=said):
-        upsert_table(make_context(table.metadata, "b", driver_bytes=5 * 90 - 1), values)
-    assert files_on_disk(table) == before
-    upsert_table(make_context(table.metadata, "b", driver_bytes=5 * 90), values)
-    assert len(content(table)) == 5
-
-
 def test_names_are_taken_once(parity: ParityKeyIndex) -> None:
     assert INDEX_TYPES[-1] == "parity"
-    assert make_key_index(IndexOptions({"index.type": "PARITY"})) is parity
+    assert make_locator(IndexOptions({"index.type": "PARITY"})) is parity
     with pytest.raises(InvalidInputError, match="parity"):
         register(IndexType(name="parity", make=lambda options: parity))
 

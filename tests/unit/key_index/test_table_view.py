@@ -11,7 +11,8 @@ import pytest
 from lakeidx.batch.keys import row_keys
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
-from lakeidx.key_index.registry import index_types, make_key_index
+from lakeidx.key_index.port import ExternalState
+from lakeidx.key_index.registry import index_types, make_locator
 from lakeidx.key_index.table_view import SnapshotTable, deletes_hide, key_batch, make_tag_context
 from lakeidx.table.handle import TableHandle
 
@@ -52,8 +53,9 @@ def test_stateless_types_agree(handle: TableHandle, tmp_path: Path) -> None:
     snapshot = handle.metadata.latest_snapshot()
     context = make_tag_context(handle.metadata, snapshot, index_dir=str(tmp_path / "index"))
     answers = [
-        make_key_index(IndexOptions({"index.type": kind})).tag(batch, context).bucket.tolist()
-        for kind in ("hash", "simple", "bloom", "global-simple", "global-bloom")
+        locator.tag(batch, context).bucket.tolist()
+        for kind in ("bucket", "simple", "bloom", "global-simple", "global-bloom")
+        if (locator := make_locator(IndexOptions({"index.type": kind}))) is not None
     ]
     assert all(a == answers[0] for a in answers)
     assert [b >= 0 for b in answers[0]] == [i < 60 for i in ids]
@@ -129,10 +131,11 @@ def test_engines_whose_deletes_hide(options: dict[str, str], hides: bool) -> Non
     assert deletes_hide(IndexOptions(options)) is hides
 
 
-def test_every_type_has_a_key_index_of_its_name_and_says_its_limits() -> None:
+def test_what_each_type_is() -> None:
     assert [t.name for t in index_types()] == list(INDEX_TYPES)
     for kind in INDEX_TYPES:
-        key_index = make_key_index(IndexOptions({"index.type": kind}))
-        assert key_index.name == kind
-        assert key_index.is_global == (kind.startswith("global-") or kind in ("state", "inmemory", "hbase"))
-        assert key_index.has_external_state == (kind in ("state", "inmemory", "hbase"))
+        locator = make_locator(IndexOptions({"index.type": kind}))
+        assert (locator is None) == (kind == "hash")
+        if locator is not None:
+            assert locator.is_global == (kind.startswith("global-") or kind in ("state", "inmemory", "hbase"))
+        assert isinstance(locator, ExternalState) == (kind in ("state", "inmemory", "hbase"))

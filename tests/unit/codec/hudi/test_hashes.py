@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.hudi.hashes import java_order, java_string_hash, md5_routing_hash_many, signed32, xxh32_many
+from lakeidx.codec.hudi.hashes import java_order, java_string_hash, signed32, xxh32_many
 from lakeidx.codec.rows.rowbytes import RowBytes
-from tests.scalar_twins import java_order_key, md5_routing_hash, xxh32
+from tests.scalar_twins import java_order_key, xxh32
 
 TEXT = st.text(max_size=40)
 TEXTS = st.lists(TEXT, max_size=20)
@@ -40,21 +39,6 @@ def test_java_hash_of_known_strings() -> None:
 def test_texts_have_the_hashes_of_java(texts: list[str]) -> None:
     expected = [_model_java_hash(t) for t in texts]
     assert [java_string_hash(t) for t in texts] == expected
-
-
-@settings(deadline=None)
-@given(TEXTS)
-@example(["x" * n for n in range(140)])
-def test_a_column_has_the_md5_routing_hash_of_each_key(texts: list[str]) -> None:
-    expected = [md5_routing_hash(t) for t in texts]
-    assert md5_routing_hash_many(_rows(texts)).tolist() == expected
-    order = np.arange(len(texts))[::-1]
-    assert md5_routing_hash_many(_rows(texts), order).tolist() == expected[::-1]
-
-
-def test_md5_routing_is_the_little_endian_head_of_the_digest() -> None:
-    # MD5("") = d41d8cd98f00b204e9800998ecf8427e
-    assert md5_routing_hash("") == int.from_bytes(bytes.fromhex("d41d8cd98f00b204"), "little", signed=True)
 
 
 @settings(deadline=None)

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from lakeidx.errors import CorruptFileError
 from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
 from lakeidx.key_index.bloom.cache import decode_cache
-from lakeidx.key_index.locations import CommitInfo, KeyLocations
-from lakeidx.key_index.port import KeyIndex
+from lakeidx.key_index.locations import KeyLocations
+from lakeidx.key_index.port import Locator
 from lakeidx.key_index.simple import SimpleKeyIndex
 from tests.unit.key_index.fake_table import FakeTable
 
-KEY_INDEXES: dict[str, KeyIndex] = {
+KEY_INDEXES: dict[str, Locator] = {
     "simple": SimpleKeyIndex(),
     "bloom": BloomKeyIndex(),
     "global-simple": SimpleKeyIndex(is_global=True),
@@ -35,24 +35,14 @@ BLOOM_OPTIONS = {
 }
 VARIANTS: dict[str, dict[str, str]] = {
     "defaults": {},
-    "list filter": {"hoodie.bloom.index.use.treebased.filter": "false"},
     "no ranges": {"hoodie.bloom.index.prune.by.ranges": "false"},
-    "small buckets": {"hoodie.bloom.index.keys.per.bucket": "3", "hoodie.bloom.index.parallelism": "4"},
-    "dynamic parallelism": {
-        "hoodie.bloom.index.keys.per.bucket": "2",
-        "hoodie.bloom.index.bucketized.checking.enable.dynamic.parallelism": "true",
-    },
-    "not bucketized": {"hoodie.bloom.index.bucketized.checking": "false"},
-    "sorted": {
-        "hoodie.bloom.index.bucketized.checking": "false",
-        "hoodie.bloom.index.fileid.key.sorting.enable": "true",
-    },
+    "threads": {"hoodie.bloom.index.parallelism": "4"},
     "metadata cache": {"hoodie.bloom.index.use.metadata": "true"},
 }
 
 
 def check(
-    table: FakeTable, rows: list[tuple[str, tuple[Any, ...]]], key_index: KeyIndex, options: dict[str, str]
+    table: FakeTable, rows: list[tuple[str, tuple[Any, ...]]], key_index: Locator, options: dict[str, str]
 ) -> KeyLocations:
     """Tag, and compare every row with the records."""
     found = key_index.tag(table.batch(rows), table.context({**BLOOM_OPTIONS, **options}))
@@ -271,7 +261,6 @@ def test_metadata_cache_is_made_kept_and_mended(table: FakeTable) -> None:
     for number in range(4):
         table.write("a", number + 1, _keys(10 + number), options=BLOOM_OPTIONS)
         table.commit()
-        key_index.update_locations(CommitInfo(instant=str(number), started_ms=0), table.context(options))
         check(table, rows, key_index, options)
     folder = table.root.parent / "_index" / "bloom-filters"
     assert [f.name for f in sorted(folder.iterdir())] == [f"snapshot-{n:020d}.arrow" for n in (3, 4)]
@@ -295,7 +284,7 @@ def test_another_value_in_the_metadata_cache_is_found(table: FakeTable, column: 
     options = {**BLOOM_OPTIONS, "hoodie.bloom.index.use.metadata": "true"}
     table.write("a", 0, _keys(1), options=BLOOM_OPTIONS)
     table.commit()
-    BloomKeyIndex().update_locations(CommitInfo(instant="1", started_ms=0), table.context(options))
+    check(table, [("a", (1,))], BloomKeyIndex(), options)
     (path,) = (table.root.parent / "_index" / "bloom-filters").iterdir()
     assert decode_cache(path.read_bytes())
     with pa.ipc.open_file(path) as reader:

@@ -24,7 +24,7 @@ from lakeidx.key_index.port import TagTasks
 from lakeidx.key_index.state import key_state, load
 from lakeidx.key_index.state.load import Share
 from lakeidx.key_index.state.manifest import StateFolder
-from lakeidx.key_index.state.state_index import StateKeyIndex
+from lakeidx.key_index.state.state_index import MemoryKeyIndex, StateKeyIndex
 from lakeidx.tasks.runner import LocalRunner
 from tests.unit.key_index.bloom.test_bloom_index import MAKERS, build, histories
 from tests.unit.key_index.fake_table import FakeTable, partition_bytes
@@ -101,7 +101,8 @@ def test_answers_equal_the_records(
     with tempfile.TemporaryDirectory() as folder:
         table = FakeTable(Path(folder) / "t", types)
         options = {"index.state.cache-mb": cache}
-        key_index = StateKeyIndex(is_global=is_global, in_memory=where == "inmemory")
+        made = MemoryKeyIndex if where == "inmemory" else StateKeyIndex
+        key_index = made(is_global=is_global)
         build(table, steps[:cut], make_key, moving=is_global)
         check(table, keys, key_index, options)
         build(table, steps[cut:], make_key, moving=is_global)
@@ -263,7 +264,6 @@ def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex, options: d
     table.write("a", 0, _keys(*range(6)))
     table.write("b", 1, _keys(6, 7))
     table.commit()
-    assert key_index.in_shares
     key_index.prepare_tag(table.context(options), TagTasks(LocalRunner(2), lambda: table.context(options), "load"))
     assert _action(key_index) == "rebuilt"
     assert key_index.last_action is not None
