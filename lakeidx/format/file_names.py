@@ -177,7 +177,6 @@ class NewFileNames:
         self._lists = itertools.count()
         self._index_manifests = itertools.count()
         self._indexes = itertools.count()
-        self._statistics = itertools.count()
         self._data = itertools.count()
 
     def manifest_name(self) -> str:
@@ -199,10 +198,6 @@ class NewFileNames:
         """
         uuid = self.uuid if checksum is None else f"{self.uuid[:14]}{_CHECKED}{self.uuid[18:28]}{checksum:08x}"
         return f"index-{uuid}-{next(self._indexes)}"
-
-    def statistics_name(self) -> str:
-        """Draw ``stat-<uuid>-<n>``."""
-        return f"stat-{self.uuid}-{next(self._statistics)}"
 
     def data_file(self, extension: str = "parquet", *, prefix: str = "data-") -> str:
         """Return ``<prefix><uuid>-<n>.<extension>``; also for changelog files, with their prefix.

@@ -107,7 +107,6 @@ def test_new_names_are_numbered_by_kind() -> None:
     assert checked == f"index-{UUID[:14]}81d8{UUID[18:28]}00c0ffee-1"
     assert checksum_in(checked) == 0x00C0FFEE
     assert [checksum_in(n) for n in (f"index-{UUID}-0", checked.replace("index", "manifest"), "index")] == [None] * 3
-    assert names.statistics_name() == f"stat-{UUID}-0"
     assert names.data_file() == f"data-{UUID}-0.parquet"
     # Data and changelog files of a writer share one counter.
     assert names.data_file(prefix="changelog-") == f"changelog-{UUID}-1.parquet"
