@@ -42,6 +42,7 @@ import pyarrow.parquet as pq
 
 from bench.advice_plots import Case, draw_all
 from bench.keyed_table import FPP, KeyedTable, batch_of, id_texts, mixed, write_keyed_table
+from lakeidx.api.table import Table
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.key_index.advice.advise import advise, measure
@@ -57,7 +58,6 @@ from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.key_index.state.state_index import StateKeyIndex
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.metered_store import MeteredStore
 
@@ -247,7 +247,7 @@ def _update_state(made: Made, key_index: Locator, options: dict[str, str], seed:
     batch = batch_of(made.table.handle, keys_of(made.spec, draw(made.spec, seed)))
     context = made.context(options)
     was = key_index.tag(batch, context)
-    metadata = TableHandle.open(str(made.table.handle.paths.root)).metadata
+    metadata = Table.open(str(made.table.handle.paths.root)).metadata
     changes = TableChanges(append=_copy_of_a_file(context, made, seed))
     request = CommitRequest(commit_user=f"again-{seed}", changes=changes, check_sequences=False)
     result = commit_changes(metadata, request)

@@ -33,13 +33,13 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+import lakeidx
 from bench.clock import best_of
 from bench.lineitem import CACHE, KEYS, copy_table, lineitem, plain, table_spec
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.warm_up import warm_up
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.java_tools import compiled, java_command, run_command, witness_classpath
@@ -104,15 +104,15 @@ def expected(files: Sequence[Path]) -> tuple[int, int]:
     return len(last), int(value[::-1][last].sum())
 
 
-def build(source: Path, upserts: Sequence[Path], folder: Path, threads: int) -> TableHandle:
+def build(source: Path, upserts: Sequence[Path], folder: Path, threads: int) -> lakeidx.Table:
     """Make the table: loaded, then upserted twice."""
-    table = TableHandle.create(f"{folder}/wh/b.db/lineitem", table_spec(pq.read_schema(source)))
+    table = lakeidx.Table.create(f"{folder}/wh/b.db/lineitem", table_spec(pq.read_schema(source)))
     for i, file in enumerate((source, *upserts)):
         upsert_files(make_context(table.metadata, f"b{i}", runner=LocalRunner(threads)), [str(file)])
     return table
 
 
-def check(table: TableHandle, want: tuple[int, int]) -> None:
+def check(table: lakeidx.Table, want: tuple[int, int]) -> None:
     """Exit unless the table gives the count and sum."""
     rows = table.scan(columns=[SUMMED]).to_arrow()
     found = (rows.num_rows, pc.sum(rows.column(SUMMED)).as_py())
@@ -155,7 +155,7 @@ def run(source: Path, rounds: int, threads: int, folder: Path, *, with_java: boo
 
     def scan(columns: list[str] | None, uri: str = base.uri) -> Callable[[], tuple[int, int]]:
         def read() -> tuple[int, int]:
-            n = sum(t.num_rows for t in TableHandle.open(uri).scan(columns=columns).batches())
+            n = sum(t.num_rows for t in lakeidx.Table.open(uri).scan(columns=columns).batches())
             return total, n
 
         return read
@@ -166,7 +166,7 @@ def run(source: Path, rounds: int, threads: int, folder: Path, *, with_java: boo
         needed = [SEQUENCE_NUMBER, VALUE_KIND, *KEYS, *columns] if columns else None
         figures.append(beside_pyarrow(replace(figure, java=java), base, needed, rounds))
 
-    copies = [TableHandle.open(copy_table(base.uri, folder / f"copy-{i}")) for i in range(rounds)]
+    copies = [lakeidx.Table.open(copy_table(base.uri, folder / f"copy-{i}")) for i in range(rounds)]
     waiting = iter(copies)
 
     def compact() -> tuple[int, int]:
@@ -176,13 +176,13 @@ def run(source: Path, rounds: int, threads: int, folder: Path, *, with_java: boo
     figures.append(measure("full compaction", rounds, compact))
     columns = pq.read_schema(source).names
     merged = measure("scan after compaction, all columns", rounds, scan(None, copies[0].uri))
-    figures.append(beside_pyarrow(merged, TableHandle.open(copies[0].uri), columns, rounds))
+    figures.append(beside_pyarrow(merged, lakeidx.Table.open(copies[0].uri), columns, rounds))
     for table in copies:
-        check(TableHandle.open(table.uri), want)
+        check(lakeidx.Table.open(table.uri), want)
     return figures
 
 
-def beside_pyarrow(figure: Figure, table: TableHandle, columns: list[str] | None, rounds: int) -> Figure:
+def beside_pyarrow(figure: Figure, table: lakeidx.Table, columns: list[str] | None, rounds: int) -> Figure:
     """Add what pyarrow takes for columns of the table's files (None: all), checksums verified."""
     entries = load_view(table.metadata, table.metadata.latest_snapshot()).entries
     files = [data_file_path(table.metadata, entry) for entry in entries]

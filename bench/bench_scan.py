@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 from bench.bench_upsert import Usage
 from bench.lineitem import lineitem, table_spec
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.file_index import DataFileIndexWriter, IndexedColumn
@@ -37,7 +38,7 @@ from lakeidx.predicate import filter_table
 from lakeidx.spark.datasource import read_table
 from lakeidx.spark.session import get_session
 from lakeidx.storage import open_store
-from lakeidx.table.handle import TableHandle, bind_where
+from lakeidx.table.handle import bind_where
 from lakeidx.table.scan.plan import PlanOptions
 from lakeidx.tasks.runner import LocalRunner
 
@@ -74,7 +75,7 @@ class Figure:
     times_without: float | None = None
 
 
-def build(uri: str, source: Path) -> TableHandle:
+def build(uri: str, source: Path) -> Table:
     """Make lineitem a compacted table of 14 buckets with its file indexes."""
     file = pq.ParquetFile(source)
     spec = table_spec(file.schema_arrow)
@@ -90,7 +91,7 @@ def build(uri: str, source: Path) -> TableHandle:
         "file-index.bitmap.columns": "l_shipmode",
         "file-index.range-bitmap.columns": "l_shipdate",
     }
-    table = TableHandle.create(uri, spec)
+    table = Table.create(uri, spec)
     runner = LocalRunner(2)
     upsert_files(make_context(table.metadata, "load", runner=runner), [str(source)])
     run_compaction(table.metadata, runner, full=True)
@@ -108,7 +109,7 @@ def best(work: Callable[[], Any], rounds: int) -> tuple[float, float]:
     return min(o[0] for o in out), min(o[1] for o in out)
 
 
-def ask(table: TableHandle, everything: pa.Table, where: str, rounds: int) -> Figure:
+def ask(table: Table, everything: pa.Table, where: str, rounds: int) -> Figure:
     """Check and time one question."""
     expected = filter_table(bind_where(where, table.schema), everything).select(_SHOWN)
     scan = table.scan(where=where, columns=_SHOWN)
@@ -124,7 +125,7 @@ def ask(table: TableHandle, everything: pa.Table, where: str, rounds: int) -> Fi
     return Figure(where, seconds, cpu, found.num_rows, explained.read.files, holding, explained.read.row_groups_read)
 
 
-def opened(table: TableHandle, everything: pa.Table) -> Figure:
+def opened(table: Table, everything: pa.Table) -> Figure:
     """Return files that the bloom filter of l_partkey opens for values inside every file's bounds, beside those that hold them."""
     values = everything.column("l_partkey")
     asked = np.unique(values.take(pa.array(np.linspace(0, len(values) - 1, _PROBES).astype(np.int64))).to_numpy())
@@ -140,7 +141,7 @@ def opened(table: TableHandle, everything: pa.Table) -> Figure:
                   times_holding=round(files / holding, 4))  # fmt: skip
 
 
-def full_scan(table: TableHandle, everything: pa.Table, rounds: int) -> Figure:
+def full_scan(table: Table, everything: pa.Table, rounds: int) -> Figure:
     """Return all rows of three columns."""
     sums = sums_of(everything)
 
@@ -157,7 +158,7 @@ def sums_of(rows: pa.Table) -> list[Any]:
     return [rows.num_rows, *(pc.sum(rows.column(c)).as_py() for c in THREE)]
 
 
-def spark_scan(table: TableHandle, everything: pa.Table, rounds: int) -> Figure:
+def spark_scan(table: Table, everything: pa.Table, rounds: int) -> Figure:
     """Return all rows of three columns through the Spark data source, in a warm session on two cores."""
     spark = get_session(master="local[2]")
     try:
@@ -184,7 +185,7 @@ def spark_scan(table: TableHandle, everything: pa.Table, rounds: int) -> Figure:
     return Figure("Spark data source, three columns", seconds, cpu, everything.num_rows)
 
 
-def write_overhead(table: TableHandle, folder: Path, rounds: int) -> list[Figure]:
+def write_overhead(table: Table, folder: Path, rounds: int) -> list[Figure]:
     """Measure writing one data file with and without a bloom filter over one column, all columns of the table; turn by turn."""
     schema = table.schema
     rows = table.scan(limit=500_000).to_arrow()
@@ -218,7 +219,7 @@ def write_overhead(table: TableHandle, folder: Path, rounds: int) -> list[Figure
     ]  # fmt: skip
 
 
-def measure(table: TableHandle, folder: Path, rounds: int, *, spark: bool) -> list[Figure]:
+def measure(table: Table, folder: Path, rounds: int, *, spark: bool) -> list[Figure]:
     """Measure everything."""
     everything = table.scan(columns=[*_SHOWN, "l_extendedprice"], layers=_UNPRUNED).to_arrow()
     some = everything.column("l_partkey")[everything.num_rows // 2].as_py()
@@ -236,7 +237,7 @@ def measure(table: TableHandle, folder: Path, rounds: int, *, spark: bool) -> li
     return [*figures, spark_scan(table, everything, rounds)] if spark else figures
 
 
-def ask_absent(table: TableHandle, where: str, rounds: int) -> Figure:
+def ask_absent(table: Table, where: str, rounds: int) -> Figure:
     """Return a value that is nowhere."""
     explained = table.scan(where=where).explain().metrics
     if explained.rows_selected or explained.planned_files != BUCKETS:
@@ -260,7 +261,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         place = arguments.table or folder / "b.db" / "lineitem"
         if (place / "schema").exists():
-            table = TableHandle.open(str(place))
+            table = Table.open(str(place))
         else:
             table = build(str(place), arguments.lineitem or lineitem(arguments.scale, arguments.cache))
         figures = measure(table, folder, arguments.rounds, spark=not arguments.no_spark)

@@ -34,13 +34,13 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+import lakeidx
 from bench.bench_limit import shuffled
 from bench.lineitem import CACHE, KEYS, lineitem, streamed, table_spec
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_files
 from lakeidx.maintenance.warm_up import warm_up
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session
-from lakeidx.table.handle import TableHandle
 
 SUMMED = "l_partkey"
 #: One upserted row for so many rows of the table; half of them have known keys.
@@ -103,7 +103,7 @@ def expected(files: Sequence[Path]) -> tuple[int, int]:
     return len(first), int(values[::-1][first].sum())
 
 
-def check(table: TableHandle, want: tuple[int, int]) -> None:
+def check(table: lakeidx.Table, want: tuple[int, int]) -> None:
     """Stop when a scan gives other rows, another sum, or a key twice."""
     rows, total = 0, 0
     keys = []
@@ -118,7 +118,7 @@ def check(table: TableHandle, want: tuple[int, int]) -> None:
 
 def verify(uri: str, files: Sequence[Path]) -> None:
     """`check` a table against the files that were upserted."""
-    check(TableHandle.open(uri), expected(files))
+    check(lakeidx.Table.open(uri), expected(files))
 
 
 def in_own_process(function: Callable[..., object], *arguments: Any) -> None:
@@ -211,7 +211,7 @@ def measure_size(
         in_own_process(shuffled, ordered, base)
     spec = table_spec(pq.ParquetFile(source).schema_arrow)
 
-    def step(table: TableHandle, batch: str, case: str, file: Path, files: Sequence[Path]) -> Figure:
+    def step(table: lakeidx.Table, batch: str, case: str, file: Path, files: Sequence[Path]) -> Figure:
         context = make_context(table.metadata, batch, runner=runner)
         return measure_step(
             usage, case, lambda: upsert_files(context, [str(file)]), lambda: in_own_process(verify, table.uri, files)
@@ -221,7 +221,7 @@ def measure_size(
     loads, upserts = [], []
     # Only the first load of a session is that of a fresh one.
     for n in range(1, 2 if args.cold else args.loads + 1):
-        table = TableHandle.create(f"{folder}/wh/b.db/lineitem_{rows}_{n}", spec)
+        table = lakeidx.Table.create(f"{folder}/wh/b.db/lineitem_{rows}_{n}", spec)
         loads.append(step(table, "load", f"load {rows:,}{how}", base, [base]))
     for n in range(1, args.rounds + 1):
         case = f"upsert {rows // args.share:,} into {rows:,}{how}"
@@ -246,7 +246,7 @@ def measure(args: argparse.Namespace, folder: Path) -> list[Figure]:
         runner.map(lambda _: warm_up(packages=("lakeidx.codec",), processes=1), list(range(args.cores)), label="warm")
         if not args.cold:
             in_own_process(make_input, source, 600_000, folder)
-            warm = TableHandle.create(f"{folder}/wh/b.db/warm", table_spec(schema))
+            warm = lakeidx.Table.create(f"{folder}/wh/b.db/warm", table_spec(schema))
             for batch in ("w1", "w2"):
                 upsert_files(make_context(warm.metadata, batch, runner=runner), [f"{folder}/upsert-600000.parquet"])
         figures: list[Figure] = []

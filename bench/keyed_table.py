@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeidx.api.table import Table
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.format.data_file import EMPTY_ROW, FileSource
@@ -26,7 +27,6 @@ from lakeidx.key_index.registry import data_file_footer
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import write_hash_index
 from lakeidx.tasks.runner import LocalRunner
 
@@ -46,7 +46,7 @@ class KeyedTable:
 
     name: str
     rows: int
-    handle: TableHandle
+    handle: Table
     batch: KeyBatch
     bucket_of: npt.NDArray[np.int32]
     held: tuple[npt.NDArray[np.int32], ...]
@@ -58,7 +58,7 @@ class KeyedTable:
 
     def context(self, options: Mapping[str, str], pool: LocalRunner | None = None) -> IndexContext:
         """Return a fresh view of the table: nothing cached from an earlier round."""
-        metadata = TableHandle.open(self.handle.paths.root).metadata
+        metadata = Table.open(self.handle.paths.root).metadata
         found = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=str(self.index_folder), pool=pool)
         return dataclasses.replace(found, options=IndexOptions({**metadata.latest_schema().options, **options}))
 
@@ -86,7 +86,7 @@ def write_keyed_table(
 ) -> KeyedTable:
     """Write and commit the table; its batch has the keys of some numbers, those from `rows` on new."""
     per_bucket = str(-(-rows // buckets))
-    handle = TableHandle.create(
+    handle = Table.create(
         uri,
         {
             "fields": [{"name": "id", "type": key_type}, {"name": "v", "type": "INT"}],
@@ -132,7 +132,7 @@ def write_keyed_table(
     return KeyedTable(name, rows, handle, batch_of(handle, keys_of(batch)), bucket_of, tuple(held))
 
 
-def batch_of(handle: TableHandle, keys: pa.Array) -> KeyBatch:
+def batch_of(handle: Table, keys: pa.Array) -> KeyBatch:
     """Return a batch of keys of the table."""
     partition = np.zeros(len(keys), np.int32)
     return key_batch(pa.table({"id": keys}), handle.metadata.latest_schema(), ((EMPTY_ROW,), partition))

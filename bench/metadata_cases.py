@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import metadata_table as made
-from lakeidx.table.handle import TableHandle
+from lakeidx.api.table import Table
 from lakeidx.table.view import load_view
 from lakeidx.testing.metered_store import MeteredStore
 from tests.kit.peak_memory import peak_mib
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 TOUCHED, NEW_FILES = 7, 100
 
 
-def opened(uri: str) -> tuple[TableHandle, MeteredStore]:
+def opened(uri: str) -> tuple[Table, MeteredStore]:
     """Return the table, with its requests counted."""
-    table = TableHandle.open(uri)
+    table = Table.open(uri)
     store = MeteredStore(table.metadata.store)
     table.metadata.store = store
     return table, store
 
 
-def _request(table: TableHandle) -> CommitRequest:
+def _request(table: Table) -> CommitRequest:
     """Return a batch of new level-0 files for the buckets of one partition."""
     import numpy as np
 
@@ -63,7 +63,7 @@ def commit(uri: str, folder: Path) -> Mapping[str, Any]:
     from lakeidx.table.commit.commit_changes import commit_changes
 
     copy = made.linked_copy(uri, folder)
-    request = _request(TableHandle.open(copy))
+    request = _request(Table.open(copy))
     table, store = opened(copy)
     started, cpu = time.monotonic(), time.process_time()
     result = commit_changes(table.metadata, request)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.api.table import Table
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.format.data_file import DataFileMeta, FileSource, SimpleStats
 from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest
@@ -25,7 +26,6 @@ from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import HASH_INDEX
 
 FILES_PER_BUCKET = 10
@@ -61,7 +61,7 @@ def make_metadata(folder: Path, files: int) -> str:
     if Path(uri, "snapshot", "LATEST").exists():
         return uri
     shutil.rmtree(uri, ignore_errors=True)
-    table = TableHandle.create(uri, SPEC)
+    table = Table.create(uri, SPEC)
     schema, names = table.schema, NewFileNames()
     random = np.random.default_rng(13)
     order = random.permutation(files)
@@ -95,7 +95,7 @@ def linked_copy(uri: str, folder: Path, **options: str) -> str:
     copy = f"{folder}/wh/b.db/copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(uri, copy, copy_function=os.link)
-    table = TableHandle.open(uri)
+    table = Table.open(uri)
     schema = replace(
         table.schema, options={**table.schema.options, **{k.replace("_", "-"): v for k, v in options.items()}}
     )

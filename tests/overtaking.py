@@ -16,9 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from unittest import mock
 
+from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError
 from lakeidx.storage import open_store
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table import calls
 from tests.kit.small_tables import make_table, upsert
@@ -42,12 +42,12 @@ class Overtaken:
             upsert(made, [(1, 1, text)])
         upsert(made, [(1, 5, "x"), (2, 7, "y")])
         shutil.copytree(self.folder / "before", self.folder / "after")
-        later = TableHandle.open(self._table("after"))
+        later = Table.open(self._table("after"))
         upsert(later, [(2, 9, "other")])
         calls.compact(later, True)
-        upsert(TableHandle.open(later.uri), [(2, 9, "other")])
+        upsert(Table.open(later.uri), [(2, 9, "other")])
         for _ in range(2):
-            calls.expire(TableHandle.open(later.uri), 1)
+            calls.expire(Table.open(later.uri), 1)
 
     def each_call(self, act: Callable[[str], object]) -> Counter[str]:
         """Do something with the table's path once for each storage call it makes: what came of it, as text, and how often.

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeidx.api.table import Table
 from lakeidx.batch.keys import partition_codes
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.merge.merge_runs import merge_rows
@@ -22,7 +23,6 @@ from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.maintenance.ring_resize import ResizeReport, run_ring_resize
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner, Runner
@@ -60,14 +60,14 @@ class RingTable:
         }
         self.folder = folder
         self.index_dir = str(folder / "wh" / "_lakeidx" / "d" / "t" / "_index")
-        self.handle = TableHandle.create(str(folder / "wh" / "d.db" / "t"), spec)
+        self.handle = Table.create(str(folder / "wh" / "d.db" / "t"), spec)
         self.rows: dict[tuple[int, str], str] = {}
         self._commits = 0
 
     @property
     def metadata(self) -> TableMetadata:
         """Nothing kept from earlier reads."""
-        return TableHandle.open(self.handle.uri).metadata
+        return Table.open(self.handle.uri).metadata
 
     def upsert(self, rows: Sequence[Row]) -> None:
         """Commit a batch."""
@@ -145,7 +145,7 @@ class RingTable:
 
     def content(self) -> dict[tuple[int, str], str]:
         """What a scan gives; AssertionError for a key that comes twice."""
-        rows = [r for part in TableHandle.open(self.handle.uri).scan().batches() for r in part.to_pylist()]
+        rows = [r for part in Table.open(self.handle.uri).scan().batches() for r in part.to_pylist()]
         out = {(r["p"], r["k"]): r["v"] for r in rows}
         assert len(out) == len(rows), "a key comes twice"
         return out

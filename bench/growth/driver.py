@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 
 from bench.growth.model import ROWS
 from bench.growth.points import TYPES, Measured, Point, rows
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
 from lakeidx.key_index.hbase.client import create_location_table
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import Runner
 from tests.kit.peak_memory import peak_mib
 
@@ -84,7 +84,7 @@ def filled_for_rows(folder: Path, point: Point, hbase_port: int) -> str:
         "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "BIGINT"}],
         "primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": _options(point, hbase_port),
     }  # fmt: skip
-    table = TableHandle.create(f"{folder}/wh/b.db/{point.name}", spec)
+    table = Table.create(f"{folder}/wh/b.db/{point.name}", spec)
     upsert_table(make_context(table.metadata, "fill"), rows(_keys(0, point.keys), 1, 0))
     landing = folder / "landing"
     landing.mkdir(exist_ok=True)
@@ -105,9 +105,9 @@ def upsert_rows(uri: str, point: Point) -> Measured:
 
 def upsert_rows_with(uri: str, point: Point, runner: Runner, landing: list[str]) -> Measured:
     """Upsert landing files with a runner, in this process, and check the table."""
-    table = TableHandle.open(uri)
+    table = Table.open(uri)
     # Kernels are compiled and Spark's workers started before: two batches placed in tasks, into a table of its own.
-    warm = TableHandle.create(f"{uri}_warm", {"fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"},
+    warm = Table.create(f"{uri}_warm", {"fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"},
                               {"name": "v", "type": "BIGINT"}], "primaryKeys": ["p", "k"], "partitionKeys": ["p"],
                               "options": {"bucket": "-1"}})  # fmt: skip
     for turn in range(2):
@@ -136,7 +136,7 @@ def check_rows(uri: str, point: Point) -> None:
     """Compare the table with plain sums: every key once, with the value of the batch."""
     wanted = [point.batch, sum(int(k.sum()) for k in _pieces(point.batch)), point.batch]
     found = [0, 0, 0]
-    for table in TableHandle.open(uri).scan(columns=["k", "v"]).batches():
+    for table in Table.open(uri).scan(columns=["k", "v"]).batches():
         found[0] += table.num_rows
         for at, name in enumerate(("k", "v"), 1):
             found[at] += _sum(table.column(name))

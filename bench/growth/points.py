@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from bench import metadata_cases
 from bench.metadata_table import make_metadata
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_table
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.metered_store import Count, MeteredStore
@@ -115,13 +115,13 @@ def rows(keys: np.ndarray[Any, Any], partitions: int, value: int) -> pa.Table:
     )
 
 
-def make_table(folder: Path, point: Point, name: str) -> TableHandle:
+def make_table(folder: Path, point: Point, name: str) -> Table:
     """Make the empty table of a point."""
     spec = {
         "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "BIGINT"}],
         "primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": point.options(),
     }  # fmt: skip
-    return TableHandle.create(f"{folder}/wh/b.db/{name}", spec)
+    return Table.create(f"{folder}/wh/b.db/{name}", spec)
 
 
 def filled(folder: Path, point: Point) -> str:
@@ -140,9 +140,9 @@ def upsert_known(uri: str, point: Point) -> Measured:
     if point.files:
         return _commit_only(uri, point)
     chosen = np.random.default_rng(1).choice(point.keys, min(point.batch, point.keys), replace=False)
-    opened = TableHandle.open(uri)
+    opened = Table.open(uri)
     store = MeteredStore(opened.store)
-    table = TableHandle(store, opened.paths)
+    table = Table(store, opened.paths)
     # Kernels are compiled, and what every batch loads is loaded, before the clock starts.
     warm = make_table(Path(uri).parents[2], point, f"{point.name}_warm")
     for turn in range(2):
@@ -164,7 +164,7 @@ def _check(point: Point, result: BatchResult, wanted: int) -> None:
         raise AssertionError(f"{result.write.rows_written} of {wanted} rows were written")
 
 
-def _work(table: TableHandle, point: Point, result: BatchResult) -> dict[str, int]:
+def _work(table: Table, point: Point, result: BatchResult) -> dict[str, int]:
     touched = {t.partition for t in result.assign.targets}
     view = load_view(table.metadata, table.snapshot)
     share = point.keys * len(touched) // point.partitions

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
+import lakeidx
 from lakeidx.pipeline_file.model import load_pipeline
-from lakeidx.table.handle import TableHandle
 
 
 def print_report(runs: list[dict[str, Any]], seconds: float, *, expected: int | None) -> int:
@@ -22,7 +22,7 @@ def print_report(runs: list[dict[str, Any]], seconds: float, *, expected: int | 
     """
     console = Console(width=None if Console().is_terminal else 110)
     config = load_pipeline(Path(__file__).parents[2] / "pipelines" / "flights.yaml")
-    table = TableHandle.open(config.uri)
+    table = lakeidx.Table.open(config.uri)
     console.print(_runs_table(runs, table))
     ok = _prove(console, table, expected)
     _queries(console, table)
@@ -31,7 +31,7 @@ def print_report(runs: list[dict[str, Any]], seconds: float, *, expected: int | 
     return 0 if ok else 1
 
 
-def _runs_table(runs: list[dict[str, Any]], table: TableHandle) -> Table:
+def _runs_table(runs: list[dict[str, Any]], table: lakeidx.Table) -> Table:
     out = Table(title="What happened", title_justify="left")
     for name in ("month", "rows in", "inserts", "updates", "rejected", "buckets", "snapshot", "seconds"):
         out.add_column(name, justify="right")
@@ -56,7 +56,7 @@ def _runs_table(runs: list[dict[str, Any]], table: TableHandle) -> Table:
     return out
 
 
-def _prove(console: Console, table: TableHandle, expected: int | None) -> bool:
+def _prove(console: Console, table: lakeidx.Table, expected: int | None) -> bool:
     rows = table.scan(columns=["status"]).to_arrow()
     counts = {v["values"]: v["counts"] for v in pc.value_counts(rows.column("status")).to_pylist()}
     scheduled = counts.get("scheduled", 0)
@@ -69,7 +69,7 @@ def _prove(console: Console, table: TableHandle, expected: int | None) -> bool:
     return right
 
 
-def _queries(console: Console, table: TableHandle) -> None:
+def _queries(console: Console, table: lakeidx.Table) -> None:
     rows = table.scan(columns=["carrier", "dep_delay"], where="status = 'flown'").to_arrow()
     grouped = rows.group_by("carrier").aggregate([("dep_delay", "mean"), ("dep_delay", "count")])
     top = grouped.sort_by([("dep_delay_count", "descending")]).slice(0, 5)

@@ -1,7 +1,7 @@
 """Tables and warehouses for Python users; the command line and notebooks call nothing else.
 
-`Table` puts together writing (`lakeidx.api.writing`), looking (`lakeidx.api.looking`) and upkeep (`lakeidx.api.upkeep`); a
-`Warehouse` makes, finds and drops tables. Every command of ``lakeidx`` is a method of one of the two, or a function of `lakeidx`
+`Table` has all verbs of a table, of which those of `Maintenance` keep it small, fast and right; a `Warehouse` makes, finds and
+drops tables. Every command of ``lakeidx`` is a method of one of the two, or a function of `lakeidx`
 where there is no table.
 """
 

@@ -7,9 +7,12 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.types import DataType, Field, Root, to_arrow
 
 
@@ -79,3 +82,17 @@ def _column(values: list[Any], name: str, wanted: DataType | None) -> pa.Array:
 def _has_map(t: DataType) -> bool:
     inner = [c for c in (t.key, t.element) if c is not None] + [f.type for f in t.fields]
     return t.root in (Root.MAP, Root.MULTISET) or any(map(_has_map, inner))
+
+
+def step_rows(rows: pa.Table, kind_column: str | None) -> pa.Table:
+    """Return the rows of a step of a stream as an upsert takes them, their kinds in column ``_kind``.
+
+    kind_column   column of the table that holds row kinds, if it has one
+    """
+    rows = rows.rename_columns([KIND_COLUMN if n == ROW_KIND else n for n in rows.column_names])
+    if kind_column in rows.column_names:
+        # The column of a deleted row has the kind with which that came into the other table.
+        retracts = pc.is_in(rows.column(KIND_COLUMN), pa.array(["-U", "-D"]))
+        kinds = pc.if_else(retracts, None, rows.column(kind_column))
+        rows = rows.set_column(rows.column_names.index(kind_column), kind_column, kinds)
+    return rows

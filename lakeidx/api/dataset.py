@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakeidx.api.looking import LookingMixin
+from lakeidx.api.table import Table
 from lakeidx.predicate import IsNull, Op, Predicate, bind_foreign
 from lakeidx.predicate import and_ as all_of
 from lakeidx.predicate import or_ as any_of
@@ -46,7 +46,7 @@ _UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 class TableDataset(ds.Dataset):  # type: ignore[misc]
     """The newest state of a table, at the moment of each scan, as a dataset."""
 
-    def __init__(self, table: LookingMixin) -> None:
+    def __init__(self, table: Table) -> None:
         # The base class has no constructor to call: everything engines ask of a dataset is below.
         self.table = table
 

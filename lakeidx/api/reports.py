@@ -5,30 +5,21 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.quality.result import RuleResult
 from lakeidx.results import Listing, Result
-from lakeidx.storage.base import FileInfo
-from lakeidx.table.expiration.apply import DeletedFile
-from lakeidx.table.expiration.rollback import RollbackReport
+
+if TYPE_CHECKING:
+    from lakeidx.format.schema.schema_file import TableSchema
+    from lakeidx.quality.result import RuleResult
+    from lakeidx.storage.base import FileInfo
+    from lakeidx.table.expiration.apply import DeletedFile
+    from lakeidx.table.expiration.rollback import RollbackReport
 
 
 def _file_list(files: Sequence[DeletedFile]) -> list[dict[str, Any]]:
     """Return the files to delete, for a dry run."""
     return [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in files]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class DeletePlan(Result):
-    """What a delete would do.
-
-    rows   keys it would delete
-    """
-
-    rows: int
-    dry_run: bool = True
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -3,33 +3,88 @@
 table = lakeidx.Table.create("/lake/db.db/users", {"fields": [...], "primaryKeys": ["id"], "options": {"bucket": "-1"}})
 table.upsert(pa.table({"id": [1, 2], "name": ["Ada", "Alan"]}))
 table.scan(where="id = 1").to_arrow()
+
+Upserts and scans are imported with the class; what the other verbs need comes with the first call of one.
 """
 
 from __future__ import annotations
 
-import html
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import nullcontext
+from threading import Event
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
-from lakeidx.api.looking import LookingMixin
-from lakeidx.api.new_table import advise_new_table
-from lakeidx.api.upkeep import UpkeepMixin
-from lakeidx.api.writing import WritingMixin
-from lakeidx.arguments import PathLike
+import pyarrow as pa
+
+from lakeidx.api.arrow_input import Rows, absent_columns, as_table, step_rows
+from lakeidx.api.maintenance import Maintenance, Verb, advise_new_table
+from lakeidx.api.runners import RunnerLike, make_runner
+from lakeidx.arguments import PathLike, paths
+from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type
-from lakeidx.format.schema.edits import SchemaEdits, TypeSpec
+from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
+from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import new_schema
-from lakeidx.maintenance.alter import AlterResult, alter_table
+from lakeidx.landing.cast_rows import AS_STORED
+from lakeidx.landing.kind_rules import OnDelete
+from lakeidx.landing.new_columns import merge_policy
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.maintenance.after_commit import compact_after_commit
+from lakeidx.maintenance.landed_columns import ingest_given, ingest_landing
+from lakeidx.predicate import Predicate
+from lakeidx.results import Listing
+from lakeidx.table.expiration.overtaken import on_newest
+from lakeidx.table.handle import TableHandle, bind_where, scan_table
+from lakeidx.table.scan.incremental import IncrementalMode
+from lakeidx.table.scan.layout import Layout
+from lakeidx.table.scan.plan import PlanOptions, skips_level_0
+from lakeidx.table.scan.states import State, StateName, check_range, find_state, state_of
+from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.table.times import Moment, epoch_ms
+
+if TYPE_CHECKING:
+    from lakeidx.api.deletes import DeletePlan
+    from lakeidx.format.schema.edits import TypeSpec
+    from lakeidx.landing.read import LandingOptions
+    from lakeidx.lookup.point.table_lookup import TableLookup
+    from lakeidx.maintenance.alter import AlterResult
+    from lakeidx.table.scan.changes import ChangeScan
+    from lakeidx.table.stream.follow import StreamStep
+    from lakeidx.table.stream.start import Start
 
 log = logging.getLogger(__name__)
 
 
-class Table(WritingMixin, LookingMixin, UpkeepMixin):
+class Table(TableHandle):
     """One table, by its directory; cheap to make, pickles, metadata that was read is kept."""
+
+    #: By whether they answer from what readers do not see yet.
+    _lookups: dict[bool, TableLookup] | None = None
 
     #: For a table that does not exist yet; see `advise` for one that does.
     advise_files = staticmethod(advise_new_table)
+
+    compact = Verb(Maintenance.compact)
+    expire = Verb(Maintenance.expire)
+    orphans = Verb(Maintenance.orphans)
+    create_tag = Verb(Maintenance.create_tag)
+    delete_tag = Verb(Maintenance.delete_tag)
+    tags = Verb(Maintenance.tags)
+    consumers = Verb(Maintenance.consumers)
+    delete_consumer = Verb(Maintenance.delete_consumer)
+    rollback = Verb(Maintenance.rollback)
+    rebuild_index = Verb(Maintenance.rebuild_index)
+    resize_rings = Verb(Maintenance.resize_rings)
+    build_lookup_store = Verb(Maintenance.build_lookup_store)
+    advise = Verb(Maintenance.advise)
+    verify = Verb(Maintenance.verify)
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """The verbs that keep the table small, fast and right; each is also a method of the table."""
+        return Maintenance(self)
 
     @classmethod
     def create(
@@ -77,11 +132,448 @@ class Table(WritingMixin, LookingMixin, UpkeepMixin):
         dry_run   check and compare only
         errors    InvalidInputError, UnsupportedError naming what cannot change and why; see `SchemaEdits`
         """
+        from lakeidx.format.schema.edits import SchemaEdits
+        from lakeidx.maintenance.alter import alter_table
+
         edits = SchemaEdits(
             add=add, drop=drop, rename=rename, types=types, nullable=nullable, comments=comments, defaults=defaults,
             move=move, set=set, reset=reset, comment=comment,
         )  # fmt: skip
         return alter_table(self, edits, dry_run=dry_run)
+
+    @overload
+    def scan(
+        self,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment | None = None,
+        timestamp_ms: int | None = None,
+        limit: int | None = None,
+        layers: PlanOptions | None = None,
+    ) -> TableScan: ...
+
+    @overload
+    def scan(
+        self,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        incremental: tuple[StateName, StateName | None],
+        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        kinds: bool = False,
+    ) -> ChangeScan: ...
+
+    def scan(
+        self,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: Moment | None = None,
+        timestamp_ms: int | None = None,
+        limit: int | None = None,
+        layers: PlanOptions | None = None,
+        incremental: tuple[StateName, StateName | None] | None = None,
+        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        kinds: bool = False,
+    ) -> TableScan | ChangeScan:
+        """Plan a scan of one state of the table, or of the rows between two; reading starts when its rows are requested.
+
+        The result is an Arrow stream: DuckDB, Polars, pandas, PyArrow and others take it as it is.
+        where        SQL text (``"carrier = 'UA' AND month >= 6"``) or a predicate
+        columns      columns to give back, in order; None = all
+        state        newest unless one of `snapshot`, `tag`, `timestamp` is given; time travel reads with the schema of that time
+        timestamp    ISO text, datetime, or epoch milliseconds; without a zone UTC
+        incremental  (after, upto): what the commits in between brought, see `changes`
+        mode         with `incremental`; see `lakeidx.table.scan.changes`
+        kinds        with `incremental`: rows have their kind in ``_rowkind`` and deletes are there, too; else only new and changed
+                     rows
+        """
+        if incremental is None:
+            if kinds or mode != IncrementalMode.AUTO:
+                raise InvalidInputError("kinds and mode need incremental, the two states whose changes are read")
+            if timestamp is not None and timestamp_ms is not None:
+                raise InvalidInputError("give timestamp or timestamp_ms, not both")
+            return scan_table(
+                self,
+                where=where,
+                columns=columns,
+                snapshot=snapshot,
+                tag=tag,
+                timestamp_ms=timestamp_ms if timestamp is None else epoch_ms(timestamp),
+                limit=limit,
+                layers=layers,
+            )
+        if any(v is not None for v in (snapshot, tag, timestamp, timestamp_ms, layers)):
+            raise InvalidInputError("incremental=(after, upto) cannot be combined with another state")
+        from lakeidx.table.scan.changes import scan_changes
+
+        first, last = incremental
+        after = find_state(self.metadata, first)
+
+        def upto(state: State) -> ChangeScan:
+            check_range(state.metadata, after.number, state.number)
+            schema = state.metadata.latest_schema()  # that of the branch the later state is in
+            return scan_changes(
+                schema, after, state, predicate=bind_where(where, schema), columns=columns, limit=limit,
+                mode=IncrementalMode(mode), layout=Layout.KINDS if kinds else Layout.PLAIN,
+            )  # fmt: skip
+
+        if last is not None:
+            return upto(find_state(self.metadata, last))
+        return on_newest(self.metadata, lambda newest: upto(state_of(self.metadata, newest)))
+
+    def changes(
+        self,
+        after: StateName,
+        upto: StateName | None = None,
+        *,
+        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> ChangeScan:
+        """Plan the changes of the snapshots in (after, upto], each row with its kind (+I -U +U -D) in column ``_rowkind``.
+
+        after, upto   snapshot ids, tags or ISO times; 0 = from the beginning, None = up to the newest
+        mode          see `lakeidx.table.scan.changes`; ``derived`` works for tables without a changelog producer, ``diff``
+                      compares the two states and gives every key once
+        where         tested on each row by its own values
+        returns       an Arrow stream: ``to_arrow``, ``to_reader``, or any library that takes ``__arrow_c_stream__``
+        errors        InvalidInputError, NotFoundError when a snapshot of the range has expired
+        """
+        return self.scan(incremental=(after, upto), mode=mode, kinds=True, where=where, columns=columns, limit=limit)
+
+    def follow(
+        self,
+        start: int | str | Start = "latest-full",
+        *,
+        consumer: str | None = None,
+        ignore_progress: bool = False,
+        every: float | None = None,
+        stop: Event | None = None,
+        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Generator[StreamStep]:
+        """Follow the table: yield what each snapshot brings, with row kinds, a step a snapshot.
+
+        Asking for the next step says that the one before is done. While the stream runs, expiry (Java's, too) leaves what it
+        has not read.
+
+        start            latest-full (the whole newest state, then each commit), latest, compacted-full, earliest, a snapshot
+                         id (with its commit), a tag (what came after it) or an ISO time
+        consumer         id under which the table keeps what is done: the stream resumes there, whatever `start` says
+        ignore_progress  begin at `start` although the consumer has progress
+        every            seconds between two looks for new snapshots; None = end at the newest one
+        stop             ends the stream before its next step
+        mode             as for `changes`, without diff
+        errors           NotFoundError when a snapshot it is to read has expired; InvalidInputError when one it has read was
+                         rolled back or replaced
+        """
+        from lakeidx.table.stream.consumer import StreamConsumer
+        from lakeidx.table.stream.follow import ChangeFollower, run_stream
+        from lakeidx.table.stream.start import Start
+
+        follower = ChangeFollower(
+            self.metadata, None if columns is None else tuple(columns), where, IncrementalMode(mode)
+        )
+        file = StreamConsumer(self.metadata, consumer, keeps_state=follower.compares_states)
+        begin = start if isinstance(start, Start) else Start.parse(self.metadata, str(start))
+        return run_stream(follower, file, begin, ignore_progress=ignore_progress, every=every, stop=stop)
+
+    def diff(
+        self,
+        before: StateName,
+        after: StateName,
+        *,
+        where: str | Predicate | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> ChangeScan:
+        """Compare two states by key: every row that is new, changed (before and after) or deleted, once.
+
+        before, after   snapshot ids, tags, ISO times, ``branch:NAME`` or ``branch:NAME@STATE``
+        returns         rows with their kinds; ``.stat()`` counts them by kind, and changed values by column
+        """
+        return self.changes(before, after, mode=IncrementalMode.DIFF, where=where, columns=columns)
+
+    def lookup(self, keys: Rows) -> pa.Table:
+        """Look up the rows of some keys in the newest snapshot; loaded blocks are cached for the next call.
+
+        keys      the primary key's columns
+        returns   one row per key, in their order: column ``_FOUND`` (bool), then the table's columns, null when not found
+        errors    InvalidInputError for a missing or wrong key column, a table without primary key, or one of another writer
+                  with a column ``_FOUND``; CorruptFileError
+        """
+        return self._look_up(keys, unseen=False)
+
+    def _look_up(self, keys: Rows, *, unseen: bool) -> pa.Table:
+        """Look up rows; `unseen`: as they are with what readers see after a compaction."""
+        from lakeidx.lookup.point.table_lookup import TableLookup
+
+        unseen = unseen and skips_level_0(self.schema)
+        lookups = self._lookups = self._lookups or {}
+        if unseen not in lookups:
+            lookups[unseen] = TableLookup(self.metadata, unseen=unseen)
+        answer = lookups[unseen].lookup(as_table(keys))
+        if "_FOUND" in answer.rows.column_names:
+            raise InvalidInputError("the table has a column '_FOUND', the name of the answer's first column: rename it")
+        return answer.rows.add_column(0, "_FOUND", pa.array(answer.found))
+
+    def upsert(
+        self,
+        rows: Rows,
+        *,
+        batch_id: str | None = None,
+        missing: str = "refuse",
+        on_delete: OnDelete = "apply",
+        merge_schema: bool | str = False,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult:
+        """Insert new keys, update known ones; row kinds (+I -U +U -D) in column ``_kind`` when present.
+
+        rows       the table's columns in any order
+        batch_id   name of the batch: a batch of the same name that was committed changes nothing
+        missing    columns that `rows`, or single dictionaries, do not have: ``refuse``; ``null`` sets them to null (or their
+                   default), also in rows that are there. Merge engines partial-update and aggregation keep the old values, so
+                   there columns may always be missing
+        on_delete  what becomes of rows of kind -D and -U: ``apply``, where the table's merge engine and options take them;
+                   ``reject``; ``ignore``: left out, and counted; ``remove``: a -D removes the row, which the table's options
+                   must say (`partial-update.remove-record-on-delete`). Or one for each kind, ``{"-D": "remove", "-U": "ignore"}``
+        merge_schema  columns that the table does not have: refused; ``add`` adds them, nullable and at the end; True or
+                   ``widen`` also widens columns to the types that `rows` have (lists of dictionaries have none). Keys and
+                   partition columns stay as they are. The schema changes with the batch: not when that is refused, or was
+                   ingested before
+        runner     where stages run; default this process, two threads
+        on_stage   called with the name of each stage as it begins
+        errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError
+        """
+        context = self._context(batch_id, runner)
+        own = batch_id is None and runner is None
+        return self._write(context, rows, missing, merge_schema, on_stage, on_delete=on_delete, own=own)
+
+    def upsert_changes(
+        self,
+        step: StreamStep,
+        *,
+        missing: str = "refuse",
+        on_delete: OnDelete = "apply",
+        merge_schema: bool | str = False,
+        runner: RunnerLike = None,
+    ) -> BatchResult | None:
+        """Upsert what a step of another table's stream brings (`follow`), as one batch; None when it has no row.
+
+        The batch is named after the step: when the step comes again, because a run ended before it was recorded, it changes
+        nothing.
+        errors   as for `upsert`
+        memory   the rows of the step
+        """
+        rows = step_rows(step.changes.to_arrow(), self.schema.table_options.rowkind_field)
+        if not rows.num_rows:
+            return None
+        return self.upsert(
+            rows,
+            batch_id=step.batch_id,
+            missing=missing,
+            on_delete=on_delete,
+            merge_schema=merge_schema,
+            runner=runner,
+        )
+
+    def overwrite(
+        self,
+        rows: Rows,
+        *,
+        whole_table: bool = False,
+        where: str | Predicate | None = None,
+        batch_id: str | None = None,
+        merge_schema: bool | str = False,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult:
+        """Replace the partitions that `rows` touch, or the whole table, by `rows`; columns they do not have are null.
+
+        where    replace all partitions it holds for, also those that `rows` do not touch, and no others: a condition over
+                 partition columns
+        merge_schema  as for `upsert`
+        errors   InvalidInputError also for a row that `where` does not hold for, before anything is visible
+        """
+        mode = "table" if whole_table else "partitions"
+        if whole_table and where is not None:
+            raise InvalidInputError("overwrite the whole table, or the partitions of a condition (where), not both")
+        context = self._context(batch_id, runner, mode)
+        context = replacing(context, where)
+        return self._write(context, rows, "null", merge_schema, on_stage)
+
+    def upsert_files(
+        self,
+        files: Sequence[PathLike],
+        options: LandingOptions | None = None,
+        *,
+        batch_id: str | None = None,
+        strict: bool = False,
+        max_rejected: str | int | None = None,
+        overwrite: str | None = None,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult:
+        """Upsert landing files (Parquet, CSV, JSON lines, changes of a database) as one batch; bad rows are split off with
+        their reasons.
+
+        strict        refuse the batch when a row is rejected (RejectedRowsError)
+        max_rejected  refuse it when more rows are: ``100``, ``5%`` or ``100,5%``
+        overwrite     None, ``partitions`` (those the files have rows for) or ``table``
+        """
+        from lakeidx.landing.reject_limit import RejectLimit
+
+        found = paths(files, name="files")
+        context = self._context(batch_id, runner, overwrite)
+        limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
+        tell = on_stage or (lambda stage: None)
+        tell("ingest")
+        ingest_landing(context, found, options, strict=strict, max_rejected=limit)
+        return self._finished(finish_batch(context, tell), context)
+
+    @overload
+    def delete(
+        self,
+        keys: Rows | None = None,
+        *,
+        where: str | Predicate | None = None,
+        batch_id: str | None = None,
+        dry_run: Literal[False] = False,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult | None: ...
+
+    @overload
+    def delete(
+        self, keys: Rows | None = None, *, where: str | Predicate | None = None, dry_run: Literal[True]
+    ) -> DeletePlan: ...
+
+    def delete(
+        self,
+        keys: Rows | None = None,
+        *,
+        where: str | Predicate | None = None,
+        batch_id: str | None = None,
+        dry_run: bool = False,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult | DeletePlan | None:
+        """Delete rows by key, or all rows that match a condition, as one batch.
+
+        Rows are looked for in the newest snapshot, also those that readers see only after a compaction (deletion vectors). One
+        that another batch updates before this one commits is deleted, too, unless
+        `sequence.field` orders it later.
+
+        keys      the primary key's columns; keys that are not there are skipped
+        where     as for `scan`
+        dry_run   only count the rows
+        returns   None when no row was found: then nothing is written
+        errors    InvalidInputError without exactly one of the two, or a table without primary key; UnsupportedError for a
+                  merge engine whose readers skip deletes
+        memory    the rows to delete (of a deduplicate table only keys and what decides their order)
+        """
+        if (keys is None) == (where is None):
+            raise InvalidInputError("delete takes keys, or a condition (where)")
+        from lakeidx.api import deletes
+
+        deletes.check_deletable(self.schema)
+        if keys is not None:
+            rows = deletes.rows_found(self.schema, self._look_up(keys, unseen=True))
+        if dry_run:
+            return deletes.DeletePlan(
+                rows=deletes.count_where(self, where) if keys is None else deletes.count_keys(self.schema, rows)
+            )
+        if keys is None:
+            rows = deletes.rows_where(self, where)
+        if rows.num_rows == 0:
+            log.info("%s: no row to delete", self.uri)
+            return None
+        rows = rows.append_column(KIND_COLUMN, pa.array(["-D"] * rows.num_rows, pa.string()))
+        rows = rows.replace_schema_metadata(AS_STORED)
+        return self.upsert(rows, batch_id=batch_id, missing="null", runner=runner, on_stage=on_stage)
+
+    def _write(
+        self,
+        context: BatchContext,
+        rows: Rows,
+        missing: str,
+        merge_schema: bool | str,
+        on_stage: OnStage | None,
+        *,
+        on_delete: OnDelete = "apply",
+        own: bool = False,
+    ) -> BatchResult:
+        """Run rows in memory through all stages; `own`: nobody else knows the batch's id, and it runs in this process."""
+        policy = merge_policy(merge_schema)
+        tell = on_stage or (lambda stage: None)
+        tell("ingest")
+        # Types of dictionaries are those of Python, which nobody chose.
+        policy = "add" if policy == "widen" and isinstance(rows, list) else policy
+        given = as_table(rows, context.schema.fields)
+        with memory_staging(context) if own and fits_memory(context, given) else nullcontext(context) as running:
+            absent = absent_columns(rows)
+            ingest_given(running, given, missing=missing, absent=absent, on_delete=on_delete, merge_schema=policy)
+            result = finish_batch(running, tell)
+        return self._finished(result, context)
+
+    def _context(self, batch_id: str | None, runner: RunnerLike, overwrite: str | None = None) -> BatchContext:
+        """Make a batch's context; an id is drawn for None only: an empty one would be another with each try."""
+        name = new_batch_id() if batch_id is None else batch_id
+        return make_context(self.metadata, name, runner=make_runner(runner), overwrite=overwrite)
+
+    def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
+        """Log a committed batch, and compact when the table's options request it."""
+        log.info("%s: %r", self.uri, result)
+        compact_after_commit(self.metadata, context.runner)
+        return result
+
+    def describe(self) -> dict[str, Any]:
+        """Describe schema, options, newest snapshot, and what the options request that lakeidx does not do; as JSON takes them."""
+        from lakeidx.api.listings import describe
+
+        return describe(self)
+
+    def snapshots(self) -> Listing:
+        """List the snapshots: id, kind, time (UTC), schema, user, rows (stored versions), delta, changelog."""
+        from lakeidx.api.listings import list_snapshots
+
+        return list_snapshots(self)
+
+    def files(self) -> Listing:
+        """List the live data files of the newest snapshot."""
+        from lakeidx.api.listings import list_files
+
+        return list_files(self)
+
+    def buckets(self) -> Listing:
+        """List the buckets of the newest snapshot: rows, bytes, files, sorted runs, hashes in the index."""
+        from lakeidx.api.listings import list_buckets
+
+        return list_buckets(self)
+
+    def index_files(self) -> Listing:
+        """List the index files of the newest snapshot."""
+        from lakeidx.api.listings import list_index_files
+
+        return list_index_files(self)
+
+    def keys(self, rows: Rows) -> pa.Table:
+        """Compute per row partitionHash, keyHash, keyBytes (hex), and the bucket its key is in (null when it is in none).
+
+        rows   at least the partition and key columns, in the table's types
+        """
+        from lakeidx.api.listings import hash_keys
+
+        return hash_keys(self, rows)
 
     def __repr__(self) -> str:
         try:
@@ -94,14 +586,9 @@ class Table(WritingMixin, LookingMixin, UpkeepMixin):
         return f"Table({self.uri!r}, {columns}{keys}, {state})"
 
     def _repr_html_(self) -> str:
-        schema, snapshot = self.schema, self.snapshot
-        rows = "".join(
-            f"<tr><td>{html.escape(f.name)}</td><td>{html.escape(str(f.type))}</td>"
-            f"<td>{'key' if f.name in schema.primary_keys else ''}</td><td>{html.escape(f.description or '')}</td></tr>"
-            for f in schema.fields
-        )
-        state = "empty" if snapshot is None else f"snapshot {snapshot.id}"
-        return f"<table><caption>{html.escape(self.uri)}: {state}</caption>{rows}</table>"
+        from lakeidx.api.listings import as_html
+
+        return as_html(self)
 
     def __getstate__(self) -> dict[str, Any]:
         # Open files stay here.

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeidx.api.looking import LookingMixin
-from lakeidx.api.writing import WritingMixin
+from lakeidx.api.table import Table
 from lakeidx.cli.context import JsonOption, OnDeleteOption, TableArgument, report_errors
 from lakeidx.cli.difference.collect import collect
 from lakeidx.cli.difference.terminal import print_difference
@@ -69,7 +68,7 @@ def changes(
     as_json: JsonOption = False,
 ) -> None:
     """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D."""
-    opened = LookingMixin.open(table)
+    opened = Table.open(table)
     after, upto = find_range(opened.metadata, states)
     found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns), limit=limit)
     kind = chosen_format(row_format, output, RowFormat, RowFormat.JSONL, as_json=as_json)
@@ -116,7 +115,7 @@ def diff(
     as_json: JsonOption = False,
 ) -> None:
     """Compare two states by key: every row that is new, changed (before and after) or deleted, once."""
-    opened = LookingMixin.open(table)
+    opened = Table.open(table)
     if keys and columns is not None:
         raise InvalidInputError("give --keys or --columns, not both")
     usual = DiffFormat.TABLE if output is None and sys.stdout.isatty() else DiffFormat.JSONL
@@ -182,9 +181,9 @@ def tail(
         raise InvalidInputError("--into needs --consumer, the name under which the table keeps what was upserted")
     if on_delete and into is None:
         raise InvalidInputError("--on-delete is for --into: what becomes of deletes in that table")
-    target = None if into is None else WritingMixin.open(into)
+    target = None if into is None else Table.open(into)
     with _ended_by_signals() as stop:
-        steps = LookingMixin.open(table).follow(
+        steps = Table.open(table).follow(
             start,
             consumer=consumer,
             ignore_progress=ignore_progress,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lakeidx.api.upkeep import UpkeepMixin
+from lakeidx.api.table import Table
 from lakeidx.cli.context import (
     DryRun,
     JsonOption,
@@ -49,7 +49,7 @@ def rebuild(
     Without --type the files get exactly the indexes that the table's options request. --type hash makes the hash index of a table
     with dynamic buckets anew from the keys in its data files, in one commit, when index files are missing or damaged.
     """
-    opened = UpkeepMixin.open(table)
+    opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("index rebuild")
         result = opened.rebuild_index(
@@ -82,7 +82,7 @@ def resize(
     as_json: JsonOption = False,
 ) -> None:
     """Split buckets that have grown and merge small ones (index.type = bucket with engine CONSISTENT_HASHING)."""
-    opened = UpkeepMixin.open(table)
+    opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("ring resize")
         result = opened.resize_rings(

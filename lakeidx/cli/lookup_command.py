@@ -7,7 +7,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from lakeidx.api.looking import LookingMixin
+from lakeidx.api.table import Table
 from lakeidx.cli.context import JsonOption, TableArgument, report_errors
 from lakeidx.cli.inputs import key_file
 from lakeidx.cli.output import RowFormat, for_programs, json_lines, write_rows
@@ -32,7 +32,7 @@ def lookup(
     as_json: JsonOption = False,
 ) -> None:
     """Print one line per key, in their order: its row as JSON, or null."""
-    opened = LookingMixin.open(table)
+    opened = Table.open(table)
     fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
     answers = TableLookup(opened.metadata)
     with key_file(keys) as path:
@@ -73,7 +73,7 @@ def keys(
     as_json: JsonOption = False,
 ) -> None:
     """Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table)."""
-    opened = LookingMixin.open(table)
+    opened = Table.open(table)
     schema = opened.schema
     wanted = {*schema.partition_keys, *schema.trimmed_primary_keys}
     fields = [f for f in schema.fields if f.name in wanted]

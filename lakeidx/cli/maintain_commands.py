@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lakeidx.api.upkeep import UpkeepMixin
+from lakeidx.api.table import Table
 from lakeidx.cli.context import (
     EXIT_FINDINGS,
     DryRun,
@@ -44,7 +44,7 @@ def compact(
     as_json: JsonOption = False,
 ) -> None:
     """Compact the buckets that need it, or all of them."""
-    opened = UpkeepMixin.open(table)
+    opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("compaction")
         result = opened.compact(
@@ -77,7 +77,7 @@ def expire(
     as_json: JsonOption = False,
 ) -> None:
     """Expire snapshots, tags and consumers by the table's options or the flags given, and clean staging."""
-    result = UpkeepMixin.open(table).expire(
+    result = Table.open(table).expire(
         retain_min=retain_min, retain_max=retain_max, retain_time=retain_time, staging=staging, dry_run=dry_run
     )
     print_result(result, as_json=as_json)
@@ -93,7 +93,7 @@ def orphans(
     as_json: JsonOption = False,
 ) -> None:
     """List files that nothing refers to; with --yes delete them."""
-    found = UpkeepMixin.open(table).orphans(older_than=older_than, remove=yes and not dry_run)
+    found = Table.open(table).orphans(older_than=older_than, remove=yes and not dry_run)
     print_list(found.rows(), list_format, as_json)
     typer.echo(found.note(), err=True)
 
@@ -128,7 +128,7 @@ def verify(
     as_json: JsonOption = False,
 ) -> None:
     """Run every check over the whole table, reading every page of every file; exit 1 when one fails."""
-    opened = UpkeepMixin.open(table)
+    opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("verification")
         verdict = opened.verify(
@@ -158,7 +158,7 @@ def lookup_store(
     as_json: JsonOption = False,
 ) -> None:
     """Build missing lookup files for the newest snapshot."""
-    opened = UpkeepMixin.open(table)
+    opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("lookup store")
         result = opened.build_lookup_store(partitions=partition, runner=chosen_runner(spark, master, remote, threads))
@@ -176,7 +176,7 @@ def tag_create(
     as_json: JsonOption = False,
 ) -> None:
     """Create a tag for a snapshot."""
-    print_result(UpkeepMixin.open(table).create_tag(name, snapshot=snapshot, retain=retain), as_json=as_json)
+    print_result(Table.open(table).create_tag(name, snapshot=snapshot, retain=retain), as_json=as_json)
 
 
 @report_errors
@@ -187,7 +187,7 @@ def tag_delete(
     as_json: JsonOption = False,
 ) -> None:
     """Delete a tag, and the files that only it needs."""
-    print_result(UpkeepMixin.open(table).delete_tag(name, dry_run=dry_run), as_json=as_json)
+    print_result(Table.open(table).delete_tag(name, dry_run=dry_run), as_json=as_json)
 
 
 @report_errors
@@ -197,7 +197,7 @@ def tag_list(
     as_json: JsonOption = False,
 ) -> None:
     """List the tags."""
-    print_list(UpkeepMixin.open(table).tags(), list_format, as_json)
+    print_list(Table.open(table).tags(), list_format, as_json)
 
 
 @report_errors
@@ -207,7 +207,7 @@ def consumer_list(
     as_json: JsonOption = False,
 ) -> None:
     """List the consumers with the oldest snapshot that expiry keeps for each, and the leases of running streams."""
-    print_list(UpkeepMixin.open(table).consumers(), list_format, as_json)
+    print_list(Table.open(table).consumers(), list_format, as_json)
 
 
 @report_errors
@@ -215,7 +215,7 @@ def consumer_delete(
     table: TableArgument, id: Annotated[str, typer.Argument(metavar="ID")], as_json: JsonOption = False
 ) -> None:
     """Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position."""
-    UpkeepMixin.open(table).delete_consumer(id)
+    Table.open(table).delete_consumer(id)
     if as_json:
         print_json({"deleted": id})
 
@@ -229,7 +229,7 @@ def rollback(
     as_json: JsonOption = False,
 ) -> None:
     """Roll the table back to an older snapshot or tag; stop all writers first."""
-    print_result(UpkeepMixin.open(table).rollback(snapshot=snapshot, tag=tag, dry_run=dry_run), as_json=as_json)
+    print_result(Table.open(table).rollback(snapshot=snapshot, tag=tag, dry_run=dry_run), as_json=as_json)
 
 
 @report_errors

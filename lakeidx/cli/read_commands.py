@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from lakeidx.api.looking import LookingMixin
+from lakeidx.api.table import Table
 from lakeidx.cli.context import JsonOption, TableArgument, report_errors
 from lakeidx.cli.output import (
     SHOWN_ROWS,
@@ -81,7 +81,7 @@ def scan(
     if shown := people and limit is None and not explain:
         common["limit"] = SHOWN_ROWS + 1  # one more than is shown says that there are more
     root, layout = split_system_name(table)
-    opened = LookingMixin.open(root)
+    opened = Table.open(root)
     if incremental is not None:
         common["incremental"] = find_range(opened.metadata, incremental)
     found: TableScan | ChangeScan = (
@@ -120,25 +120,25 @@ def _show_explanation(found: TableScan | ChangeScan, list_format: ListFormat) ->
 @report_errors
 def snapshots(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the snapshots; rows counts stored versions, not keys."""
-    print_list(LookingMixin.open(table).snapshots(), list_format, as_json)
+    print_list(Table.open(table).snapshots(), list_format, as_json)
 
 
 @report_errors
 def files(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the live data files of the newest snapshot."""
-    print_list(LookingMixin.open(table).files(), list_format, as_json)
+    print_list(Table.open(table).files(), list_format, as_json)
 
 
 @report_errors
 def buckets(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the buckets: rows, bytes, files, sorted runs, hashes in the index."""
-    print_list(LookingMixin.open(table).buckets(), list_format, as_json)
+    print_list(Table.open(table).buckets(), list_format, as_json)
 
 
 @report_errors
 def list_index(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
     """List the index files of the newest snapshot."""
-    print_list(LookingMixin.open(table).index_files(), list_format, as_json)
+    print_list(Table.open(table).index_files(), list_format, as_json)
 
 
 @report_errors

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from lakeidx.api.writing import WritingMixin
+from lakeidx.api.table import Table
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.context import (
@@ -125,7 +125,7 @@ def upsert(
     as_json: JsonOption = False,
 ) -> None:
     """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present."""
-    opened = WritingMixin.open(table)
+    opened = Table.open(table)
     before = opened.schema
     options = LandingOptions(
         file_format, delimiter.replace("\\t", "\t"), columns=_names(columns), ignore_extra=ignore_extra,
@@ -175,7 +175,7 @@ def delete(
     """Delete rows by condition or by key, as one batch."""
     if (where is None) == (keys is None):
         raise InvalidInputError("give --where or --keys")
-    opened = WritingMixin.open(table)
+    opened = Table.open(table)
     rows = None
     if keys is not None:
         fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
@@ -233,7 +233,7 @@ def _print_batch(result: BatchResult, as_json: bool) -> None:
         typer.echo(str(result))
 
 
-def _show_new_columns(opened: WritingMixin, before: TableSchema, result: BatchResult) -> None:
+def _show_new_columns(opened: Table, before: TableSchema, result: BatchResult) -> None:
     """Print on stderr what the batch changed in the table's columns."""
     if result.ingest.schema_id > before.id:
         for difference in schema_differences(before, opened.metadata.load_schema(result.ingest.schema_id)):

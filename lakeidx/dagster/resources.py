@@ -11,6 +11,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from lakeidx.api.table import Table
 from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.submitted import report_of, run_command
 from lakeidx.errors import InvalidInputError
@@ -19,7 +20,6 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage import ObjectStore, kind_of_store
 from lakeidx.storage.landing_folders import open_landing
 from lakeidx.storage.s3.event_queue import EventQueue
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.lazy_runner import LazyRunner
 from lakeidx.tasks.runner import LocalRunner, Runner
 
@@ -161,16 +161,17 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     store: dg.ResourceDependency[StoreResource]
 
-    def ensure(self, config: PipelineConfig) -> TableHandle:
+    def ensure(self, config: PipelineConfig) -> Table:
         """Open the table of a pipeline; create it when it does not exist."""
         options = self.store.storage_options(config.uri)
-        return ensure_table(
+        made = ensure_table(
             config.uri, config.spec(), options, policy=config.schema_changes, landed=config.lands_columns
         )
+        return Table(made.store, made.paths, made.metadata)
 
-    def open(self, config: PipelineConfig) -> TableHandle:
+    def open(self, config: PipelineConfig) -> Table:
         """Open the table of a pipeline; NotFoundError when it does not exist."""
-        return TableHandle.open(config.uri, self.store.storage_options(config.uri))
+        return Table.open(config.uri, self.store.storage_options(config.uri))
 
 
 _STORE_VARIABLES = {

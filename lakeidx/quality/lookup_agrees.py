@@ -20,7 +20,7 @@ from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, RuleResult, Severity, bounded
 from lakeidx.table.expiration.overtaken import on_newest
-from lakeidx.table.handle import TableHandle
+from lakeidx.table.handle import TableHandle, scan_table
 from lakeidx.table.intervals import Section
 from lakeidx.table.scan.plan import BucketFiles
 from lakeidx.table.scan.table_scan import ScanUnit, TableScan
@@ -80,7 +80,7 @@ def _check(
     max_rows: int | None,
 ) -> RuleResult:
     lookup.lookup(_no_keys(table))
-    scan = table.scan(snapshot=lookup.snapshot_id) if lookup.snapshot_id is not None else table.scan()
+    scan = scan_table(table, snapshot=lookup.snapshot_id)
     wanted = None if buckets is None else set(buckets)
     units = [(b, s) for b, s in scan.units() if wanted is None or (b.partition, b.bucket) in wanted]
     if max_rows is not None:
@@ -219,7 +219,7 @@ def _is_present(asked: pa.Table, table: TableHandle, snapshot_id: int | None) ->
     types = [table.schema.field(n).type for n in asked.column_names]
     mine = encode_rows(asked.columns, types).to_arrow()
     out = np.zeros(asked.num_rows, np.bool_)
-    for rows in table.scan(snapshot=snapshot_id, columns=asked.column_names).batches():
+    for rows in scan_table(table, snapshot=snapshot_id, columns=asked.column_names).batches():
         there = encode_rows([rows.column(n) for n in asked.column_names], types).to_arrow()
         out |= np.asarray(pc.is_in(mine, value_set=there).to_numpy(zero_copy_only=False))
     return out

@@ -103,34 +103,35 @@ class TableHandle:
         """The newest snapshot."""
         return self.metadata.latest_snapshot()
 
-    def scan(
-        self,
-        *,
-        where: str | Predicate | None = None,
-        columns: Sequence[str] | None = None,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        timestamp_ms: int | None = None,
-        limit: int | None = None,
-        layers: PlanOptions | None = None,
-    ) -> TableScan:
-        """Plan a scan of one state of the table; reading starts when its batches are requested.
 
-        where    SQL text (``"carrier = 'UA' AND month >= 6"``) or a predicate
-        state    newest unless one of `snapshot`, `tag`, `timestamp_ms` is given; time travel reads with the schema of
-                 that time, the newest state with the newest schema
-        layers   pruning layers that take part (for tests and comparisons)
-        """
-        newest = self.schema
-        if snapshot is None and tag is None and timestamp_ms is None:
-            planned = on_newest(
-                self.metadata, lambda found: plan_state(self.metadata, found, newest, where, layers=layers)
-            )
-        else:
-            found = time_travel(self.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
-            schema = newest if found is None else self.metadata.load_schema(found.schema_id)
-            planned = plan_state(self.metadata, found, schema, where, layers=layers)
-        return TableScan(self.metadata, planned, columns=columns, limit=limit)
+def scan_table(
+    table: TableHandle,
+    *,
+    where: str | Predicate | None = None,
+    columns: Sequence[str] | None = None,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp_ms: int | None = None,
+    limit: int | None = None,
+    layers: PlanOptions | None = None,
+) -> TableScan:
+    """Plan a scan of one state of the table; reading starts when its batches are requested.
+
+    where    SQL text (``"carrier = 'UA' AND month >= 6"``) or a predicate
+    state    newest unless one of `snapshot`, `tag`, `timestamp_ms` is given; time travel reads with the schema of
+             that time, the newest state with the newest schema
+    layers   pruning layers that take part (for tests and comparisons)
+    """
+    newest = table.schema
+    if snapshot is None and tag is None and timestamp_ms is None:
+        planned = on_newest(
+            table.metadata, lambda found: plan_state(table.metadata, found, newest, where, layers=layers)
+        )
+    else:
+        found = time_travel(table.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
+        schema = newest if found is None else table.metadata.load_schema(found.schema_id)
+        planned = plan_state(table.metadata, found, schema, where, layers=layers)
+    return TableScan(table.metadata, planned, columns=columns, limit=limit)
 
 
 def scan_committed(

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 import tenacity
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import LakeIdxError
 from lakeidx.storage.probe import forget_probes
 from lakeidx.storage.remote import clients
 from lakeidx.storage.remote import store as remote
-from lakeidx.table.handle import TableHandle
 from tests.object_server import Act, ObjectServer, object_server
 
 pytestmark = pytest.mark.slow
@@ -66,7 +66,7 @@ class Writer(threading.Thread):
     def _commit(self, name: str, rows: pa.Table) -> None:
         for _ in range(60):
             try:
-                table = TableHandle.open(self.uri, self.options)
+                table = Table.open(self.uri, self.options)
                 upsert_table(make_context(table.metadata, name), rows)
                 return
             except LakeIdxError as error:
@@ -83,7 +83,7 @@ def test_nothing_is_lost_or_doubled(running: ObjectServer, seed: int) -> None:
     share, running.page = chance.choice((0.02, 0.08, 0.2)), chance.choice((2, 1000))
     options = {**running.options, "max_attempts": 3} if scheme == "s3" else {"endpoint_url": running.url, "token": "t"}
     uri = f"{scheme}://b/h{seed}/wh/d.db/t"
-    TableHandle.create(uri, SPEC, options)
+    Table.create(uri, SPEC, options)
     lock = threading.Lock()
 
     def act(number: int, kind: str, key: str) -> Act:
@@ -100,7 +100,7 @@ def test_nothing_is_lost_or_doubled(running: ObjectServer, seed: int) -> None:
     for writer in writers:
         if writer.error is not None:
             raise writer.error
-    found = TableHandle.open(uri, options).scan().to_arrow().to_pylist()
+    found = Table.open(uri, options).scan().to_arrow().to_pylist()
     assert {row["k"]: row["v"] for row in found} == dict(writers[0].sums + writers[1].sums)
     assert len({row["k"] for row in found}) == len(found)
     forget_probes()

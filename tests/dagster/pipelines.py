@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from lakeidx.api.table import Table
 from lakeidx.dagster.folder import build_definitions
 from lakeidx.dagster.names import asset_job_name, batch_job_name, partitions_of, table_id
 from lakeidx.dagster.resources import SparkResource
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
-from lakeidx.table.handle import TableHandle
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 Row = tuple[int, int, str | None]
@@ -45,8 +45,8 @@ class Deployment:
         return self.folder / "landing"
 
     @property
-    def table(self) -> TableHandle:
-        return TableHandle.open(self.config.uri)
+    def table(self) -> Table:
+        return Table.open(self.config.uri)
 
     def land(
         self, name: str, rows: Sequence[Row], kinds: Sequence[str] | None = None, *, mtime: float | None = None

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from lakeidx.table.handle import TableHandle
+from lakeidx.api.table import Table
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import pipeline_dict
 
@@ -49,4 +49,4 @@ def test_every_stage_works_alone_and_says_what_it_did(tmp_path: Path) -> None:
     assert (reports["bucket_assignment"]["inserts"], reports["bucket_assignment"]["new_buckets"]) == (25, 3)
     assert reports["index_write"]["rows_written"] == 25
     assert reports["commit"]["snapshot_ids"] == [1]
-    assert TableHandle.open(f"{tmp_path}/wh/d.db/t").scan().to_arrow().num_rows == 25
+    assert Table.open(f"{tmp_path}/wh/d.db/t").scan().to_arrow().num_rows == 25

@@ -11,9 +11,9 @@ import dagster as dg
 import pytest
 
 from dagster_project.flights.prepare_weather import prepare
+from lakeidx.api.table import Table
 from lakeidx.dagster.folder import build_definitions
 from lakeidx.dagster.resources import SparkResource
-from lakeidx.table.handle import TableHandle
 from tests.dagster.pipelines import QUIET, metrics, red_checks
 
 pytestmark = pytest.mark.dagster
@@ -60,7 +60,7 @@ def test_a_year_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     second_half = sum(row["month"] in range(7, 13) for row in expected.values())
     assert metrics(whole, "commit")["inserts"] == second_half
     assert metrics(whole, "ingest")["rows_rejected"] == 0
-    table = TableHandle.open(f"{tmp_path}/warehouse/nycflights.db/weather")
+    table = Table.open(f"{tmp_path}/warehouse/nycflights.db/weather")
     assert table.metadata.snapshot_ids() == [1, 2, 3]
     found = {(r["origin"], r["time_hour"].astimezone(UTC)): r for r in table.scan().to_arrow().to_pylist()}
     assert set(found) == set(expected)

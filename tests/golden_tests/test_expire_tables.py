@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import NotFoundError
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import delete_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from tests.conftest import GOLDEN
 from tests.kit.reachable import files_on_disk, reachable, reopened
@@ -30,9 +30,9 @@ def described(case: Path) -> dict[str, Any]:
     return found
 
 
-def a_copy(case: Path, folder: Path) -> TableHandle:
+def a_copy(case: Path, folder: Path) -> Table:
     shutil.copytree(case / "table", folder / "g.db" / "t")
-    return TableHandle.open(str(folder / "g.db" / "t"))
+    return Table.open(str(folder / "g.db" / "t"))
 
 
 EXPIRED = [c for c in CASES if any(s["op"] == "expire" for s in described(c)["steps"])]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.codec.values import arrow_to_internal
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.types import DataType, Root
@@ -122,6 +122,6 @@ def expected_rows(file: Path, scan: TableScan) -> list[str]:
 @pytest.mark.parametrize(("case", "expect", "state"), _states(), ids=lambda v: v if isinstance(v, str) else "")
 def test_rows_are_java_s(case: str, expect: str, state: dict[str, Any]) -> None:
     folder = GOLDEN / "tables" / case
-    table = TableHandle.open(str(folder / "table"))
+    table = Table.open(str(folder / "table"))
     scan = table.scan(**state)
     assert read_rows(scan) == expected_rows(folder / expect, scan)

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 import zstandard
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.index_manifest import decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import decode_manifest, encode_manifest
 from lakeidx.format.snapshot import decode_snapshot, encode_snapshot
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.conftest import GOLDEN
 
@@ -51,22 +51,22 @@ def _expected(case: str, snapshot_id: int) -> Rows:
     return sorted(((r["p"], r["k"], r["v"], r["n"]) for r in map(json.loads, lines)), key=str)
 
 
-def _content(table: TableHandle, **state: Any) -> Rows:
+def _content(table: Table, **state: Any) -> Rows:
     return sorted(((r["p"], r["k"], r["v"], r["n"]) for r in table.scan(**state).to_arrow().to_pylist()), key=str)
 
 
-def _copy(case: str, folder: Path) -> TableHandle:
+def _copy(case: str, folder: Path) -> Table:
     place = folder / "wh" / "d.db" / "t"
     shutil.copytree(TABLES / case / "table", place)
-    return TableHandle.open(str(place))
+    return Table.open(str(place))
 
 
-def _files(table: TableHandle) -> dict[str, bytes]:
+def _files(table: Table) -> dict[str, bytes]:
     root = Path(table.uri)
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
-def _upsert(table: TableHandle, rows: Rows) -> None:
+def _upsert(table: Table, rows: Rows) -> None:
     p, k, v, n = zip(*rows, strict=True)
     batch = pa.table({"p": pa.array(p, pa.int32()), "k": pa.array(k, pa.int64()), "v": v, "n": pa.array(n, pa.int32())})
     upsert_table(make_context(table.metadata, "b1", runner=LocalRunner(1)), batch)
@@ -111,10 +111,10 @@ def test_lakeidx_continues(case: str, tmp_path: Path) -> None:
     wanted = sorted(
         [r for r, o in zip(newest, other, strict=True) if not o] + [(1, 3, "other", 1), (1, 100, "new", 1)], key=str
     )
-    table = TableHandle.open(table.uri)
+    table = Table.open(table.uri)
     assert _content(table) == wanted
     run_compaction(table.metadata, LocalRunner(1), full=True)
-    assert _content(TableHandle.open(table.uri)) == wanted
+    assert _content(Table.open(table.uri)) == wanted
 
 
 def test_the_limit_of_buckets_is_one_per_partition(tmp_path: Path) -> None:

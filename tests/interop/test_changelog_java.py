@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.java_paimon import JavaPaimon, require_java_paimon
@@ -80,8 +80,8 @@ class Side:
         self._batches = 0
 
     @property
-    def table(self) -> TableHandle:
-        return TableHandle.open(str(self.place))
+    def table(self) -> Table:
+        return Table.open(str(self.place))
 
     def write(self, rows: list[dict[str, Any]], *, by_java: bool) -> None:
         self._batches += 1

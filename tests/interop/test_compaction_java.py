@@ -19,7 +19,6 @@ from lakeidx.compaction import shares
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import SnapshotView, load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.conftest import GOLDEN
@@ -213,14 +212,14 @@ def _golden_with_vectors() -> list[str]:
 def test_java_reads_its_tables_with_deletion_vectors_after_our_compaction(name: str, tmp_path: Path) -> None:
     place = tmp_path / "wh" / "d.db" / "t"
     shutil.copytree(GOLDEN / "tables" / name / "table", place)
-    table = TableHandle.open(str(place))
+    table = Table.open(str(place))
     java = JavaPaimon(str(tmp_path / "wh"), "d.t")
     before = java_lines(java)
     view = load_view(table.metadata, table.snapshot)
     level_0 = any(e.file.level == 0 for e in view.entries)
     dangling = dangling_vectors(view)
     run_compaction(table.metadata, LocalRunner(1), full=True)
-    table = TableHandle.open(str(place))
+    table = Table.open(str(place))
     after = java_lines(java)
     if not level_0:
         # Rows of level 0 cannot be seen before a compaction.
@@ -252,7 +251,7 @@ def test_java_reads_the_changelog_of_input(tmp_path: Path) -> None:
     spec = {"fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}], "primaryKeys": ["k"],
             "partitionKeys": [], "options": options}  # fmt: skip
     from_java = JavaPaimon(str(tmp_path / "java"), "d.t")
-    ours = TableHandle.create(f"{tmp_path}/ours/d.db/t", spec)
+    ours = Table.create(f"{tmp_path}/ours/d.db/t", spec)
     (tmp_path / "spec.json").write_text(json.dumps(spec))
     from_java.run("create", str(tmp_path / "spec.json"))
     rows = [("2", "a", "+I"), ("1", "b", "+I"), ("2", None, "-D"), ("2", "c", "+U"), ("3", "d", "-D")]
@@ -260,13 +259,13 @@ def test_java_reads_the_changelog_of_input(tmp_path: Path) -> None:
     from_java.write(lines, tmp_path / "rows.jsonl")
 
     upsert_files(make_context(ours.metadata, "b1"), [str(tmp_path / "rows.jsonl")], LandingOptions("jsonl"))
-    theirs = TableHandle.open(f"{tmp_path}/java/d.db/t")
+    theirs = Table.open(f"{tmp_path}/java/d.db/t")
     assert changelog(ours) == changelog(theirs)
     java = JavaPaimon(str(tmp_path / "ours"), "d.t")
     assert java.json("read") == from_java.json("read")
 
 
-def changelog(table: TableHandle) -> list[tuple[Any, ...]]:
+def changelog(table: Table) -> list[tuple[Any, ...]]:
     """Rows of all changelog files, as they stand in the Parquet files, and what the manifests say about them."""
 
     m = table.metadata

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 import lakeidx
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.java_paimon import JavaPaimon, require_java_paimon
@@ -85,7 +85,7 @@ def _feed(r: random.Random, engine: Engine, rows: int) -> list[Row]:
     return out
 
 
-def _upsert(table: TableHandle, rows: list[Row]) -> Any:
+def _upsert(table: Table, rows: list[Row]) -> Any:
     columns = list(zip(*rows, strict=True))
     types = [pa.string(), pa.int64(), pa.string(), pa.int32(), pa.string()]
     names = ["dt", "k", "a", "b", "_kind"]
@@ -99,8 +99,8 @@ def _as_json(rows: list[Row]) -> list[dict[str, str | None]]:
     ]
 
 
-def _of_lakeidx(table: TableHandle) -> Model:
-    found = TableHandle.open(table.uri).scan().to_arrow().to_pylist()
+def _of_lakeidx(table: Table) -> Model:
+    found = Table.open(table.uri).scan().to_arrow().to_pylist()
     out = {r["k"]: (r["dt"], r["a"], r["b"]) for r in found}
     assert len(out) == len(found), "a key lives in two partitions"
     return out
@@ -122,7 +122,7 @@ def test_java_and_lakeidx_write_in_turn(tmp_path: Path, engine: Engine, first: s
     require_java_paimon()
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "7", "merge-engine": engine.name}
     spec = {"fields": FIELDS, "primaryKeys": ["k"], "partitionKeys": ["dt"], "options": options}
-    table = TableHandle.create(f"{tmp_path}/wh/d.db/t", spec)
+    table = Table.create(f"{tmp_path}/wh/d.db/t", spec)
     java = JavaPaimon(f"{tmp_path}/wh", "d.t")
     r = random.Random(engine.name + first)
     model: Model = {}
@@ -154,7 +154,7 @@ def test_a_key_that_holds_one_of_two_partition_columns(tmp_path: Path) -> None:
         "partitionKeys": ["g", "dt"],
         "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "7"},
     }
-    table = TableHandle.create(f"{tmp_path}/wh/d.db/t", spec)
+    table = Table.create(f"{tmp_path}/wh/d.db/t", spec)
     java = JavaPaimon(f"{tmp_path}/wh", "d.t")
     r = random.Random(5)
     model: dict[tuple[str, int], Value] = {}
@@ -176,7 +176,7 @@ def test_a_key_that_holds_one_of_two_partition_columns(tmp_path: Path) -> None:
             batch = pa.table({n: pa.array(c, t) for n, c, t in zip(names, columns, types, strict=True)})
             context = make_context(table.metadata, f"b{step}", runner=LocalRunner(1))
             moved += upsert_table(context, batch).assign.moved
-        table = TableHandle.open(table.uri)
+        table = Table.open(table.uri)
         found = table.scan().to_arrow().to_pylist()
         assert {(x["g"], x["k"]): (x["dt"], x["a"], x["b"]) for x in found} == model, f"step {step}"
         assert len(found) == len(model)

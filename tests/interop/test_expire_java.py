@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag
-from lakeidx.table.handle import TableHandle
 from tests.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.reachable import files_on_disk, reachable, reopened
 from tests.kit.small_tables import content, make_table, upsert
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.interop
 NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)
 
 
-def a_history(folder: Path) -> tuple[TableHandle, JavaPaimon, dict[int, Any]]:
+def a_history(folder: Path) -> tuple[Table, JavaPaimon, dict[int, Any]]:
     require_java_paimon()
     table = make_table(folder)
     states = {}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.format.hash_index import decode_hash_index
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_partition_dict, load_view
 from tests.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.small_tables import make_table, upsert
@@ -54,15 +54,15 @@ def _batch(r: random.Random, model: Model, *, moves: bool, step: int) -> tuple[l
     return rows, kinds
 
 
-def _content(table: TableHandle) -> Model:
-    found = TableHandle.open(table.uri).scan().to_arrow().to_pylist()
+def _content(table: Table) -> Model:
+    found = Table.open(table.uri).scan().to_arrow().to_pylist()
     assert len({(r["p"], r["k"]) for r in found}) == len(found)
     return {(r["p"], r["k"]): r["v"] for r in found}
 
 
-def _check_hashes(table: TableHandle) -> None:
+def _check_hashes(table: Table) -> None:
     """No hash in two buckets of a partition."""
-    metadata = TableHandle.open(table.uri).metadata
+    metadata = Table.open(table.uri).metadata
     for partition, buckets in load_view(metadata, metadata.latest_snapshot()).hash_index().items():
         values = decode_partition_dict(partition, table.schema)
         seen: set[int] = set()
@@ -97,7 +97,7 @@ def test_java_reads_and_continues(tmp_path: Path, name: str) -> None:
         model[k % 3, k] = "java new"
     java.write(rows, tmp_path / "rows.jsonl")
     assert _content(table) == model
-    table = TableHandle.open(table.uri)
+    table = Table.open(table.uri)
     more, kinds = _batch(r, model, moves=name in GLOBAL, step=9)
     # Keys that Java wrote are found by the index, too.
     more += [(k % 3, k, "after java") for k in range(100, 115)]

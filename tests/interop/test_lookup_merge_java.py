@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import lakeidx
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.java_paimon import JavaPaimon, require_java_paimon
@@ -50,11 +50,11 @@ def rows_by_java(java: JavaPaimon) -> Rows:
 
 
 def rows_by_us(place: Path) -> Rows:
-    return {r["k"]: (r["v"], r["w"]) for r in TableHandle.open(str(place)).scan().to_arrow().to_pylist()}
+    return {r["k"]: (r["v"], r["w"]) for r in Table.open(str(place)).scan().to_arrow().to_pylist()}
 
 
 def levels(place: Path) -> set[int]:
-    table = TableHandle.open(str(place))
+    table = Table.open(str(place))
     return {e.file.level for e in load_view(table.metadata, table.snapshot).entries}
 
 
@@ -104,13 +104,13 @@ def test_both_read_the_same(name: str, tmp_path: Path) -> None:
     for i in range(3):
         rows = batch(r, 15, deletes)
         columns = {"k": pa.int32(), "v": pa.int64(), "w": pa.string(), "_kind": pa.string()}
-        table = TableHandle.open(str(place))
+        table = Table.open(str(place))
         upsert_table(
             make_context(table.metadata, f"b{i}", runner=LocalRunner(1)),
             pa.table({c: pa.array([row[c] for row in rows], t) for c, t in columns.items()}),
         )
         assert rows_by_us(place) == rows_by_java(java)
-    table = TableHandle.open(str(place))
+    table = Table.open(str(place))
     run_compaction(table.metadata, LocalRunner(1))
     assert rows_by_us(place) == rows_by_java(java)
 
@@ -129,7 +129,7 @@ def test_point_lookups_read_the_same(name: str, tmp_path: Path) -> None:
         want = rows_by_java(java)
         for stored in (False, True):
             if stored:
-                run_lookup_store(TableHandle.open(str(place)).metadata, LocalRunner(1))
+                run_lookup_store(Table.open(str(place)).metadata, LocalRunner(1))
             found = lakeidx.Table.open(str(place)).lookup(keys).to_pylist()
             got = {k: (row["v"], row["w"]) for k, row in enumerate(found) if row["k"] is not None}
             assert got == want

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.pypaimon_tools import PyPaimon
 
@@ -60,7 +60,7 @@ def _state(rows: list[dict[str, Any]]) -> State:
     return out
 
 
-def _upsert(table: TableHandle, rows: list[dict[str, Any]], batch: str) -> None:
+def _upsert(table: Table, rows: list[dict[str, Any]], batch: str) -> None:
     types = {"p": pa.int32(), "k": pa.int64(), "v": pa.string(), "n": pa.int32()}
     arrow = pa.Table.from_pylist(rows, schema=pa.schema(list(types.items())))
     upsert_table(make_context(table.metadata, batch, runner=LocalRunner(1)), arrow)
@@ -72,18 +72,18 @@ def test_both_continue_in_turn(kind: str, begins: str, python: PyPaimon, tmp_pat
     spec = {"fields": FIELDS, "primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": TABLES[kind]}
     place = str(tmp_path / "wh" / "d.db" / "t")
     if begins == "lakeidx":
-        TableHandle.create(place, spec)
+        Table.create(place, spec)
     else:
         python.create("d.t", spec)
     r, state = random.Random(f"{kind} {begins}"), State()
     for step in range(6):
         rows = _rows(r, f"{step}")
         if (step % 2 == 0) == (begins == "lakeidx"):
-            _upsert(TableHandle.open(place), rows, f"b{step}")
+            _upsert(Table.open(place), rows, f"b{step}")
         else:
             python.write("d.t", rows)
         _merge(state, rows, kind)
         if kind == "first-row" or step == 3:
-            run_compaction(TableHandle.open(place).metadata, LocalRunner(1), full=True)
-        assert _state(TableHandle.open(place).scan().to_arrow().to_pylist()) == state, f"lakeidx, step {step}"
+            run_compaction(Table.open(place).metadata, LocalRunner(1), full=True)
+        assert _state(Table.open(place).scan().to_arrow().to_pylist()) == state, f"lakeidx, step {step}"
         assert _state(python.read("d.t")) == state, f"pypaimon, step {step}"

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import lakeidx
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.interop.random_tables import plain, random_table
 from tests.java_paimon import JavaPaimon, require_java_paimon
@@ -40,14 +40,14 @@ def test_both_read_the_same(seed: int, tmp_path: Path, paimon: str) -> None:
         (tmp_path / "schema.json").write_text(json.dumps(described.spec))
         java.run("create", str(tmp_path / "schema.json"))
     else:
-        TableHandle.create(str(place), described.spec)
+        Table.create(str(place), described.spec)
     keys = described.spec["primaryKeys"]
     done = []
     for step in range(8):
         action = r.choice(["java writes", "java writes", "we write", "we write", "we write", "java compacts",
                            "we compact", "we compact all", "we build lookup files"])  # fmt: skip
         done.append(action)
-        table = TableHandle.open(str(place))
+        table = Table.open(str(place))
         if action == "java writes":
             java.run("write", str(described.write(r, tmp_path / "rows.jsonl")), "1")
         elif action == "java compacts":
@@ -60,7 +60,7 @@ def test_both_read_the_same(seed: int, tmp_path: Path, paimon: str) -> None:
             run_lookup_store(table.metadata, LocalRunner(1))
         else:
             run_compaction(table.metadata, LocalRunner(1), full=action == "we compact all")
-        table = TableHandle.open(str(place))
+        table = Table.open(str(place))
         if table.snapshot is None:
             continue
         found = table.scan().to_arrow()

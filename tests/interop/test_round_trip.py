@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.landing.read import LandingOptions
-from lakeidx.table.handle import TableHandle
 from lakeidx.types import Field, parse_type
 from tests.java_paimon import JavaPaimon, from_java, require_java_paimon, to_text
 
@@ -129,7 +129,7 @@ def _witness() -> None:
     require_java_paimon()
 
 
-def lake_rows(table: TableHandle) -> list[tuple[Any, ...]]:
+def lake_rows(table: Table) -> list[tuple[Any, ...]]:
     rows = table.scan().to_arrow()
     columns = [arrow_to_internal(rows.column(f.name), f.type) for f in table.schema.fields]
     return sorted(zip(*columns, strict=True), key=repr)
@@ -139,7 +139,7 @@ def java_rows(java: JavaPaimon, fields: list[Field]) -> list[tuple[Any, ...]]:
     return sorted((tuple(from_java(r[f.name], f.type) for f in fields) for r in java.json("read")), key=repr)
 
 
-def check_one_bucket(table: TableHandle) -> None:
+def check_one_bucket(table: Table) -> None:
     """No key in two buckets, by the rows themselves, deletes included."""
     seen: dict[tuple[Any, ...], int] = {}
     scan = table.scan(columns=list(table.schema.primary_keys))
@@ -154,7 +154,7 @@ def check_one_bucket(table: TableHandle) -> None:
                 assert seen.setdefault(key, bucket.bucket) == bucket.bucket, f"{key} in two buckets"
 
 
-def check_index(table: TableHandle, java: JavaPaimon) -> None:
+def check_index(table: Table, java: JavaPaimon) -> None:
     """Java reads the same index entries and hashes as lakeidx, and no hash is in two buckets of a partition."""
     if table.schema.bucket != -1:
         return
@@ -167,7 +167,7 @@ def check_index(table: TableHandle, java: JavaPaimon) -> None:
             assert hashes.setdefault(place, entry["bucket"]) == entry["bucket"]
 
 
-def upsert(table: TableHandle, rows: list[dict[str, Any]], file: Path) -> None:
+def upsert(table: Table, rows: list[dict[str, Any]], file: Path) -> None:
     file.write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
     result = upsert_files(make_context(table.metadata, file.stem), [str(file)], LandingOptions("jsonl"))
     assert result.ingest.rows_rejected == 0, result.ingest.reject_reasons
@@ -190,7 +190,7 @@ def shape(request: pytest.FixtureRequest) -> Shape:
 
 def test_lakeidx_begins_java_continues(shape: Shape, tmp_path: Path) -> None:
     warehouse = tmp_path / "ware house é"
-    table = TableHandle.create(f"{warehouse}/my db.db/{shape.name}", spec_of(shape))
+    table = Table.create(f"{warehouse}/my db.db/{shape.name}", spec_of(shape))
     java = JavaPaimon(str(warehouse), f"my db.{shape.name}")
     feed = Feed(shape)
     upsert(table, feed.batch(60), tmp_path / "b1.jsonl")
@@ -201,7 +201,7 @@ def test_lakeidx_begins_java_continues(shape: Shape, tmp_path: Path) -> None:
     java.write(
         feed.batch(50), tmp_path / "b3.jsonl", assigners=2 if shape.options["bucket"] == "-1" else 1, compact=True
     )
-    table = TableHandle.open(table.uri)
+    table = Table.open(table.uri)
     assert lake_rows(table) == feed.expected()
     check_one_bucket(table)
     upsert(table, feed.batch(50), tmp_path / "b4.jsonl")
@@ -218,12 +218,12 @@ def test_java_begins_lakeidx_continues(shape: Shape, tmp_path: Path) -> None:
     java.run("create", str(spec))
     feed = Feed(shape)
     java.write(feed.batch(70), tmp_path / "b1.jsonl", compact=True)
-    table = TableHandle.open(f"{tmp_path}/wh/d.db/{shape.name}")
+    table = Table.open(f"{tmp_path}/wh/d.db/{shape.name}")
     assert lake_rows(table) == feed.expected()
     upsert(table, feed.batch(60), tmp_path / "b2.jsonl")
     assert lake_rows(table) == feed.expected()
     java.run("compact")
     assert java_rows(java, feed.fields) == feed.expected()
-    assert lake_rows(TableHandle.open(table.uri)) == feed.expected()
+    assert lake_rows(Table.open(table.uri)) == feed.expected()
     check_index(table, java)
     check_one_bucket(table)

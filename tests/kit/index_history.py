@@ -11,12 +11,12 @@ from unittest import mock
 
 import pyarrow as pa
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.key_index.hbase.client import LocationTable
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import read_hash_index
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
@@ -81,7 +81,7 @@ class IndexedTable:
     """A table of one index type."""
 
     name: str
-    table: TableHandle
+    table: Table
 
     @classmethod
     def make(cls, folder: Path, name: str, options: Mapping[str, str]) -> IndexedTable:
@@ -92,7 +92,7 @@ class IndexedTable:
 
     def upsert(self, batch: Sequence[Row], batch_id: str) -> None:
         """Run a batch, by a process that knows nothing of those before."""
-        self.table = TableHandle.open(self.table.uri)
+        self.table = Table.open(self.table.uri)
         context = make_context(self.table.metadata, batch_id, runner=LocalRunner(1))
         upsert_table(context, rows([(p, k, v) for p, k, v, _ in batch], [kind for *_, kind in batch]))
 
@@ -102,14 +102,14 @@ class IndexedTable:
 
     def content(self) -> dict[tuple[int, int], str]:
         """Return the rows as (p, k) -> v."""
-        found = TableHandle.open(self.table.uri).scan().to_arrow().to_pylist()
+        found = Table.open(self.table.uri).scan().to_arrow().to_pylist()
         out = {(r["p"], r["k"]): r["v"] for r in found}
         assert len(out) == len(found), f"{self.name}: a key came twice"
         return out
 
     def buckets(self) -> dict[tuple[int, int], int]:
         """Return (p, k) -> bucket of every key that lives."""
-        scan = TableHandle.open(self.table.uri).scan()
+        scan = Table.open(self.table.uri).scan()
         out = {}
         for place in scan.plan.buckets:
             for part in scan.read_bucket(place):
@@ -125,7 +125,7 @@ class IndexedTable:
         if self.table.schema.bucket != -1 or self.name == "cross-partition":
             return
         where: dict[tuple[int, int], int] = {}
-        metadata = TableHandle.open(self.table.uri).metadata
+        metadata = Table.open(self.table.uri).metadata
         for partition, files in load_view(metadata, metadata.latest_snapshot()).hash_index().items():
             values = decode_partition_dict(partition, self.table.schema)
             for bucket, entry in files.items():

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lakeidx.api.table import Table
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.paths import TablePaths
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict, load_view
 
 _HINTS = ("LATEST", "EARLIEST")
 
 
-def reopened(table: TableHandle) -> TableHandle:
+def reopened(table: Table) -> Table:
     """Open the table without anything that was read before."""
-    return TableHandle.open(table.uri)
+    return Table.open(table.uri)
 
 
-def files_on_disk(table: TableHandle) -> set[str]:
+def files_on_disk(table: Table) -> set[str]:
     """Return every file of the table but schemas, consumers and hints, relative to its directory."""
     root = Path(table.uri)
     found = (p for p in root.rglob("*") if p.is_file() and p.name not in _HINTS)
     return {f for f in (str(p.relative_to(root)) for p in found) if not f.startswith(("schema/", "consumer/"))}
 
 
-def reachable(table: TableHandle, *, branch: str | None = None) -> set[str]:
+def reachable(table: Table, *, branch: str | None = None) -> set[str]:
     """Return every file that a snapshot or tag of the table needs; changelogs are needed by snapshots only.
 
     branch   what a branch needs of the table's directory, without the branch's own small files

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import BatchResult, make_context, new_batch_id, upsert_table
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 
 SPEC: dict[str, Any] = {
@@ -22,11 +22,9 @@ SPEC: dict[str, Any] = {
 LISTAGG = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
 
 
-def make_table(
-    folder: object, *, options: Mapping[str, str] | None = None, spec: Mapping[str, Any] = SPEC
-) -> TableHandle:
+def make_table(folder: object, *, options: Mapping[str, str] | None = None, spec: Mapping[str, Any] = SPEC) -> Table:
     """Make a table of SPEC (p, k, v), with more options."""
-    return TableHandle.create(f"{folder}/wh/d.db/t", {**spec, "options": {**spec["options"], **(options or {})}})
+    return Table.create(f"{folder}/wh/d.db/t", {**spec, "options": {**spec["options"], **(options or {})}})
 
 
 def rows(values: Sequence[tuple[int, int, str | None]], kinds: Sequence[str] | None = None) -> pa.Table:
@@ -42,7 +40,7 @@ def rows(values: Sequence[tuple[int, int, str | None]], kinds: Sequence[str] | N
 
 
 def upsert(
-    table: TableHandle,
+    table: Table,
     values: Sequence[tuple[int, int, str | None]],
     kinds: Sequence[str] | None = None,
     *,
@@ -54,13 +52,13 @@ def upsert(
     return upsert_table(context, rows(values, kinds))
 
 
-def branch_of(table: TableHandle, name: str = "x") -> TableHandle:
+def branch_of(table: Table, name: str = "x") -> Table:
     """Open a branch of a table, with the schema that the branch has."""
     metadata = TableMetadata.open(table.store, table.uri, branch=name)
-    return TableHandle(table.store, metadata.paths, metadata)
+    return Table(table.store, metadata.paths, metadata)
 
 
-def content(table: TableHandle, **state: Any) -> dict[tuple[int, int], str | None]:
+def content(table: Table, **state: Any) -> dict[tuple[int, int], str | None]:
     """Return all rows as (p, k) -> v; AssertionError when a key comes twice."""
     found = table.scan(**state).to_arrow().to_pylist()
     out = {(r["p"], r["k"]): r["v"] for r in found}

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeidx.api.table import Table
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
@@ -26,7 +27,6 @@ from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag, delete_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import read_hash_index
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
@@ -139,7 +139,7 @@ class History:
 
     folder: Path
     engine: Engine
-    table: TableHandle = field(init=False)
+    table: Table = field(init=False)
     rows: State = field(default_factory=dict)
     visible: State = field(default_factory=dict)
     at: dict[int, State] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class History:
     _batches: int = 0
 
     def __post_init__(self) -> None:
-        self.table = TableHandle.create(f"{self.folder}/wh/d.db/t", self.spec)
+        self.table = Table.create(f"{self.folder}/wh/d.db/t", self.spec)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class History:
 
     def reopen(self) -> None:
         """Drop cached metadata."""
-        self.table = TableHandle.open(self.table.uri)
+        self.table = Table.open(self.table.uri)
 
     def compacted_elsewhere(self) -> None:
         """Record that another writer compacted everything: rows hidden in level 0 are visible now."""
@@ -322,7 +322,7 @@ class History:
             self.at[i], self.rows_at[i] = dict(self.visible), dict(self.rows)
 
 
-def key_hashes(table: TableHandle, keys: Iterable[Key]) -> list[int]:
+def key_hashes(table: Table, keys: Iterable[Key]) -> list[int]:
     """Return the hashes of the trimmed primary key, in order."""
     column = pa.array([k for _, k in keys], pa.int64())
     return [int(h) for h in hash_columns([column], table.schema.key_types)]

@@ -19,7 +19,6 @@ from lakeidx.data.merge.changelog import Changelog
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
@@ -203,10 +202,10 @@ def test_changes_applied_to_an_empty_table_give_the_table(name: str, tmp_path: P
     assert marked == ("vectors" in name)
 
 
-def make(folder: Path, options: Mapping[str, str]) -> TableHandle:
+def make(folder: Path, options: Mapping[str, str]) -> Table:
     fields = [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "BIGINT"}, {"name": "w", "type": "STRING"}]
     spec = {"fields": fields, "primaryKeys": ["k"], "partitionKeys": [], "options": dict(options)}
-    return TableHandle.create(f"{folder}/d.db/t", spec)
+    return Table.create(f"{folder}/d.db/t", spec)
 
 
 def random_batch(r: random.Random, size: int, *, deletes: bool) -> pa.Table:
@@ -221,8 +220,8 @@ def random_batch(r: random.Random, size: int, *, deletes: bool) -> pa.Table:
     )
 
 
-def content(table: TableHandle) -> dict[int, Any]:
-    found = TableHandle.open(table.uri).scan().to_arrow().to_pylist()
+def content(table: Table) -> dict[int, Any]:
+    found = Table.open(table.uri).scan().to_arrow().to_pylist()
     assert len({row["k"] for row in found}) == len(found)
     return {row["k"]: (row["v"], row["w"]) for row in found}
 

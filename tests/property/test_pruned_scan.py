@@ -17,12 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import filter_table
 from lakeidx.predicate.parse import parse_where
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.plan import PlanOptions
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import Field, parse_type
@@ -45,7 +45,7 @@ LAYERS = [PlanOptions(**{f.name: f.name != off for f in fields(PlanOptions)}) fo
 NOTHING = PlanOptions(**{f.name: False for f in fields(PlanOptions)})
 
 
-def evolve(table: TableHandle) -> None:
+def evolve(table: Table) -> None:
     """Add `extra`, rename v to name, widen n to BIGINT, drop old: as a new schema file."""
     now = table.schema
     changed = []
@@ -65,7 +65,7 @@ def evolve(table: TableHandle) -> None:
     assert table.store.put_if_absent(table.paths.schema_path(new.id), encode_schema(new))
 
 
-def write(table: TableHandle, rows: list[dict[str, Any]], kinds: list[str] | None) -> None:
+def write(table: Table, rows: list[dict[str, Any]], kinds: list[str] | None) -> None:
     schema = table.schema.arrow_schema
     data = pa.Table.from_pylist(rows, schema=schema)
     if kinds is not None:
@@ -73,7 +73,7 @@ def write(table: TableHandle, rows: list[dict[str, Any]], kinds: list[str] | Non
     upsert_table(make_context(table.metadata, new_batch_id(), runner=LocalRunner(1)), data)
 
 
-def build(folder: Path, kind: str) -> TableHandle:
+def build(folder: Path, kind: str) -> Table:
     """A table of a kind with a history, checked against a dictionary."""
     keyed = not kind.startswith("append")
     spec = {
@@ -85,7 +85,7 @@ def build(folder: Path, kind: str) -> TableHandle:
         "partitionKeys": ["p"],
         "options": {**INDEXES, **KINDS[kind]},
     }  # fmt: skip
-    table = TableHandle.create(f"{folder}/d.db/{kind}", spec)
+    table = Table.create(f"{folder}/d.db/{kind}", spec)
     generator = random.Random(kind)
     model: dict[Any, dict[str, Any]] = {}
     for step in range(7):
@@ -125,7 +125,7 @@ def build(folder: Path, kind: str) -> TableHandle:
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> TableHandle:
+def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Table:
     return build(tmp_path_factory.mktemp("pruned"), request.param)
 
 
@@ -167,7 +167,7 @@ _WHERE = st.recursive(
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @given(where=_WHERE)
-def test_no_layer_changes_a_result(table: TableHandle, where: str) -> None:
+def test_no_layer_changes_a_result(table: Table, where: str) -> None:
     everything = table.scan(layers=NOTHING).to_arrow(threads=1)
     selected = filter_table(parse_where(where, table.schema.fields), everything)
     expected = sorted(map(str, selected.to_pylist()))
@@ -178,13 +178,13 @@ def test_no_layer_changes_a_result(table: TableHandle, where: str) -> None:
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(where=_WHERE)
-def test_threads_give_the_same_rows_in_the_same_order(table: TableHandle, where: str) -> None:
+def test_threads_give_the_same_rows_in_the_same_order(table: Table, where: str) -> None:
     assert table.scan(where=where).to_arrow(threads=3).equals(table.scan(where=where).to_arrow(threads=1))
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(where=_WHERE)
-def test_the_explanation_adds_up(table: TableHandle, where: str) -> None:
+def test_the_explanation_adds_up(table: Table, where: str) -> None:
     scan = table.scan(where=where)
     explained = scan.explain()
     rows = scan.to_arrow(threads=1)

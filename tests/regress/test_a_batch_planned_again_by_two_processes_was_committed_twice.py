@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import CommitReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
@@ -20,7 +21,6 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.staging_cleanup import clean_staging
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import LISTAGG, content, make_table, rows, upsert
@@ -32,18 +32,18 @@ OPTIONS = {**LISTAGG, "snapshot.num-retained.min": "1", "manifest.merge-min-coun
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     made = make_table(tmp_path, options=OPTIONS)
     upsert(made, [(1, 1, "first")])
     return made
 
 
-def context_of(table: TableHandle, store: FaultStore | None = None) -> BatchContext:
+def context_of(table: Table, store: FaultStore | None = None) -> BatchContext:
     """The batch, as a process of its own runs it."""
-    return make_context(TableHandle(store or table.store, table.paths).metadata, "b")
+    return make_context(Table(store or table.store, table.paths).metadata, "b")
 
 
-def stage(table: TableHandle) -> None:
+def stage(table: Table) -> None:
     """Write the first attempt, which then loses to another batch."""
     context = context_of(table)
     ingest_rows(context, rows([(1, 1, "second"), (1, 2, "new")]))
@@ -52,7 +52,7 @@ def stage(table: TableHandle) -> None:
     upsert(table, [(1, 9, "other")])
 
 
-def commit_and_expire(table: TableHandle, *, dies: bool) -> Callable[..., None]:
+def commit_and_expire(table: Table, *, dies: bool) -> Callable[..., None]:
     """Have another process end the batch, and others go on, compact, and let everything before expire."""
 
     def act(*_: object) -> None:
@@ -67,7 +67,7 @@ def commit_and_expire(table: TableHandle, *, dies: bool) -> Callable[..., None]:
                 commit_batch(context_of(table, store))
         else:
             assert commit_batch(context_of(table)).attempt == 2
-        other = TableHandle.open(table.uri)
+        other = Table.open(table.uri)
         upsert(other, [(1, 7, "later")])
         run_compaction(other.metadata, LocalRunner(1), full=True)
         upsert(other, [(1, 8, "later")])
@@ -87,17 +87,17 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_rows_are_there_once(table: TableHandle, dies: bool) -> None:
+def test_rows_are_there_once(table: Table, dies: bool) -> None:
     stage(table)
     store = FaultStore(table.store)
     fault = store.fail("open_output", "/data-", act=commit_and_expire(table, dies=dies), times=1)
     report = commit_batch(context_of(table, store))
     assert fault.hits == 1
     assert (report.attempt, report.already) == (2, True)
-    assert content(TableHandle.open(table.uri)) == EXPECTED
+    assert content(Table.open(table.uri)) == EXPECTED
 
 
-def test_a_batch_that_stopped_after_a_third_attempt_counts_as_committed(table: TableHandle) -> None:
+def test_a_batch_that_stopped_after_a_third_attempt_counts_as_committed(table: Table) -> None:
     stage(table)
     store = FaultStore(table.store)
 
@@ -108,7 +108,7 @@ def test_a_batch_that_stopped_after_a_third_attempt_counts_as_committed(table: T
     store.fail("put_if_absent", "/index_write-3.json", when="after", act=killed)
     with pytest.raises(KeyboardInterrupt):
         commit_batch(context_of(table, store))
-    handle = TableHandle.open(table.uri)
+    handle = Table.open(table.uri)
     assert context_of(table).files.latest_attempt() == 3
     report = clean_staging(handle.metadata, now_ms=NOW_MS)
     assert report.abandoned == ("b",)

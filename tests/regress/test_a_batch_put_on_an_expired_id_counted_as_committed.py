@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
 from tests.kit.small_tables import LISTAGG, content, make_table, upsert
@@ -25,15 +25,15 @@ OPTIONS = {**LISTAGG, "snapshot.num-retained.min": "1", "manifest.merge-min-coun
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     made = make_table(tmp_path, options=OPTIONS)
     upsert(made, [(1, 1, "first")])
     return made
 
 
-def write_and_expire(table: TableHandle, batches: int) -> Callable[..., None]:
+def write_and_expire(table: Table, batches: int) -> Callable[..., None]:
     def act(*_: object) -> None:
-        other = TableHandle.open(table.uri)
+        other = Table.open(table.uri)
         for number in range(batches):
             upsert(other, [(2, number, "other")])
         retention = Retention(num_min=1, num_max=1, time_ms=0)
@@ -48,19 +48,17 @@ def expected(batches: int) -> dict[tuple[int, int], str]:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("batches", [1, 2, 3])
-def test_rows_are_there_once(table: TableHandle, batches: int, when: When) -> None:
+def test_rows_are_there_once(table: Table, batches: int, when: When) -> None:
     store = FaultStore(table.store)
     fault = store.fail("put_if_absent", "/snapshot/", when=when, act=write_and_expire(table, batches))
-    upsert(TableHandle(store, table.paths), [(1, 1, "second"), (1, 3, "new")], batch_id="b")
+    upsert(Table(store, table.paths), [(1, 1, "second"), (1, 3, "new")], batch_id="b")
     assert fault.hits == 1
-    assert content(TableHandle.open(table.uri)) == expected(batches)
+    assert content(Table.open(table.uri)) == expected(batches)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("batches", [0, 1, 2, 3])
-def test_rows_are_there_once_when_the_writer_died_before_it_looked(
-    table: TableHandle, batches: int, when: When
-) -> None:
+def test_rows_are_there_once_when_the_writer_died_before_it_looked(table: Table, batches: int, when: When) -> None:
     store = FaultStore(table.store)
     others = write_and_expire(table, batches)
 
@@ -74,46 +72,46 @@ def test_rows_are_there_once_when_the_writer_died_before_it_looked(
     store.fail("put_if_absent", "/snapshot/", when="after", act=die)
     rows = [(1, 1, "second"), (1, 3, "new")]
     with pytest.raises(KeyboardInterrupt):
-        upsert(TableHandle(store, table.paths), rows, batch_id="b")
-    upsert(TableHandle.open(table.uri), rows, batch_id="b")
-    again = TableHandle.open(table.uri)
+        upsert(Table(store, table.paths), rows, batch_id="b")
+    upsert(Table.open(table.uri), rows, batch_id="b")
+    again = Table.open(table.uri)
     assert content(again) == expected(batches)
     ids = again.metadata.snapshot_ids()
     assert ids == list(range(ids[0], ids[0] + len(ids)))
 
 
-def test_a_put_that_was_done_and_not_answered_is_looked_at_too(table: TableHandle) -> None:
+def test_a_put_that_was_done_and_not_answered_is_looked_at_too(table: Table) -> None:
     store = FaultStore(table.store)
     store.fail("put_if_absent", "/snapshot/", act=write_and_expire(table, 2))
     store.fail("put_if_absent", "/snapshot/", when="after")
-    upsert(TableHandle(store, table.paths), [(1, 1, "second"), (1, 3, "new")], batch_id="b")
-    assert content(TableHandle.open(table.uri)) == expected(2)
+    upsert(Table(store, table.paths), [(1, 1, "second"), (1, 3, "new")], batch_id="b")
+    assert content(Table.open(table.uri)) == expected(2)
 
 
 def test_the_first_batch_of_a_table_is_looked_at_too(tmp_path: Path) -> None:
     table = make_table(tmp_path, options=OPTIONS)
     store = FaultStore(table.store)
     store.fail("put_if_absent", "/snapshot/", act=write_and_expire(table, 2))
-    upsert(TableHandle(store, table.paths), [(1, 1, "first")], batch_id="b")
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "first", (2, 0): "other", (2, 1): "other"}
+    upsert(Table(store, table.paths), [(1, 1, "first")], batch_id="b")
+    assert content(Table.open(table.uri)) == {(1, 1): "first", (2, 0): "other", (2, 1): "other"}
 
 
 @pytest.mark.parametrize("planned_again", [False, True])
 @pytest.mark.parametrize("batches", [0, 1, 2, 3])
-def test_a_batch_that_two_processes_run_is_there_once(table: TableHandle, batches: int, planned_again: bool) -> None:
+def test_a_batch_that_two_processes_run_is_there_once(table: Table, batches: int, planned_again: bool) -> None:
     store = FaultStore(table.store)
     rows = [(1, 1, "second"), (1, 3, "new")]
     others = [(1, 9, "other")] if planned_again else []
 
     def another_runs_it(*_: object) -> None:
         if others:
-            upsert(TableHandle.open(table.uri), others)
-        result = upsert(TableHandle.open(table.uri), rows, batch_id="b")
+            upsert(Table.open(table.uri), others)
+        result = upsert(Table.open(table.uri), rows, batch_id="b")
         assert result.commit.replans == len(others)
-        run_compaction(TableHandle.open(table.uri).metadata, LocalRunner(1), full=True)
+        run_compaction(Table.open(table.uri).metadata, LocalRunner(1), full=True)
         write_and_expire(table, batches)()
 
     store.fail("put_if_absent", "/snapshot/", act=another_runs_it)
-    result = upsert(TableHandle(store, table.paths), rows, batch_id="b")
-    assert content(TableHandle.open(table.uri)) == expected(batches) | {(p, k): v for p, k, v in others}
+    result = upsert(Table(store, table.paths), rows, batch_id="b")
+    assert content(Table.open(table.uri)) == expected(batches) | {(p, k): v for p, k, v in others}
     assert result.already or not planned_again

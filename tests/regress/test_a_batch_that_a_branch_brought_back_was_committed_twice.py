@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, CommitReport
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.snapshot_expiry import run_snapshot_expiry
 from lakeidx.maintenance.staging_cleanup import clean_staging
 from lakeidx.table.expiration.tags import create_tag
-from lakeidx.table.handle import TableHandle
 from tests.kit.shared_table.foreign import fast_forward, make_branch
 from tests.kit.small_tables import LISTAGG, content, make_table, upsert
 
@@ -22,7 +22,7 @@ DAY = [(1, 1, "day")]
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     """The batch `day` is in branch x, and not in the table any more."""
     made = make_table(tmp_path, options=LISTAGG)
     upsert(made, [(1, 1, "first")], batch_id="first")
@@ -33,18 +33,18 @@ def table(tmp_path: Path) -> TableHandle:
     return made
 
 
-def bring_back(table: TableHandle) -> TableHandle:
+def bring_back(table: Table) -> Table:
     fast_forward(Path(table.uri), "x")
-    return TableHandle.open(table.uri)
+    return Table.open(table.uri)
 
 
-def files_of(table: TableHandle) -> BatchFiles:
+def files_of(table: Table) -> BatchFiles:
     return BatchFiles(table.store, table.paths, "day")
 
 
 @pytest.mark.parametrize("cleaned", [False, True])
 @pytest.mark.parametrize("meanwhile", ["nothing", "another batch", "itself"])
-def test_a_batch_that_is_back_counts(table: TableHandle, meanwhile: str, cleaned: bool) -> None:
+def test_a_batch_that_is_back_counts(table: Table, meanwhile: str, cleaned: bool) -> None:
     if meanwhile == "another batch":
         upsert(table, [(1, 1, "other")], batch_id="other")
     if meanwhile == "itself":
@@ -55,22 +55,22 @@ def test_a_batch_that_is_back_counts(table: TableHandle, meanwhile: str, cleaned
     for _ in range(2):
         result = upsert(again, DAY, batch_id="day")
         assert (result.already, result.commit.snapshot_ids) == (True, (2,))
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day"}
+    assert content(Table.open(table.uri)) == {(1, 1): "first,day"}
     with pytest.raises(InvalidInputError, match="was ingested with other content"):
         upsert(again, [(1, 1, "night")], batch_id="day")
 
 
-def test_it_runs_anew_when_it_is_rolled_back_again(table: TableHandle) -> None:
+def test_it_runs_anew_when_it_is_rolled_back_again(table: Table) -> None:
     assert not upsert(table, DAY, batch_id="day").already
     again = bring_back(table)
     assert upsert(again, DAY, batch_id="day").already
     roll_back_table(again.metadata, again.schema, snapshot_id=1)
     assert not upsert(again, DAY, batch_id="day").already
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day"}
+    assert content(Table.open(table.uri)) == {(1, 1): "first,day"}
     assert upsert(again, DAY, batch_id="day").already
 
 
-def test_it_is_refused_when_nobody_knows_what_it_was_made_of(table: TableHandle) -> None:
+def test_it_is_refused_when_nobody_knows_what_it_was_made_of(table: Table) -> None:
     for report in Path(files_of(table).directory).glob("*.json"):
         if not report.name.startswith("superseded-"):
             report.unlink()
@@ -80,16 +80,16 @@ def test_it_is_refused_when_nobody_knows_what_it_was_made_of(table: TableHandle)
             InvalidInputError, match=r"batch 'day' is in the table again, with snapshot 2 .* reports are gone"
         ):
             upsert(again, DAY, batch_id="day")
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day"}
+    assert content(Table.open(table.uri)) == {(1, 1): "first,day"}
 
 
-def expire_all_but_the_newest(table: TableHandle) -> None:
+def expire_all_but_the_newest(table: Table) -> None:
     run_snapshot_expiry(table, retention={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
 
 
 @pytest.mark.parametrize("dropped", [False, True])
 @pytest.mark.parametrize("late", [False, True])
-def test_it_is_refused_when_its_snapshot_has_expired_again(table: TableHandle, late: bool, dropped: bool) -> None:
+def test_it_is_refused_when_its_snapshot_has_expired_again(table: Table, late: bool, dropped: bool) -> None:
     """Nothing tells then whether a branch, which may be gone as well, has brought the rows back."""
     if late:
         upsert(table, [(1, 1, "other")], batch_id="other")
@@ -104,7 +104,7 @@ def test_it_is_refused_when_its_snapshot_has_expired_again(table: TableHandle, l
             InvalidInputError, match="'day' was rolled back with snapshot 2, and branch 'x' may have brought"
         ):
             upsert(again, DAY, batch_id="day")
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day,more"}
+    assert content(Table.open(table.uri)) == {(1, 1): "first,day,more"}
 
 
 def test_a_branch_of_a_later_snapshot_brings_it_back_unseen(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_branch_of_a_later_snapshot_brings_it_back_unseen(tmp_path: Path) -> N
     roll_back_table(made.metadata, made.schema, snapshot_id=1)
     with pytest.raises(InvalidInputError, match="branch 'x' may have brought it back"):
         upsert(bring_back(made), DAY, batch_id="day")
-    assert content(TableHandle.open(made.uri)) == {(1, 1): "first,day,next"}
+    assert content(Table.open(made.uri)) == {(1, 1): "first,day,next"}
 
 
 def test_without_a_branch_that_has_it_it_runs_anew(tmp_path: Path) -> None:
@@ -130,11 +130,11 @@ def test_without_a_branch_that_has_it_it_runs_anew(tmp_path: Path) -> None:
         upsert(made, [(1, 1, name)], batch_id=name)
     expire_all_but_the_newest(made)
     assert not upsert(made, DAY, batch_id="day").already
-    assert content(TableHandle.open(made.uri)) == {(1, 1): "first,a,b,day"}
+    assert content(Table.open(made.uri)) == {(1, 1): "first,a,b,day"}
 
 
-def test_a_branch_that_stays_one_brings_nothing_back(table: TableHandle) -> None:
+def test_a_branch_that_stays_one_brings_nothing_back(table: Table) -> None:
     shutil.rmtree(Path(table.uri, "branch"))
     assert not upsert(table, DAY, batch_id="day").already
     assert files_of(table).read(CommitReport) is not None
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "first,day"}
+    assert content(Table.open(table.uri)) == {(1, 1): "first,day"}

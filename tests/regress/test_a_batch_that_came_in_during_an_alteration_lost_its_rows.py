@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 import lakeidx
+from lakeidx.api.table import Table
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.maintenance.alter import alter_table
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 
 FIELDS = [{"name": "id", "type": "BIGINT"}, {"name": "n", "type": "INT"}]
@@ -37,10 +37,10 @@ def content(table: lakeidx.Table) -> list[dict[str, int | None]]:
     return sorted(lakeidx.Table.open(table.uri).scan().to_arrow().to_pylist(), key=lambda r: r["id"])
 
 
-def handle_with_faults(table: lakeidx.Table) -> tuple[TableHandle, FaultStore]:
-    handle = TableHandle.open(table.uri)
+def handle_with_faults(table: lakeidx.Table) -> tuple[Table, FaultStore]:
+    handle = Table.open(table.uri)
     store = FaultStore(handle.store)
-    return TableHandle(store, handle.metadata.paths), store
+    return Table(store, handle.metadata.paths), store
 
 
 @pytest.mark.parametrize("edits", [{"set": {"merge-engine": "first-row"}}, {"set": {"bucket": "2"}}])
@@ -73,7 +73,7 @@ def test_nulls_come_in_before_a_column_becomes_not_null(tmp_path: Path) -> None:
 def test_a_batch_that_is_about_to_be_committed_stays_what_it_was_written_for(tmp_path: Path) -> None:
     table = make(tmp_path)
     handle, store = handle_with_faults(table)
-    context = make_context(TableHandle.open(table.uri).metadata, "b1")
+    context = make_context(Table.open(table.uri).metadata, "b1")
 
     def stage(verb: str, path: str) -> None:
         ingest_rows(context, rows(ROWS))

@@ -11,10 +11,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, upsert_table, write_attempt
 from lakeidx.errors import CommitConflictError
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.shared_table.calls import expire, roll_back
 from tests.kit.small_tables import content, make_table, rows
@@ -26,7 +26,7 @@ def test_the_commit_that_follows_is_refused_and_the_next_run_lands(tmp_path: Pat
     batch = rows([(1, 2, "second")])
     slow = _staged(table, batch)
     upsert_table(_context(table, "b1"), batch)
-    roll_back(TableHandle.open(table.uri), {"snapshot_id": 1})
+    roll_back(Table.open(table.uri), {"snapshot_id": 1})
 
     with pytest.raises(
         CommitConflictError, match=r"'b1' cannot be committed, since its snapshot 2 was rolled back: run it again"
@@ -44,26 +44,26 @@ def test_so_it_is_when_the_snapshot_id_no_longer_decides(tmp_path: Path) -> None
     batch = rows([(1, 2, "second")])
     slow = _staged(table, batch)
     upsert_table(_context(table, "b1"), batch)
-    roll_back(TableHandle.open(table.uri), {"snapshot_id": 1})
+    roll_back(Table.open(table.uri), {"snapshot_id": 1})
     for number in (2, 3):
         upsert_table(_context(table, f"other{number}"), rows([(1, 10 + number, "other")]))
-    expire(TableHandle.open(table.uri), 1)
+    expire(Table.open(table.uri), 1)
 
     with pytest.raises(CommitConflictError, match="since the batch was begun anew: run it again"):
         commit_batch(slow)
     assert _keys(table) == [1, 12, 13]
 
 
-def _context(table: TableHandle, batch_id: str = "b0") -> BatchContext:
-    return make_context(TableHandle.open(table.uri).metadata, batch_id, runner=LocalRunner(1))
+def _context(table: Table, batch_id: str = "b0") -> BatchContext:
+    return make_context(Table.open(table.uri).metadata, batch_id, runner=LocalRunner(1))
 
 
-def _staged(table: TableHandle, batch: pa.Table) -> BatchContext:
+def _staged(table: Table, batch: pa.Table) -> BatchContext:
     context = _context(table, "b1")
     ingest_rows(context, batch)
     write_attempt(context, 1)
     return context
 
 
-def _keys(table: TableHandle) -> list[int]:
-    return sorted(key for _, key in content(TableHandle.open(table.uri)))
+def _keys(table: Table) -> list[int]:
+    return sorted(key for _, key in content(Table.open(table.uri)))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag, delete_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table.foreign import make_branch
@@ -26,7 +26,7 @@ def test_rows_are_there_once(tmp_path: Path, kept_by: str) -> None:
     store = FaultStore(table.store)
 
     def die(*_: object) -> None:
-        other = TableHandle.open(table.uri)
+        other = Table.open(table.uri)
         create_tag(other.metadata, "kept", snapshot_id=2)
         if kept_by == "branch":
             make_branch(Path(table.uri), "x", "kept")
@@ -41,8 +41,8 @@ def test_rows_are_there_once(tmp_path: Path, kept_by: str) -> None:
     store.fail("put_if_absent", "/snapshot/", when="after", act=die)
     rows = [(1, 1, "second"), (1, 3, "new")]
     with pytest.raises(KeyboardInterrupt):
-        upsert(TableHandle(store, table.paths), rows, batch_id="b")
+        upsert(Table(store, table.paths), rows, batch_id="b")
     assert table.metadata.snapshot_ids() == [4]
-    upsert(TableHandle.open(table.uri), rows, batch_id="b")
-    found = content(TableHandle.open(table.uri))
+    upsert(Table.open(table.uri), rows, batch_id="b")
+    found = content(Table.open(table.uri))
     assert found == {(1, 1): "first,second", (1, 2): "other", (1, 3): "new"}

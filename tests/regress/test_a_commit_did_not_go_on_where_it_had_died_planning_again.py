@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import content, make_table, rows, upsert
 
@@ -19,11 +19,11 @@ def test_the_stage_commit_writes_what_is_missing(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, 1, "first")])
     store = FaultStore(table.store)
-    context = make_context(TableHandle(store, table.paths).metadata, "b")
+    context = make_context(Table(store, table.paths).metadata, "b")
     ingest_rows(context, rows([(1, 2, "second")]))
     run_bucket_assignment(context, 1)
     write_attempt(context, 1)
-    upsert(TableHandle.open(table.uri), [(1, 9, "other")])
+    upsert(Table.open(table.uri), [(1, 9, "other")])
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
@@ -32,6 +32,6 @@ def test_the_stage_commit_writes_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         commit_batch(context)
     assert fault.hits == 1
-    report = commit_batch(make_context(TableHandle.open(table.uri).metadata, "b"))
+    report = commit_batch(make_context(Table.open(table.uri).metadata, "b"))
     assert (report.attempt, report.already) == (2, False)
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "first", (1, 2): "second", (1, 9): "other"}
+    assert content(Table.open(table.uri)) == {(1, 1): "first", (1, 2): "second", (1, 9): "other"}

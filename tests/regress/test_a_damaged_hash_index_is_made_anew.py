@@ -13,7 +13,6 @@ from lakeidx.api.table import Table
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.table.expiration.overtaken import load_newest
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import SPEC, content, make_table, upsert
@@ -50,7 +49,7 @@ def test_a_batch_that_needs_it_is_refused(tmp_path: Path, damage: Callable[[Path
     uri = damaged(tmp_path, damage)
     before = set(Path(uri).rglob("data-*"))
     with pytest.raises((CorruptFileError, NotFoundError), match="lakeidx index rebuild TABLE --type hash") as caught:
-        upsert(TableHandle.open(uri), [(1, 3, "b")])
+        upsert(Table.open(uri), [(1, 3, "b")])
     assert "/index/index-" in (caught.value.path or "")
     assert set(Path(uri).rglob("data-*")) == before
 
@@ -60,7 +59,7 @@ def test_readers_of_single_keys_do_without_it(
     tmp_path: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     uri = damaged(tmp_path, damage)
-    assert content(TableHandle.open(uri), where="p = 2 AND k = 4") == {(2, 4): "b4"}
+    assert content(Table.open(uri), where="p = 2 AND k = 4") == {(2, 4): "b4"}
     keys = [{"p": 1, "k": 2}, {"p": 1, "k": 3}, {"p": 2, "k": 4}]
     found = Table.open(uri).lookup(keys).to_pylist()
     assert [row["v"] for row in found] == ["a2", None, "b4"]
@@ -70,7 +69,7 @@ def test_readers_of_single_keys_do_without_it(
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_one_command_makes_it_anew_in_one_commit(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     uri = damaged(tmp_path, damage)
-    before = content(TableHandle.open(uri))
+    before = content(Table.open(uri))
     found = {rule.name for rule in Table.open(uri).verify().findings}
     assert found & {"live_keys_indexed", "index_files_agree", "referenced_files_exist"}
     assert Table.open(uri).rebuild_index(index_type="hash", dry_run=True).snapshot_ids == ()
@@ -92,9 +91,9 @@ def test_a_rebuild_goes_by_partitions_and_drops_the_files_of_empty_buckets(tmp_p
     uri = damaged(tmp_path, Path.unlink)
     rebuilt = Table.open(uri).rebuild_index(index_type="hash", partitions=["p=1"])
     assert (rebuilt.files, rebuilt.snapshot_ids) == (4, (3,))
-    upsert(TableHandle.open(uri), [(1, 3, "b")])
+    upsert(Table.open(uri), [(1, 3, "b")])
     with pytest.raises(NotFoundError):
-        upsert(TableHandle.open(uri), [(2, 3, "b")])
+        upsert(Table.open(uri), [(2, 3, "b")])
     Table.open(uri).rebuild_index(index_type="hash")
     table = Table.open(uri)
     table.delete(where="p = 2")
@@ -114,9 +113,7 @@ def test_a_batch_meanwhile_is_in_the_rebuilt_index(tmp_path: Path) -> None:
     # The index keeps the hash of the deleted key, which no data file has any more: a rebuild has something to do.
     Table.open(table.uri).compact(full=True)
     store = FaultStore(table.store)
-    store.fail(
-        "put_if_absent", "/snapshot/snapshot-4", act=lambda *_: upsert(TableHandle.open(table.uri), [(1, 77, "x")])
-    )
+    store.fail("put_if_absent", "/snapshot/snapshot-4", act=lambda *_: upsert(Table.open(table.uri), [(1, 77, "x")]))
     opened = Table(store, table.paths)
     rebuilt = opened.rebuild_index(index_type="hash", runner=LocalRunner(1))
     assert (rebuilt.snapshot_ids, rebuilt.rounds) == ((5,), 2)

@@ -13,6 +13,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.stages import landing_shares
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.errors import InvalidInputError
@@ -20,7 +21,6 @@ from lakeidx.landing.key_rows import read_key_rows
 from lakeidx.landing.read import LandingOptions, read_landing
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import SPEC, content, make_table
@@ -44,8 +44,8 @@ def written(path: Path, value: str, *, ints: pa.DataType | None = None) -> None:
         pyarrow.feather.write_feather(table, str(path), compression="uncompressed")
 
 
-def land(store: ObjectStore, table: TableHandle, file: str, **options: Any) -> None:
-    watched = TableHandle(store, table.paths)
+def land(store: ObjectStore, table: Table, file: str, **options: Any) -> None:
+    watched = Table(store, table.paths)
     upsert_files(make_context(watched.metadata, "b", runner=LocalRunner(2)), [file], LandingOptions(**options))
 
 
@@ -116,7 +116,7 @@ def test_an_object_put_again_within_the_second_of_its_time(
 ) -> None:
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
-    table = TableHandle.create(f"{s3_server.fresh_uri('wh')}/d.db/t", SPEC)
+    table = Table.create(f"{s3_server.fresh_uri('wh')}/d.db/t", SPEC)
     written(old := tmp_path / "old.csv", "old")
     written(new := tmp_path / "new.csv", "new")
     path, plain = f"{table.uri}-landing/f.csv", open_store(table.uri)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import ingest_rows, make_context, upsert_table
 from lakeidx.errors import TableReplacedError
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import make_table, rows
 
@@ -32,6 +32,6 @@ def test_the_batch_of_the_new_table_counts_once(tmp_path: Path) -> None:
     with pytest.raises(TableReplacedError):
         ingest_rows(stale, rows([(1, 1, "of the table before")]))
 
-    again = upsert_table(make_context(TableHandle.open(table.uri).metadata, "b1", runner=LocalRunner(1)), batch)
+    again = upsert_table(make_context(Table.open(table.uri).metadata, "b1", runner=LocalRunner(1)), batch)
     assert again.already
-    assert TableHandle.open(table.uri).snapshot.id == 1  # type: ignore[union-attr]
+    assert Table.open(table.uri).snapshot.id == 1  # type: ignore[union-attr]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import TableReplacedError
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import content, make_table, upsert
 
@@ -30,9 +30,9 @@ def test_the_new_table_is_left_alone(tmp_path: Path, batches: int, created_again
 
     fault = store.fail("put_if_absent", "/snapshot/", act=replaced)
     with pytest.raises(TableReplacedError):
-        upsert(TableHandle(store, table.paths), [(1, 1, "second")])
+        upsert(Table(store, table.paths), [(1, 1, "second")])
     assert fault.hits == 1
     assert not list(Path(table.uri).glob("snapshot/*"))
     if created_again:
-        upsert(TableHandle.open(table.uri), [(7, 7, "new")])
-        assert content(TableHandle.open(table.uri)) == {(7, 7): "new"}
+        upsert(Table.open(table.uri), [(7, 7, "new")])
+        assert content(Table.open(table.uri)) == {(7, 7): "new"}

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import content, make_table, upsert
 
@@ -40,38 +40,36 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def make(template: Path, tmp_path: Path) -> Callable[[], TableHandle]:
+def make(template: Path, tmp_path: Path) -> Callable[[], Table]:
     numbers = iter(range(2 * CALLS))
 
-    def made() -> TableHandle:
+    def made() -> Table:
         folder = tmp_path / str(next(numbers))
         shutil.copytree(template, folder)
-        return TableHandle.open(f"{folder}/wh/d.db/t")
+        return Table.open(f"{folder}/wh/d.db/t")
 
     return made
 
 
-def expire(table: TableHandle) -> None:
+def expire(table: Table) -> None:
     """Keep the newest snapshot; a moment later than now, so that leases of this moment are alive."""
     now_ms = round(time.time() * 1000) + 1000
     expire_table(table.metadata, table.schema, now_ms=now_ms, retention=Retention(num_min=1, num_max=1, time_ms=0))
 
 
-def roll_back(table: TableHandle) -> None:
+def roll_back(table: Table) -> None:
     roll_back_table(table.metadata, table.schema, snapshot_id=TARGET)
 
 
-def roll_back_to_tag(table: TableHandle) -> None:
+def roll_back_to_tag(table: Table) -> None:
     roll_back_table(table.metadata, table.schema, tag="t")
 
 
-def run(
-    table: TableHandle, program: Callable[[TableHandle], None], other: Callable[[TableHandle], None], *, at: int
-) -> bool:
+def run(table: Table, program: Callable[[Table], None], other: Callable[[Table], None], *, at: int) -> bool:
     """Run a program, and all of the other one at its call number `at`; False when it makes fewer. Check the table then."""
     done: list[str] = []
 
-    def attempt(what: Callable[[TableHandle], None], handle: TableHandle) -> None:
+    def attempt(what: Callable[[Table], None], handle: Table) -> None:
         try:
             what(handle)
         except LakeIdxError:
@@ -79,37 +77,37 @@ def run(
         done.append(what.__name__)
 
     store = FaultStore(table.store)
-    fault = store.fail((), act=lambda *_: attempt(other, TableHandle.open(table.uri)), skip=at, times=1)
-    attempt(program, TableHandle(store, table.paths))
-    newest = TableHandle.open(table.uri)
+    fault = store.fail((), act=lambda *_: attempt(other, Table.open(table.uri)), skip=at, times=1)
+    attempt(program, Table(store, table.paths))
+    newest = Table.open(table.uri)
     assert content(newest) == (ROLLED_BACK if any("roll_back" in d for d in done) else ALL), f"call {at}: {done}"
     for snapshot_id in newest.metadata.snapshot_ids():
         newest.scan(snapshot=snapshot_id).to_arrow()
     upsert(newest, [(2, 1, "later")])
-    assert content(TableHandle.open(table.uri))[2, 1] == "later"
+    assert content(Table.open(table.uri))[2, 1] == "later"
     return fault.hits > 0
 
 
 @pytest.mark.parametrize("at", [35, 45, 55])
-def test_the_expiry_comes_in_between(make: Callable[[], TableHandle], at: int) -> None:
+def test_the_expiry_comes_in_between(make: Callable[[], Table], at: int) -> None:
     assert run(make(), roll_back, expire, at=at)
 
 
 @pytest.mark.parametrize("at", [10, 20, 30])
-def test_the_rollback_comes_in_between(make: Callable[[], TableHandle], at: int) -> None:
+def test_the_rollback_comes_in_between(make: Callable[[], Table], at: int) -> None:
     assert run(make(), expire, roll_back, at=at)
 
 
 @pytest.mark.parametrize("at", [31, 35])
-def test_the_rollback_to_a_tag_comes_in_between(make: Callable[[], TableHandle], at: int) -> None:
+def test_the_rollback_to_a_tag_comes_in_between(make: Callable[[], Table], at: int) -> None:
     assert run(make(), expire, roll_back_to_tag, at=at)
 
 
 @pytest.mark.slow
-def test_the_snapshot_of_the_tag_has_expired_before(make: Callable[[], TableHandle]) -> None:
+def test_the_snapshot_of_the_tag_has_expired_before(make: Callable[[], Table]) -> None:
     """While it is back and newer ones are not gone yet, it stands before a gap."""
 
-    def expired() -> TableHandle:
+    def expired() -> Table:
         table = make()
         expire(table)
         assert table.metadata.snapshot_ids() == [4]
@@ -125,7 +123,7 @@ def test_the_snapshot_of_the_tag_has_expired_before(make: Callable[[], TableHand
     [(roll_back, expire), (expire, roll_back), (expire, roll_back_to_tag)],
 )
 def test_at_every_call(
-    make: Callable[[], TableHandle], program: Callable[[TableHandle], None], other: Callable[[TableHandle], None]
+    make: Callable[[], Table], program: Callable[[Table], None], other: Callable[[Table], None]
 ) -> None:
     calls = next(at for at in range(CALLS) if not run(make(), program, other, at=at))
     assert calls > 40

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.index_hooks import _own_snapshot
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError
@@ -27,7 +28,6 @@ from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag, delete_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.states import State, check_range
 from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
@@ -42,19 +42,17 @@ ALL_STAY = Retention(num_min=100, num_max=100)
 LATER = 4_000_000_000_000
 
 
-def expire(table: TableHandle, retention: Retention | None = NEWEST_ONLY) -> None:
+def expire(table: Table, retention: Retention | None = NEWEST_ONLY) -> None:
     expire_table(table.metadata, table.schema, now_ms=LATER, retention=retention)
 
 
-def expire_as_java_that_dies(table: TableHandle, upto: int) -> None:
+def expire_as_java_that_dies(table: Table, upto: int) -> None:
     """Java deletes snapshots from the oldest on, and says so in EARLIEST when all are gone."""
     for snapshot_id in range(1, upto):
         table.store.delete(table.paths.snapshot_path(snapshot_id))
 
 
-def put_and_die(
-    table: TableHandle, snapshot_id: int, overtake: Callable[[], None], act: Callable[[TableHandle], object]
-) -> None:
+def put_and_die(table: Table, snapshot_id: int, overtake: Callable[[], None], act: Callable[[Table], object]) -> None:
     """Have a writer be overtaken before it puts a snapshot, and die when it has put it."""
     store = FaultStore(table.store)
 
@@ -64,27 +62,27 @@ def put_and_die(
     store.fail("put_if_absent", f"/snapshot-{snapshot_id}", act=lambda *_: overtake(), times=1)
     store.fail("put_if_absent", f"/snapshot-{snapshot_id}", when="after", act=killed, times=1)
     with pytest.raises(KeyboardInterrupt):
-        act(TableHandle(store, table.paths))
+        act(Table(store, table.paths))
 
 
-def others(table: TableHandle) -> None:
+def others(table: Table) -> None:
     for number in range(3):
-        upsert(TableHandle.open(table.uri), [(2, number, "other")])
+        upsert(Table.open(table.uri), [(2, number, "other")])
 
 
-def write_and_expire(table: TableHandle) -> None:
+def write_and_expire(table: Table) -> None:
     others(table)
-    expire(TableHandle.open(table.uri))
+    expire(Table.open(table.uri))
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     """Snapshot 1, then 2 to 4 by others; 1 to 3 expire, and a dead writer's stands under 2."""
     made = make_table(tmp_path)
     upsert(made, [(1, 1, "first")])
 
     put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
-    return TableHandle.open(made.uri)
+    return Table.open(made.uri)
 
 
 def test_a_hint_that_comes_late_does_not_name_it(tmp_path: Path) -> None:
@@ -94,15 +92,15 @@ def test_a_hint_that_comes_late_does_not_name_it(tmp_path: Path) -> None:
     def late() -> None:
         store = FaultStore(made.store)
         store.fail("put", "/LATEST", act=lambda *_: write_and_expire(made), times=1)
-        upsert(TableHandle(store, made.paths), [(1, 2, "late")])
+        upsert(Table(store, made.paths), [(1, 2, "late")])
 
     put_and_die(made, 2, late, lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     assert table.metadata.listed_snapshot_ids() == [2, 5]
     assert table.metadata.latest_snapshot_id() == table.metadata.latest_hint() == 5
     upsert(table, [(1, 3, "more")])
     assert table.metadata.snapshot_ids() == [5, 6]
-    found = content(TableHandle.open(made.uri))
+    found = content(Table.open(made.uri))
     assert {key: found[key] for key in ((1, 1), (1, 2), (1, 3))} == {(1, 1): "first", (1, 2): "late", (1, 3): "more"}
 
 
@@ -114,15 +112,15 @@ def test_an_expiry_renews_a_hint_that_came_late(tmp_path: Path) -> None:
     def overtake() -> None:
         others(made)
         made.store.put(made.paths.latest, b"2")
-        expire(TableHandle.open(made.uri))
+        expire(Table.open(made.uri))
 
     put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     assert table.metadata.listed_snapshot_ids() == [2, 4]
     assert table.metadata.latest_snapshot_id() == table.metadata.latest_hint() == 4
 
 
-def test_nobody_reads_it(table: TableHandle) -> None:
+def test_nobody_reads_it(table: Table) -> None:
     m = table.metadata
     assert m.listed_snapshot_ids() == [2, 4]
     assert m.snapshot_ids() == [4]
@@ -138,7 +136,7 @@ def test_nobody_reads_it(table: TableHandle) -> None:
     check_range(m, 2, 4)
 
 
-def test_it_is_not_tagged_nor_rolled_back_to(table: TableHandle) -> None:
+def test_it_is_not_tagged_nor_rolled_back_to(table: Table) -> None:
     with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
         create_tag(table.metadata, "t", snapshot_id=2)
     with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
@@ -146,7 +144,7 @@ def test_it_is_not_tagged_nor_rolled_back_to(table: TableHandle) -> None:
     assert table.metadata.snapshot_ids() == [4]
 
 
-def test_a_stream_says_that_what_it_has_not_read_has_expired(table: TableHandle) -> None:
+def test_a_stream_says_that_what_it_has_not_read_has_expired(table: Table) -> None:
     with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
         next(ChangeFollower(table.metadata).steps(Position(1, "of the real one")))
     # The one it read last has expired, and is neither rolled back nor replaced.
@@ -156,7 +154,7 @@ def test_a_stream_says_that_what_it_has_not_read_has_expired(table: TableHandle)
     assert [s.snapshot.id for s in steps] == [4]
 
 
-def test_an_expiry_takes_it_away_whatever_stays(table: TableHandle) -> None:
+def test_an_expiry_takes_it_away_whatever_stays(table: Table) -> None:
     report = expire_table(table.metadata, table.schema, now_ms=LATER, retention=ALL_STAY, dry_run=True)
     assert [f.path for f in report.files] == [table.paths.snapshot_path(2)]
     assert table.metadata.listed_snapshot_ids() == [2, 4]
@@ -175,10 +173,10 @@ def test_it_is_not_kept_as_the_changelog_of_the_one_that_had_its_id(tmp_path: Pa
 
     def overtake() -> None:
         others(made)
-        expire(TableHandle.open(made.uri), retention)
+        expire(Table.open(made.uri), retention)
 
     put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     path = table.paths.changelog_path(2)
     before = table.store.get(path)
     assert decode_snapshot(before, path).identity != table.metadata.load_snapshot(2).identity
@@ -198,21 +196,21 @@ def test_what_two_of_them_deleted_is_not_deleted(tmp_path: Path) -> None:
 
     def overtake_compaction() -> None:
         others(made)
-        expire_as_java_that_dies(TableHandle.open(made.uri), 5)
+        expire_as_java_that_dies(Table.open(made.uri), 5)
 
     def overtake_batch() -> None:
-        upsert(TableHandle.open(made.uri), [(1, 2, "second")])
+        upsert(Table.open(made.uri), [(1, 2, "second")])
         compact = lambda t: run_compaction(t.metadata, LocalRunner(1), full=True)  # noqa: E731
         put_and_die(made, 3, overtake_compaction, compact)
 
     put_and_die(made, 2, overtake_batch, lambda t: upsert(t, late, batch_id="late"))
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     assert table.metadata.listed_snapshot_ids() == [2, 3, 5]
     expected = {(1, 1): "first", (1, 2): "second", **{(2, n): "other" for n in range(3)}}
     assert content(table) == expected
     expire(table)
     assert table.metadata.listed_snapshot_ids() == [5]
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
     upsert(table, late, batch_id="late")
     assert content(table) == expected | {(1, 9): "late"}
 
@@ -224,11 +222,11 @@ def test_a_tag_that_is_deleted_takes_no_file_of_the_oldest_state(tmp_path: Path)
 
     def overtake() -> None:
         others(made)
-        expire_as_java_that_dies(TableHandle.open(made.uri), 4)
+        expire_as_java_that_dies(Table.open(made.uri), 4)
 
     # What the dead one says has replaced the file of snapshot 1 is the only trace of that file in it.
     put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")], overwrite="table"))
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     assert table.metadata.listed_snapshot_ids() == [2, 4]
     delete_tag(table.metadata, table.schema, "first")
     assert content(table) == {(1, 1): "first", **{(2, n): "other" for n in range(3)}}
@@ -241,22 +239,22 @@ def test_an_expiry_that_died_without_its_hint_keeps_no_batch_from_being_committe
 
     def overtake() -> None:
         others(made)
-        expire_as_java_that_dies(TableHandle.open(made.uri), 4)
+        expire_as_java_that_dies(Table.open(made.uri), 4)
 
     if dies:
         put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 2, "mine")], batch_id="b"))
-        table = TableHandle.open(made.uri)
+        table = Table.open(made.uri)
         commit_batch(make_context(table.metadata, "b"), sleep=lambda _: None)
     else:
         store = FaultStore(made.store)
         store.fail("put_if_absent", "/snapshot-2", act=lambda *_: overtake(), times=1)
-        table = TableHandle(store, made.paths)
+        table = Table(store, made.paths)
         upsert(table, [(1, 2, "mine")], batch_id="b")
     assert table.metadata.listed_snapshot_ids() == [4, 5]
     expected = {(1, 1): "first", (1, 2): "mine", **{(2, n): "other" for n in range(3)}}
     assert content(table) == expected
     upsert(table, [(1, 2, "mine")], batch_id="b")
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
 
 
 def test_a_rollback_to_a_tag_does_not_make_it_the_newest(tmp_path: Path) -> None:
@@ -265,10 +263,10 @@ def test_a_rollback_to_a_tag_does_not_make_it_the_newest(tmp_path: Path) -> None
     create_tag(made.metadata, "first", snapshot_id=1)
 
     put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")]))
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     roll_back_table(table.metadata, table.schema, tag="first")
     assert table.metadata.listed_snapshot_ids() == [1]
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "first"}
+    assert content(Table.open(table.uri)) == {(1, 1): "first"}
 
 
 @pytest.mark.parametrize("says_so", [True, False])
@@ -280,22 +278,22 @@ def test_a_rollback_to_the_tag_of_its_id_brings_the_real_one_back(tmp_path: Path
         others(made)
         create_tag(made.metadata, "two", snapshot_id=2)
         if says_so:
-            expire(TableHandle.open(made.uri))
+            expire(Table.open(made.uri))
         else:
-            expire_as_java_that_dies(TableHandle.open(made.uri), 4)
+            expire_as_java_that_dies(Table.open(made.uri), 4)
 
     put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     assert table.metadata.listed_snapshot_ids() == [2, 4]
     with pytest.raises(CommitConflictError, match="run the expiry again, then roll back"):
         roll_back_table(table.metadata, table.schema, tag="two")
     expire(table, ALL_STAY)
     roll_back_table(table.metadata, table.schema, tag="two")
     assert table.metadata.listed_snapshot_ids() == [2]
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "first", (2, 0): "other"}
+    assert content(Table.open(table.uri)) == {(1, 1): "first", (2, 0): "other"}
 
 
-def test_while_a_branch_is_put_in_the_place_of_snapshots_nothing_is_taken_for_a_gap(table: TableHandle) -> None:
+def test_while_a_branch_is_put_in_the_place_of_snapshots_nothing_is_taken_for_a_gap(table: Table) -> None:
     """Java's fast-forward takes LATEST away, then snapshots in any order, and copies the branch's then, in any order."""
     table.store.delete(table.paths.latest)
     with pytest.raises(CommitUnknownError, match="as during the fast-forward of a branch"):
@@ -315,7 +313,7 @@ def test_a_rollback_to_a_tag_takes_nothing_for_a_gap_then_either(tmp_path: Path)
     create_tag(made.metadata, "first", snapshot_id=1)
 
     put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")]))
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     table.store.delete(table.paths.latest)
     with pytest.raises(CommitConflictError, match="as during the fast-forward of a branch"):
         roll_back_table(table.metadata, table.schema, tag="first")

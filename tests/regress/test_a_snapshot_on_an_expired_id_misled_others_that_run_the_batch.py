@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import LISTAGG, content, make_table, upsert
@@ -30,22 +30,22 @@ EXPECTED = {(1, 1): "first,second", (1, 3): "new", (2, 0): "other", (2, 1): "oth
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     made = make_table(tmp_path, options=OPTIONS)
     upsert(made, [(1, 1, "first")])
     return made
 
 
-def go_on(table: TableHandle) -> None:
+def go_on(table: Table) -> None:
     """Have others write snapshots, and let all but the newest expire."""
-    other = TableHandle.open(table.uri)
+    other = Table.open(table.uri)
     for number in range(3):
         upsert(other, [(2, number, "other")])
     retention = Retention(num_min=1, num_max=1, time_ms=0)
     expire_table(other.metadata, other.schema, now_ms=4_000_000_000_000, retention=retention)
 
 
-def overtaken(table: TableHandle) -> FaultStore:
+def overtaken(table: Table) -> FaultStore:
     """The store of a process that is overtaken before it puts snapshot 2, so that it puts it on an expired id."""
     store = FaultStore(table.store)
     store.fail("put_if_absent", "/snapshot-2", act=lambda *_: go_on(table), times=1)
@@ -56,56 +56,56 @@ def killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def take_away(table: TableHandle) -> Callable[..., None]:
+def take_away(table: Table) -> Callable[..., None]:
     return lambda *_: table.store.delete(table.metadata.paths.snapshot_path(2))
 
 
-def test_the_writer_does_not_find_what_another_process_has_taken_away(table: TableHandle) -> None:
+def test_the_writer_does_not_find_what_another_process_has_taken_away(table: Table) -> None:
     store = overtaken(table)
     gone = store.fail("put_if_absent", "/snapshot-2", when="after", act=take_away(table), times=1)
-    upsert(TableHandle(store, table.paths), ROWS, batch_id="b")
+    upsert(Table(store, table.paths), ROWS, batch_id="b")
     assert gone.hits == 1
-    assert content(TableHandle.open(table.uri)) == EXPECTED
+    assert content(Table.open(table.uri)) == EXPECTED
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("comes_at", range(1, 13))
-def test_another_process_sees_it_come_and_go(table: TableHandle, comes_at: int) -> None:
+def test_another_process_sees_it_come_and_go(table: Table, comes_at: int) -> None:
     """Whenever the snapshot comes while the other process looks for one of the batch, and goes when it looks again."""
     path = table.metadata.paths.snapshot_path(2)
     store = overtaken(table)
     store.fail("put_if_absent", "/snapshot-2", when="after", act=killed, times=1)
     with pytest.raises(KeyboardInterrupt):
-        upsert(TableHandle(store, table.paths), ROWS, batch_id="b")
+        upsert(Table(store, table.paths), ROWS, batch_id="b")
     stray = table.store.get(path)
     table.store.delete(path)
     second = FaultStore(table.store)
     second.fail(("list", "get"), "/snapshot", act=lambda *_: table.store.put(path, stray), skip=comes_at, times=1)
     second.fail("exists", "/snapshot-2", act=take_away(table), times=1)
-    context = make_context(TableHandle(second, table.paths).metadata, "b")
+    context = make_context(Table(second, table.paths).metadata, "b")
     commit_batch(context, sleep=lambda _: None)
     table.store.delete(path)
-    assert content(TableHandle.open(table.uri)) == EXPECTED
+    assert content(Table.open(table.uri)) == EXPECTED
 
 
-def test_a_batch_that_comes_again_is_not_taken_for_rolled_back(table: TableHandle) -> None:
+def test_a_batch_that_comes_again_is_not_taken_for_rolled_back(table: Table) -> None:
     store = FaultStore(table.store)
 
     def commit_and_go_on(*_: object) -> None:
-        upsert(TableHandle.open(table.uri), ROWS, batch_id="b")
+        upsert(Table.open(table.uri), ROWS, batch_id="b")
         go_on(table)
 
     store.fail("put_if_absent", "/snapshot-2", act=commit_and_go_on, times=1)
     store.fail("put_if_absent", "/snapshot-2", when="after", act=killed, times=1)
     with pytest.raises(KeyboardInterrupt):
-        run_compaction(TableHandle(store, table.paths).metadata, LocalRunner(1), full=True)
-    handle = TableHandle.open(table.uri)
+        run_compaction(Table(store, table.paths).metadata, LocalRunner(1), full=True)
+    handle = Table.open(table.uri)
     assert handle.metadata.listed_snapshot_ids() == [2, 5]
     upsert(handle, ROWS, batch_id="b")
-    assert content(TableHandle.open(table.uri)) == EXPECTED
+    assert content(Table.open(table.uri)) == EXPECTED
 
 
-def test_two_in_a_row_are_no_history(table: TableHandle) -> None:
+def test_two_in_a_row_are_no_history(table: Table) -> None:
     first, second = FaultStore(table.store), FaultStore(table.store)
     second.fail("put_if_absent", "/snapshot-3", act=lambda *_: go_on(table), times=1)
     second.fail("put_if_absent", "/snapshot-3", when="after", act=killed, times=1)
@@ -113,15 +113,15 @@ def test_two_in_a_row_are_no_history(table: TableHandle) -> None:
 
     def run_by_another_and_go_on(*_: object) -> None:
         # Snapshot 2 is the batch's; one who builds on it dies when it has put 3 on an expired id.
-        commit_batch(make_context(TableHandle.open(table.uri).metadata, "b"))
+        commit_batch(make_context(Table.open(table.uri).metadata, "b"))
         with pytest.raises(KeyboardInterrupt):
-            upsert(TableHandle(second, table.paths), late, batch_id="late")
+            upsert(Table(second, table.paths), late, batch_id="late")
         assert table.metadata.listed_snapshot_ids() == [3, 5]
 
     first.fail("put_if_absent", "/snapshot-2", act=run_by_another_and_go_on, times=1)
-    upsert(TableHandle(first, table.paths), ROWS, batch_id="b")
-    handle = TableHandle.open(table.uri)
+    upsert(Table(first, table.paths), ROWS, batch_id="b")
+    handle = Table.open(table.uri)
     assert handle.metadata.latest_snapshot_id() == 5
     assert content(handle) == EXPECTED
     upsert(handle, late, batch_id="late")
-    assert content(TableHandle.open(table.uri)) == {**EXPECTED, (1, 9): "late"}
+    assert content(Table.open(table.uri)) == {**EXPECTED, (1, 9): "late"}

@@ -8,19 +8,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.table.expiration.tags import create_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
 from tests.kit.shared_table.foreign import fast_forward, make_branch
 from tests.kit.small_tables import branch_of, make_table, upsert
 
 
-def brought(folder: Path, main: SchemaEdits, *branch: SchemaEdits) -> tuple[ChangeFollower, Position, TableHandle]:
+def brought(folder: Path, main: SchemaEdits, *branch: SchemaEdits) -> tuple[ChangeFollower, Position, Table]:
     """Begin a stream of the schema that `main` makes, then put a branch with a snapshot of its own schemas in its place."""
     table = make_table(folder)
     upsert(table, [(1, 1, "a")])
@@ -29,7 +29,7 @@ def brought(folder: Path, main: SchemaEdits, *branch: SchemaEdits) -> tuple[Chan
     for edits in branch:
         alter_table(branch_of(table), edits)
     alter_table(table, main)
-    there = TableHandle.open(table.uri)
+    there = Table.open(table.uri)
     stream = ChangeFollower(there.metadata, schema=there.schema)
     (first,) = stream.steps(Position(0))
     other = branch_of(table)
@@ -60,7 +60,7 @@ def test_columns_that_the_branch_does_not_have_stop_the_stream(
     stream, position, table = brought(tmp_path, main, *branch)
     with pytest.raises(InvalidInputError, match=reason + r".*load the stream again; it resumes at its position"):
         read(stream, position)
-    again = TableHandle.open(table.uri)
+    again = Table.open(table.uri)
     assert [r["p"] for r in read(ChangeFollower(again.metadata, schema=again.schema), position)] == [7]
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import TableReplacedError
 from lakeidx.storage.base import FileInfo
-from lakeidx.table.handle import TableHandle
 from tests.kit.small_tables import make_table
 
 
-def make_again_at_the_same_time(table: TableHandle, folder: Path) -> None:
+def make_again_at_the_same_time(table: Table, folder: Path) -> None:
     schema = table.paths.schema_path(0)
     then = os.stat(schema)
     shutil.rmtree(table.paths.root)
@@ -53,7 +53,7 @@ def test_an_etag_tells_and_nothing_is_read_while_it_is_the_same(
 
     monkeypatch.setattr(store, "list", list_with_etags)
     monkeypatch.setattr(store, "get", counted)
-    handle = TableHandle(store, table.paths)
+    handle = Table(store, table.paths)
     handle.metadata.latest_schema()
     assert got == [table.paths.schema_path(0)]
     got.clear()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.table.expiration.tags import create_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import content, make_table, upsert
 
@@ -29,25 +29,25 @@ NEW = {(1, 0), (1, 1), (2, 0), (2, 1)}
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     made = make_table(tmp_path / "made")
     for key in range(TAGGED):
         upsert(made, [(1, key, f"v{key}")])
     return made
 
 
-def roll_back(table: TableHandle) -> None:
+def roll_back(table: Table) -> None:
     roll_back_table(table.metadata, table.schema, snapshot_id=TARGET)
 
 
-def roll_back_and_go_on(table: TableHandle) -> None:
+def roll_back_and_go_on(table: Table) -> None:
     """The id that is tagged is used again."""
     roll_back(table)
     for key in range(TAGGED):
         upsert(table, [(2, key, "later")])
 
 
-def tag(table: TableHandle) -> None:
+def tag(table: Table) -> None:
     create_tag(table.metadata, "late", snapshot_id=TAGGED)
 
 
@@ -57,19 +57,19 @@ def tag(table: TableHandle) -> None:
     ids=["a tag during a rollback", "a rollback during a tag", "with batches after it"],
 )
 def test_a_tag_that_stays_has_its_files(
-    table: TableHandle,
+    table: Table,
     tmp_path: Path,
-    program: Callable[[TableHandle], None],
-    other: Callable[[TableHandle], None],
+    program: Callable[[Table], None],
+    other: Callable[[Table], None],
 ) -> None:
     for at in range(CALLS):
         root = tmp_path / str(at) / "t"
         shutil.copytree(table.uri, root)
-        theirs = TableHandle.open(str(root))
+        theirs = Table.open(str(root))
         store = FaultStore(theirs.store)
         fault = store.fail((), act=lambda *_, handle=theirs: attempt(other, handle), skip=at, times=1)
-        attempt(program, TableHandle(store, theirs.paths))
-        after = TableHandle.open(str(root))
+        attempt(program, Table(store, theirs.paths))
+        after = Table.open(str(root))
         assert after.metadata.snapshot_ids()[:2] == [1, 2], f"call {at}"
         for name in after.metadata.tag_names():
             assert set(content(after, tag=name)) in (OLD, NEW), f"call {at}: {name}"
@@ -79,7 +79,7 @@ def test_a_tag_that_stays_has_its_files(
     pytest.fail("it makes more calls")
 
 
-def attempt(what: Callable[[TableHandle], None], handle: TableHandle) -> None:
+def attempt(what: Callable[[Table], None], handle: Table) -> None:
     try:
         what(handle)
     except LakeIdxError:

@@ -13,7 +13,6 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.errors import NotFoundError
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import Fault, FaultStore
 from tests.kit.shared_table import calls
 from tests.kit.small_tables import content, make_table, upsert
@@ -29,32 +28,32 @@ MOMENTS: list[tuple[tuple[str, ...], str]] = [
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     """Two partitions; the first bucket has three files."""
     made = make_table(tmp_path, options={"num-sorted-run.compaction-trigger": "2"})
     upsert(made, [(1, 1, "a"), (1, 2, "b"), (2, 1, "c")])
     for text in ("old", "new"):
         upsert(made, [(1, 1, text)])
-    return TableHandle.open(made.uri)
+    return Table.open(made.uri)
 
 
 def others(uri: str) -> None:
     """Write, compact every bucket, and expire all snapshots but the newest."""
-    upsert(TableHandle.open(uri), [(2, 9, "other")])
-    calls.compact(TableHandle.open(uri), True)
-    upsert(TableHandle.open(uri), [(2, 9, "other")])
+    upsert(Table.open(uri), [(2, 9, "other")])
+    calls.compact(Table.open(uri), True)
+    upsert(Table.open(uri), [(2, 9, "other")])
     for _ in range(2):
-        calls.expire(TableHandle.open(uri), 1)
+        calls.expire(Table.open(uri), 1)
 
 
 def overtaken(
-    table: TableHandle, moment: tuple[tuple[str, ...], str], act: Callable[[Table], object]
+    table: Table, moment: tuple[tuple[str, ...], str], act: Callable[[Table], object]
 ) -> tuple[object, Fault]:
     """What a program gets while others come in once."""
     store = FaultStore(table.store)
     fault = store.fail(*moment, act=lambda *_: others(table.uri), times=1)
     seen = Table.__new__(Table)
-    TableHandle.__init__(seen, store, table.paths)
+    Table.__init__(seen, store, table.paths)
     return act(seen), fault
 
 
@@ -75,34 +74,32 @@ LISTS = 6
 
 @pytest.mark.parametrize("act", range(len(MAINTENANCE)))
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda m: m[1])
-def test_maintenance_goes_on_with_the_newest_state(
-    table: TableHandle, moment: tuple[tuple[str, ...], str], act: int
-) -> None:
+def test_maintenance_goes_on_with_the_newest_state(table: Table, moment: tuple[tuple[str, ...], str], act: int) -> None:
     _, fault = overtaken(table, moment, MAINTENANCE[act])
     # Lists of files and buckets read no data file.
     assert fault.hits or (act >= LISTS and moment == MOMENTS[2])
-    assert content(TableHandle.open(table.uri)) == {k: v for k, v in EXPECTED.items() if fault.hits or v != "other"}
+    assert content(Table.open(table.uri)) == {k: v for k, v in EXPECTED.items() if fault.hits or v != "other"}
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda m: m[1])
-def test_lookups_and_deletes_find_the_row(table: TableHandle, moment: tuple[tuple[str, ...], str]) -> None:
+def test_lookups_and_deletes_find_the_row(table: Table, moment: tuple[tuple[str, ...], str]) -> None:
     found, fault = overtaken(table, moment, lambda t: t.lookup(KEY))
     assert fault.hits
     assert isinstance(found, pa.Table)
     assert found.column("v").to_pylist() == ["b"]
     overtaken(table, moment, lambda t: t.delete(where="v = 'b'"))
     overtaken(table, moment, lambda t: t.delete(pa.table({"p": KEY["p"], "k": pa.array([1], pa.int64())})))
-    assert content(TableHandle.open(table.uri)) == {k: v for k, v in EXPECTED.items() if k[0] == 2}
+    assert content(Table.open(table.uri)) == {k: v for k, v in EXPECTED.items() if k[0] == 2}
 
 
 @pytest.mark.parametrize("moment", MOMENTS[:2], ids=lambda m: m[1])
-def test_a_scan_is_planned_on_the_newest_state(table: TableHandle, moment: tuple[tuple[str, ...], str]) -> None:
+def test_a_scan_is_planned_on_the_newest_state(table: Table, moment: tuple[tuple[str, ...], str]) -> None:
     found, fault = overtaken(table, moment, lambda t: t.scan().to_arrow().num_rows)
     assert fault.hits
     assert found == len(EXPECTED)
 
 
-def test_a_scan_says_that_its_snapshot_has_expired(table: TableHandle) -> None:
+def test_a_scan_says_that_its_snapshot_has_expired(table: Table) -> None:
     """Its rows may have been used already."""
     with pytest.raises(
         NotFoundError,
@@ -111,7 +108,7 @@ def test_a_scan_says_that_its_snapshot_has_expired(table: TableHandle) -> None:
         overtaken(table, MOMENTS[2], lambda t: t.scan().to_arrow())
 
 
-def test_who_names_a_snapshot_wants_that_one(table: TableHandle) -> None:
+def test_who_names_a_snapshot_wants_that_one(table: Table) -> None:
     with pytest.raises(NotFoundError, match=r"snapshot 1 of .*Z expired while it was read"):
         overtaken(table, MOMENTS[0], lambda t: t.scan(snapshot=1).to_arrow())
 
@@ -123,7 +120,7 @@ DAMAGED: list[Callable[[Table], object]] = [
 ]
 
 
-def test_a_file_that_is_missing_otherwise_is_named(table: TableHandle) -> None:
+def test_a_file_that_is_missing_otherwise_is_named(table: Table) -> None:
     """Nothing has expired: the table is damaged. A tag keeps what has expired."""
     calls.tag(table, "kept", 2)
     upsert(table, [(2, 9, "other")])

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import lakeidx
+from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, CommitReport
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import STALE_WRITE_MS
@@ -29,14 +30,13 @@ from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.shared_table.foreign import make_branch
 from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     made = make_table(tmp_path)
     upsert(made, [(1, 0, "first")], batch_id="first")
     return made
@@ -48,21 +48,21 @@ def landing(folder: Path, name: str, *lines: str) -> str:
     return str(path)
 
 
-def load(table: TableHandle, batch_id: str, *files: str) -> tuple[bool, tuple[int, ...]]:
+def load(table: Table, batch_id: str, *files: str) -> tuple[bool, tuple[int, ...]]:
     """Load files as another process does: (already, snapshots)."""
-    context = make_context(TableHandle.open(table.uri).metadata, batch_id)
+    context = make_context(Table.open(table.uri).metadata, batch_id)
     result = upsert_files(context, list(files))
     return result.already, result.commit.snapshot_ids
 
 
-def on_branch(table: TableHandle) -> TableHandle:
+def on_branch(table: Table) -> Table:
     """A branch of the table as it is now."""
     create_tag(table.metadata, "start")
     make_branch(Path(table.uri), "x", "start")
-    return TableHandle(table.store, TablePaths.of(table.uri, table.schema, branch="x"))
+    return Table(table.store, TablePaths.of(table.uri, table.schema, branch="x"))
 
 
-def test_an_id_counts_once_on_each_branch(table: TableHandle) -> None:
+def test_an_id_counts_once_on_each_branch(table: Table) -> None:
     """A batch on a branch took the staged rows of the same id on the table itself for its own, and did nothing."""
     branch = on_branch(table)
     for name, place in (("branch", branch), ("main", table), ("branch", branch), ("main", table)):
@@ -75,13 +75,13 @@ def test_an_id_counts_once_on_each_branch(table: TableHandle) -> None:
         upsert(branch, [(1, 1, "main")], batch_id="day")
 
 
-def newest_id(table: TableHandle) -> int | None:
+def newest_id(table: Table) -> int | None:
     return table.metadata.latest_snapshot_id()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("again", ["branch", "other rows"])
-def test_a_branch_made_again_has_none_of_its_batches(table: TableHandle, again: str) -> None:
+def test_a_branch_made_again_has_none_of_its_batches(table: Table, again: str) -> None:
     """Its name, its tag and the table are those of the branch that was dropped; the staged rows of that one are still there."""
     dropped = on_branch(table)
     upsert(dropped, [(1, 1, "branch")], batch_id="day")
@@ -89,14 +89,14 @@ def test_a_branch_made_again_has_none_of_its_batches(table: TableHandle, again: 
     stage_table(waits.files, dropped.schema, rows([(1, 2, "dropped")]), table_id=dropped.metadata.table_id)
     shutil.rmtree(Path(table.uri, "branch", "branch-x"))
     make_branch(Path(table.uri), "x", "start")
-    branch = TableHandle(table.store, TablePaths.of(table.uri, table.schema, branch="x"))
+    branch = Table(table.store, TablePaths.of(table.uri, table.schema, branch="x"))
     assert not upsert(branch, [(1, 1, again)], batch_id="day").already
     assert content(branch) == {(1, 0): "first", (1, 1): again}
     assert upsert(branch, [(1, 1, again)], batch_id="day").already
     assert content(dropped) == content(branch)
 
 
-def test_cleaning_the_table_knows_batches_that_wait_on_a_branch(table: TableHandle) -> None:
+def test_cleaning_the_table_knows_batches_that_wait_on_a_branch(table: Table) -> None:
     """Their files are safe from the cleaner, and those that were given up go with the table's."""
     branch = on_branch(table)
     context = make_context(branch.metadata, "day", runner=LocalRunner(1))
@@ -114,54 +114,50 @@ def test_cleaning_the_table_knows_batches_that_wait_on_a_branch(table: TableHand
 @pytest.mark.slow
 @pytest.mark.parametrize("by_lakeidx", [True, False], ids=["lakeidx rolls back", "another program does"])
 @pytest.mark.parametrize("mended", [True, False])
-def test_a_batch_that_was_rolled_back_runs_anew(
-    table: TableHandle, tmp_path: Path, by_lakeidx: bool, mended: bool
-) -> None:
+def test_a_batch_that_was_rolled_back_runs_anew(table: Table, tmp_path: Path, by_lakeidx: bool, mended: bool) -> None:
     bad = landing(tmp_path, "day.csv", "1,1,bad")
     assert load(table, "day", bad) == (False, (2,))
     assert load(table, "day", bad) == (True, (2,))
-    other = TableHandle.open(table.uri)
+    other = Table.open(table.uri)
     (roll_back_table if by_lakeidx else roll_back)(other.metadata, other.schema, snapshot_id=1)
     file = landing(tmp_path, "day.csv", "1,1,good") if mended else bad
     assert load(table, "day", file) == (False, (2,))
     expected = {(1, 0): "first", (1, 1): "good" if mended else "bad"}
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
     assert load(table, "day", file) == (True, (2,))
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cleaned", [False, True])
 @pytest.mark.parametrize(("first", "second"), [(None, "table"), ("table", None), ("partitions", "table")])
-def test_one_id_in_two_modes_is_refused(
-    table: TableHandle, first: str | None, second: str | None, cleaned: bool
-) -> None:
+def test_one_id_in_two_modes_is_refused(table: Table, first: str | None, second: str | None, cleaned: bool) -> None:
     """An upsert that came after an overwrite of the same rows under its id said success, and so did the reverse."""
     same = rows([(1, 1, "row")])
     upsert_table(make_context(table.metadata, "day", overwrite=first), same)
     if cleaned:
         clean_staging(table.metadata, now_ms=int(time.time() * 1000) + 86_400_000)
-    expected = content(TableHandle.open(table.uri))
+    expected = content(Table.open(table.uri))
     with pytest.raises(InvalidInputError, match=f"'day' ran in mode {first or 'upsert'}, .* mode {second or 'upsert'}"):
         upsert_table(make_context(table.metadata, "day", overwrite=second), same)
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
     assert upsert_table(make_context(table.metadata, "day", overwrite=first), same).already
 
 
-def test_rows_are_compared_after_a_schema_change(table: TableHandle) -> None:
+def test_rows_are_compared_after_a_schema_change(table: Table) -> None:
     """Other rows of the same number were taken for those of the batch once the table had got a column."""
     batch = rows([(1, 1, "row")])
     upsert_table(make_context(table.metadata, "day"), batch)
     lakeidx.Table.open(table.uri).alter(add={"w": "INT"})
     for other in (rows([(1, 1, "other")]), batch.append_column("w", pa.array([7], pa.int32()))):
         with pytest.raises(InvalidInputError, match=r"batch 'day' was ingested with other content"):
-            upsert_table(make_context(TableHandle.open(table.uri).metadata, "day"), other)
-    assert upsert_table(make_context(TableHandle.open(table.uri).metadata, "day"), batch).already
-    assert TableHandle.open(table.uri).scan(columns=["v"]).to_arrow().column("v").to_pylist() == ["first", "row"]
+            upsert_table(make_context(Table.open(table.uri).metadata, "day"), other)
+    assert upsert_table(make_context(Table.open(table.uri).metadata, "day"), batch).already
+    assert Table.open(table.uri).scan(columns=["v"]).to_arrow().column("v").to_pylist() == ["first", "row"]
 
 
 @pytest.mark.slow
-def test_a_rollback_is_known_after_the_ids_were_used_and_expired(table: TableHandle, tmp_path: Path) -> None:
+def test_a_rollback_is_known_after_the_ids_were_used_and_expired(table: Table, tmp_path: Path) -> None:
     file = landing(tmp_path, "day.csv", "1,1,row")
     load(table, "day", file)
     roll_back_table(table.metadata, table.schema, snapshot_id=1)
@@ -174,7 +170,7 @@ def test_a_rollback_is_known_after_the_ids_were_used_and_expired(table: TableHan
     assert content(table)[1, 1] == "row"
 
 
-def test_a_batch_whose_snapshot_expired_still_counts(table: TableHandle, tmp_path: Path) -> None:
+def test_a_batch_whose_snapshot_expired_still_counts(table: Table, tmp_path: Path) -> None:
     file = landing(tmp_path, "day.csv", "1,1,row")
     load(table, "day", file)
     upsert(table, [(1, 1, "newer")])
@@ -185,30 +181,30 @@ def test_a_batch_whose_snapshot_expired_still_counts(table: TableHandle, tmp_pat
     assert content(table)[1, 1] == "newer"
 
 
-def test_a_batch_of_a_dropped_table_runs_anew(table: TableHandle, tmp_path: Path) -> None:
+def test_a_batch_of_a_dropped_table_runs_anew(table: Table, tmp_path: Path) -> None:
     file = landing(tmp_path, "day.csv", "1,1,row")
     load(table, "day", file)
     for _ in range(2):
         shutil.rmtree(table.uri)
         time.sleep(0.002)
-        TableHandle.create(table.uri, SPEC)
+        Table.create(table.uri, SPEC)
         assert load(table, "day", file) == (False, (1,))
         assert load(table, "day", file) == (True, (1,))
-        assert content(TableHandle.open(table.uri)) == {(1, 1): "row"}
+        assert content(Table.open(table.uri)) == {(1, 1): "row"}
 
 
-def test_a_batch_that_was_staged_for_a_dropped_table_runs_anew(table: TableHandle) -> None:
+def test_a_batch_that_was_staged_for_a_dropped_table_runs_anew(table: Table) -> None:
     context = make_context(table.metadata, "b")
     stage_table(context.files, table.schema, rows([(1, 1, "old")]), table_id=table.metadata.table_id)
     run_bucket_assignment(context, 1)
     run_index_write(context, 1)
     shutil.rmtree(table.uri)
-    new = TableHandle.create(table.uri, {**SPEC, "comment": "again"})
+    new = Table.create(table.uri, {**SPEC, "comment": "again"})
     upsert_table(make_context(new.metadata, "b"), rows([(1, 2, "new")]))
     assert content(new) == {(1, 2): "new"}
 
 
-def test_other_content_is_refused(table: TableHandle, tmp_path: Path) -> None:
+def test_other_content_is_refused(table: Table, tmp_path: Path) -> None:
     one = landing(tmp_path, "a.csv", "1,1,a")
     load(table, "day", one)
     for other in (
@@ -217,15 +213,15 @@ def test_other_content_is_refused(table: TableHandle, tmp_path: Path) -> None:
         [one, one],
         [landing(tmp_path, "a.csv", "1,1,c")],
     ):
-        before = content(TableHandle.open(table.uri))
+        before = content(Table.open(table.uri))
         with pytest.raises(
             InvalidInputError, match=r"batch 'day' was ingested with other content .* use a new batch id"
         ):
             load(table, "day", *other)
-        assert content(TableHandle.open(table.uri)) == before
+        assert content(Table.open(table.uri)) == before
 
 
-def test_the_same_content_is_known_by_its_bytes(table: TableHandle, tmp_path: Path) -> None:
+def test_the_same_content_is_known_by_its_bytes(table: Table, tmp_path: Path) -> None:
     one = landing(tmp_path, "a.csv", "1,1,a")
     load(table, "day", one)
     os.utime(one, (1, 1))
@@ -235,9 +231,9 @@ def test_the_same_content_is_known_by_its_bytes(table: TableHandle, tmp_path: Pa
     assert load(table, "day", one) == (True, (2,))
 
 
-def test_other_rows_are_refused(table: TableHandle) -> None:
+def test_other_rows_are_refused(table: Table) -> None:
     def again(values: list[tuple[int, int, str | None]]) -> bool:
-        return upsert(TableHandle.open(table.uri), values, batch_id="day").already
+        return upsert(Table.open(table.uri), values, batch_id="day").already
 
     values: list[tuple[int, int, str | None]] = [(1, 1, "a"), (1, 2, None)]
     assert not again(values)
@@ -247,7 +243,7 @@ def test_other_rows_are_refused(table: TableHandle) -> None:
             again(other)  # type: ignore[arg-type]
 
 
-def test_rows_are_the_same_in_other_chunks(table: TableHandle) -> None:
+def test_rows_are_the_same_in_other_chunks(table: Table) -> None:
     import pyarrow as pa
 
     values = rows([(1, k, f"{k}") for k in range(100)])
@@ -256,7 +252,7 @@ def test_rows_are_the_same_in_other_chunks(table: TableHandle) -> None:
     assert upsert_table(make_context(table.metadata, "day"), pieces).already
 
 
-def test_the_command_line_says_already(table: TableHandle, tmp_path: Path) -> None:
+def test_the_command_line_says_already(table: Table, tmp_path: Path) -> None:
     file = landing(tmp_path, "a.csv", "1,1,a")
     for already in (False, True):
         outcome = CliRunner().invoke(app, ["upsert", table.uri, file, "--batch-id", "day", "--no-progress"])
@@ -264,7 +260,7 @@ def test_the_command_line_says_already(table: TableHandle, tmp_path: Path) -> No
         assert json.loads(outcome.stdout.splitlines()[-1])["already"] is already
 
 
-def test_superseded_runs_are_cleaned_and_stay_superseded(table: TableHandle, tmp_path: Path) -> None:
+def test_superseded_runs_are_cleaned_and_stay_superseded(table: Table, tmp_path: Path) -> None:
     file = landing(tmp_path, "day.csv", "1,1,bad")
     load(table, "day", file)
     roll_back_table(table.metadata, table.schema, snapshot_id=1)
@@ -278,7 +274,7 @@ def test_superseded_runs_are_cleaned_and_stay_superseded(table: TableHandle, tmp
     assert load(table, "day", file) == (True, (2,))
 
 
-def test_a_batch_whose_files_another_cleaner_removed_is_planned_again(table: TableHandle) -> None:
+def test_a_batch_whose_files_another_cleaner_removed_is_planned_again(table: Table) -> None:
     context = make_context(table.metadata, "b")
     stage_table(context.files, table.schema, rows([(1, 1, "row")]), table_id=table.metadata.table_id)
     run_bucket_assignment(context, 1)
@@ -295,9 +291,9 @@ def test_a_batch_whose_files_another_cleaner_removed_is_planned_again(table: Tab
     old = time.time() - STALE_WRITE_MS / 1000 - 60
     for report in Path(context.files.root).glob("*.json"):
         os.utime(report, (old, old))
-    result = upsert(TableHandle.open(table.uri), [(1, 1, "row")], batch_id="b")
+    result = upsert(Table.open(table.uri), [(1, 1, "row")], batch_id="b")
     assert not result.already
-    assert content(TableHandle.open(table.uri))[1, 1] == "row"
+    assert content(Table.open(table.uri))[1, 1] == "row"
 
 
 def _rows_of(path: Path) -> int:

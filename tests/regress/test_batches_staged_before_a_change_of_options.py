@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.upsert import commit_batch, ingest_files, make_context, upsert_files
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.schema.schema_file import encode_schema
-from lakeidx.table.handle import TableHandle
 from tests.kit.small_tables import content, make_table
 
 
@@ -28,8 +28,8 @@ def test_the_batch_runs_anew_under_its_id(tmp_path: Path) -> None:
     table.store.put(table.paths.schema_path(1), encode_schema(newer))
     with pytest.raises(CommitConflictError, match=r"option 'bucket' changed from '2' to '4' .* run it again"):
         commit_batch(context)
-    assert content(TableHandle.open(table.uri)) == {}
-    again = upsert_files(make_context(TableHandle.open(table.uri).metadata, "b1"), [str(landing)])
+    assert content(Table.open(table.uri)) == {}
+    again = upsert_files(make_context(Table.open(table.uri).metadata, "b1"), [str(landing)])
     assert not again.already
-    assert content(TableHandle.open(table.uri)) == {(1, 1): "one", (1, 2): "two"}
-    assert upsert_files(make_context(TableHandle.open(table.uri).metadata, "b1"), [str(landing)]).already
+    assert content(Table.open(table.uri)) == {(1, 1): "one", (1, 2): "two"}
+    assert upsert_files(make_context(Table.open(table.uri).metadata, "b1"), [str(landing)]).already

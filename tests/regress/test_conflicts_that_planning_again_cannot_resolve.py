@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.table.commit.conflicts import key_reader
 from lakeidx.table.commit.manifest_write import partition_stats
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_row, split_arity  # type: ignore[attr-defined]
 from lakeidx.types import parse_type
 from tests.kit.small_tables import content, make_table, upsert
@@ -30,14 +30,14 @@ def test_another_number_of_buckets_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(
         InvalidInputError, match="has 2 buckets, the new files were written for 4: overwrite the partition"
     ):
-        upsert(TableHandle.open(table.uri), [(1, k, "new") for k in range(8)])
+        upsert(Table.open(table.uri), [(1, k, "new") for k in range(8)])
     assert len(list(Path(table.uri).rglob("data-*"))) - before <= 4
     assert not [
         p
         for p in Path(f"{table.uri}/manifest").iterdir()
         if p.stat().st_mtime > Path(table.paths.schema_path(1)).stat().st_mtime
     ]
-    assert content(TableHandle.open(table.uri)) == {(1, k): "row" for k in range(8)}
+    assert content(Table.open(table.uri)) == {(1, k): "row" for k in range(8)}
 
 
 @pytest.mark.parametrize("kind", ["DOUBLE", "FLOAT"])

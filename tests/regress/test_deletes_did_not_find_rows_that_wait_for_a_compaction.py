@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from lakeidx.api.reports import DeletePlan
+from lakeidx.api.deletes import DeletePlan
 from lakeidx.api.table import Table
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.deletion_vector import encode_deletion_vectors
@@ -21,7 +22,6 @@ from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import deletion_vectors, read_deletion_vector
 from lakeidx.table.view import DELETION_VECTORS, data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner
@@ -37,8 +37,8 @@ KINDS: dict[str, Mapping[str, Any]] = {
 
 
 @pytest.fixture(params=KINDS)
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> TableHandle:
-    made = TableHandle.create(f"{tmp_path}/wh/d.db/t", KINDS[request.param])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    made = Table.create(f"{tmp_path}/wh/d.db/t", KINDS[request.param])
     for k in range(0, 6, 2):
         upsert(made, [(1, k, "row"), (1, k + 1, "row")])
     if made.schema.primary_keys:
@@ -46,13 +46,13 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> TableHandle:
     return made
 
 
-def compact(table: TableHandle) -> CompactionReport:
+def compact(table: Table) -> CompactionReport:
     return run_compaction(table.metadata, LocalRunner(1), full=True, sleep=lambda _: None)
 
 
-def delete_by_vector(table: TableHandle, key: int) -> None:
+def delete_by_vector(table: Table, key: int) -> None:
     """Delete a key as Java does once the new level-0 file is compacted away: a vector, and the same data files."""
-    metadata = TableHandle.open(table.uri).metadata
+    metadata = Table.open(table.uri).metadata
     schema = metadata.latest_schema()
     view = load_view(metadata, metadata.latest_snapshot())
     entry, position = _find(metadata, view.entries, key)
@@ -88,7 +88,7 @@ def _find(metadata: Any, entries: Any, key: int) -> tuple[ManifestEntry, int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [False, True], ids=["no vector before", "a vector before"])
-def test_deleted_rows_stay_deleted(table: TableHandle, before: bool) -> None:
+def test_deleted_rows_stay_deleted(table: Table, before: bool) -> None:
     expected = {(1, k): "row" for k in range(6)}
     if before:
         delete_by_vector(table, 5)
@@ -98,14 +98,14 @@ def test_deleted_rows_stay_deleted(table: TableHandle, before: bool) -> None:
     if table.schema.primary_keys and not before:
         upsert(table, [(1, 0, "new")])
         expected[(1, 0)] = "new"
-    report = compact(TableHandle(store, table.paths))
+    report = compact(Table(store, table.paths))
     del expected[(1, 2)]
     assert (fault.hits, report.rounds) == (1, 2)
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
 
 
 @pytest.mark.slow
-def test_an_index_file_that_is_not_live_is_not_removed(table: TableHandle) -> None:
+def test_an_index_file_that_is_not_live_is_not_removed(table: Table) -> None:
     delete_by_vector(table, 2)
     metadata = table.metadata
     (old,) = (e for e in load_view(metadata, metadata.latest_snapshot()).index if e.index_type == DELETION_VECTORS)
@@ -115,7 +115,7 @@ def test_an_index_file_that_is_not_live_is_not_removed(table: TableHandle) -> No
         commit_changes(metadata, CommitRequest(commit_user="u", changes=TableChanges(compact_index=(gone,))))
 
 
-def test_a_schema_that_changes_during_a_compaction_plans_again(table: TableHandle) -> None:
+def test_a_schema_that_changes_during_a_compaction_plans_again(table: Table) -> None:
     delete_by_vector(table, 2)
 
     def change(verb: str, path: str) -> None:
@@ -124,8 +124,8 @@ def test_a_schema_that_changes_during_a_compaction_plans_again(table: TableHandl
 
     store = FaultStore(table.store)
     fault = store.fail("open_output", "bucket-", act=change)
-    report = compact(TableHandle(store, table.paths))
+    report = compact(Table(store, table.paths))
     assert (fault.hits, report.rounds) == (1, 2)
     view = load_view(table.metadata, table.metadata.latest_snapshot())
     assert {e.file.schema_id for e in view.entries} == {1}
-    assert len(content(TableHandle.open(table.uri))) == 5
+    assert len(content(Table.open(table.uri))) == 5

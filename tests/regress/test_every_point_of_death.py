@@ -33,7 +33,6 @@ from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag, delete_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
 from tests.kit.reachable import files_on_disk, reachable
@@ -73,7 +72,7 @@ class Work:
     options    options of its table beside the others
     """
 
-    run: Callable[[TableHandle], object]
+    run: Callable[[Table], object]
     expected: Rows
     tagged: Rows | None = None
     options: Mapping[str, str] = field(default_factory=dict)
@@ -84,7 +83,7 @@ AT_2: Rows = {**{(1, k): "2" for k in range(4)}, (2, 0): "1"}
 NEW = [(1, 0, "new"), (1, 9, "new"), (3, 1, "new")]
 
 
-def build(folder: Path, options: Mapping[str, str]) -> TableHandle:
+def build(folder: Path, options: Mapping[str, str]) -> Table:
     """Three batches, a compaction after the second, tag t on snapshot 2, a consumer that nobody moves."""
     retention = {"snapshot.num-retained.min": "1", "consumer.expiration-time": "1 h"}
     table = make_table(folder, options={"bucket": "-1", **retention, **options})
@@ -97,13 +96,13 @@ def build(folder: Path, options: Mapping[str, str]) -> TableHandle:
     return table
 
 
-def batch(overwrite: str | None = None) -> Callable[[TableHandle], object]:
+def batch(overwrite: str | None = None) -> Callable[[Table], object]:
     return lambda t: upsert_table(
         make_context(t.metadata, "new", runner=LocalRunner(1), overwrite=overwrite), rows(NEW)
     )
 
 
-def tag(table: TableHandle) -> None:
+def tag(table: Table) -> None:
     try:
         create_tag(table.metadata, "u")
     except InvalidInputError as error:
@@ -111,7 +110,7 @@ def tag(table: TableHandle) -> None:
             raise
 
 
-def untag(table: TableHandle) -> None:
+def untag(table: Table) -> None:
     expire(table)
     try:
         delete_tag(table.metadata, table.schema, "t")
@@ -120,27 +119,27 @@ def untag(table: TableHandle) -> None:
             raise
 
 
-def expire(table: TableHandle) -> None:
+def expire(table: Table) -> None:
     retention = Retention(num_min=1, num_max=1, time_ms=0)
     expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=retention)
 
 
-def clean(table: TableHandle) -> None:
+def clean(table: Table) -> None:
     clean_staging(table.metadata, now_ms=LATER_MS)
     clean_orphans(table.metadata, now_ms=LATER_MS, older_than_ms=0, dry_run=False)
 
 
-def alter(table: TableHandle) -> None:
+def alter(table: Table) -> None:
     alter_table(table, SchemaEdits(set={"snapshot.time-retained": "2 h"}, comments={"v": "text"}))
 
 
-def rebuild(table: TableHandle) -> None:
+def rebuild(table: Table) -> None:
     """Repair the file indexes: build them anew."""
     spec = rebuild_spec(table.schema, "bloom-filter", ["v"], drop=False)
     run_file_index_rebuild(table.metadata, LocalRunner(1), spec)
 
 
-def resize(table: TableHandle) -> None:
+def resize(table: Table) -> None:
     """Split the buckets, as if their files were large."""
     folder = index_folder(table.paths)
     run_ring_resize(table.metadata, LocalRunner(1), index_dir=folder, target_bytes=900, sleep=lambda _: None)
@@ -195,15 +194,15 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Mapping[str
     return template
 
 
-def copy_of(template: Path, folder: Path) -> tuple[TableHandle, FaultStore]:
+def copy_of(template: Path, folder: Path) -> tuple[Table, FaultStore]:
     shutil.copytree(template, folder)
-    table = TableHandle.open(f"{folder}/wh/d.db/t")
+    table = Table.open(f"{folder}/wh/d.db/t")
     store = FaultStore(table.store)
-    return TableHandle(store, table.paths), store
+    return Table(store, table.paths), store
 
 
 def check(work: Work, uri: str) -> None:
-    table = TableHandle.open(uri)
+    table = Table.open(uri)
     assert content(table) == work.expected
     if work.tagged is not None:
         assert content(table, tag="t") == work.tagged
@@ -285,14 +284,14 @@ def die(
 
 
 def die_and_resume(
-    work: Work, made: tuple[TableHandle, FaultStore], point: int, when: When, verbs: tuple[str, ...], other: bool
+    work: Work, made: tuple[Table, FaultStore], point: int, when: When, verbs: tuple[str, ...], other: bool
 ) -> bool:
     """Let the work die at a point, finish it by the same or by another program; True when it died there."""
     table, store = made
     died = die(lambda: work.run(table), store, point, when, verbs)
     if died is None:
         return False
-    work.run(TableHandle.open(table.uri) if other else table)
+    work.run(Table.open(table.uri) if other else table)
     try:
         check(work, table.uri)
     except (AssertionError, Exception) as error:

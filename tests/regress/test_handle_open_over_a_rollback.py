@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import NotFoundError, TableReplacedError
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.compaction import run_compaction
@@ -18,25 +19,24 @@ from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
 
 
-def other_process(table: TableHandle) -> TableHandle:
+def other_process(table: Table) -> Table:
     """The table as another process holds it."""
-    return TableHandle.open(table.uri)
+    return Table.open(table.uri)
 
 
-def roll_back(table: TableHandle, snapshot_id: int) -> None:
+def roll_back(table: Table, snapshot_id: int) -> None:
     """Roll back as the command line does: in a process of its own."""
     other = other_process(table)
     roll_back_table(other.metadata, other.schema, snapshot_id=snapshot_id)
 
 
 @pytest.fixture(params=["dynamic", "fixed"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> TableHandle:
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     made = make_table(tmp_path, options={} if request.param == "dynamic" else {"bucket": "2"})
     upsert(made, [(1, 1, "one")])
     upsert(made, [(1, 2, "two, rolled back")])
@@ -44,7 +44,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> TableHandle:
 
 
 @pytest.mark.slow
-def test_upsert_after_a_rollback_of_somebody_else(table: TableHandle) -> None:
+def test_upsert_after_a_rollback_of_somebody_else(table: Table) -> None:
     assert content(table) == {(1, 1): "one", (1, 2): "two, rolled back"}
     roll_back(table, 1)
     upsert(other_process(table), [(1, 3, "three")])
@@ -55,7 +55,7 @@ def test_upsert_after_a_rollback_of_somebody_else(table: TableHandle) -> None:
 
 
 @pytest.mark.slow
-def test_scan_and_time_travel_after_a_rollback(table: TableHandle) -> None:
+def test_scan_and_time_travel_after_a_rollback(table: Table) -> None:
     assert len(content(table, snapshot=2)) == 2
     roll_back(table, 1)
     assert content(table) == {(1, 1): "one"}
@@ -67,7 +67,7 @@ def test_scan_and_time_travel_after_a_rollback(table: TableHandle) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lookup_files", [True, False])
-def test_lookup_answers_the_new_state(table: TableHandle, lookup_files: bool) -> None:
+def test_lookup_answers_the_new_state(table: Table, lookup_files: bool) -> None:
     if lookup_files:
         run_lookup_store(table.metadata, LocalRunner(1))
     lookup = TableLookup(table.metadata)
@@ -81,7 +81,7 @@ def test_lookup_answers_the_new_state(table: TableHandle, lookup_files: bool) ->
 
 
 @pytest.mark.slow
-def test_snapshots_in_the_middle_are_not_used(table: TableHandle) -> None:
+def test_snapshots_in_the_middle_are_not_used(table: Table) -> None:
     upsert(table, [(1, 5, "five")])
     before = {s.id: s.identity for s in table.metadata.snapshots()}
     roll_back(table, 1)
@@ -95,9 +95,9 @@ def test_snapshots_in_the_middle_are_not_used(table: TableHandle) -> None:
 
 
 @pytest.mark.slow
-def test_a_commit_that_a_rollback_overtakes_is_made_again(table: TableHandle) -> None:
+def test_a_commit_that_a_rollback_overtakes_is_made_again(table: Table) -> None:
     store = FaultStore(table.store)
-    mine = TableHandle(store, table.paths)
+    mine = Table(store, table.paths)
     store.fail("put_if_absent", "snapshot-3", act=lambda verb, path: roll_back(table, 1))
     upsert(mine, [(1, 4, "four")])
     assert content(other_process(table)) == {(1, 1): "one", (1, 4): "four"}
@@ -105,13 +105,13 @@ def test_a_commit_that_a_rollback_overtakes_is_made_again(table: TableHandle) ->
 
 
 @pytest.mark.slow
-def test_a_commit_that_a_rollback_and_other_commits_overtake(table: TableHandle) -> None:
+def test_a_commit_that_a_rollback_and_other_commits_overtake(table: Table) -> None:
     def roll_back_and_write(verb: str, path: str) -> None:
         roll_back(table, 1)
         upsert(other_process(table), [(1, 3, "three")])
 
     store = FaultStore(table.store)
-    mine = TableHandle(store, table.paths)
+    mine = Table(store, table.paths)
     store.fail("put_if_absent", "snapshot-3", act=roll_back_and_write)
     upsert(mine, [(1, 4, "four")])
     assert content(other_process(table)) == {(1, 1): "one", (1, 3): "three", (1, 4): "four"}
@@ -120,21 +120,19 @@ def test_a_commit_that_a_rollback_and_other_commits_overtake(table: TableHandle)
 @pytest.mark.parametrize("write", [lambda t: upsert(t, [(1, 4, "four")]),
                                    lambda t: run_compaction(t.metadata, LocalRunner(1), full=True, sleep=lambda _: None)],
                          ids=["batch", "compaction"])  # fmt: skip
-def test_a_commit_whose_files_a_rollback_took_writes_them_anew(
-    table: TableHandle, write: Callable[[TableHandle], object]
-) -> None:
+def test_a_commit_whose_files_a_rollback_took_writes_them_anew(table: Table, write: Callable[[Table], object]) -> None:
     """The rollback came after the snapshot was put and before its writer had looked back."""
     store = FaultStore(table.store)
     fault = store.fail("put_if_absent", "snapshot-3", when="after", act=lambda *_: roll_back(table, 1))
-    write(TableHandle(store, table.paths))
+    write(Table(store, table.paths))
     assert fault.hits == 1
     assert content(other_process(table)).items() >= {(1, 1): "one"}.items()
 
 
-def replace_table(table: TableHandle) -> TableHandle:
+def replace_table(table: Table) -> Table:
     """Drop the table as SQL engines do, and create it again."""
     shutil.rmtree(table.uri)
-    return TableHandle.create(table.uri, {**SPEC, "comment": "again"})
+    return Table.create(table.uri, {**SPEC, "comment": "again"})
 
 
 @pytest.mark.slow
@@ -152,7 +150,7 @@ def replace_table(table: TableHandle) -> TableHandle:
     ids=["scan", "time travel", "schema", "snapshot", "upsert", "commit", "clean"],
 )
 @pytest.mark.parametrize("written", [True, False])
-def test_a_handle_of_a_dropped_table_stops(tmp_path: Path, use: Callable[[TableHandle], object], written: bool) -> None:
+def test_a_handle_of_a_dropped_table_stops(tmp_path: Path, use: Callable[[Table], object], written: bool) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, 1, "one")])
     if not written:
@@ -164,11 +162,11 @@ def test_a_handle_of_a_dropped_table_stops(tmp_path: Path, use: Callable[[TableH
     with pytest.raises(TableReplacedError, match="open it again"):
         use(table)
     assert sorted(p for p in Path(table.uri).rglob("*") if p.is_file()) == files
-    assert content(TableHandle.open(table.uri)) == ({(1, 9): "new"} if written else {})
-    assert content(TableHandle(table.store, table.paths)) == ({(1, 9): "new"} if written else {})
+    assert content(Table.open(table.uri)) == ({(1, 9): "new"} if written else {})
+    assert content(Table(table.store, table.paths)) == ({(1, 9): "new"} if written else {})
 
 
-def test_a_handle_that_travels_to_a_task_keeps_its_table(table: TableHandle) -> None:
+def test_a_handle_that_travels_to_a_task_keeps_its_table(table: Table) -> None:
     content(table)
     metadata = pickle.loads(pickle.dumps(table.metadata))
     replace_table(table)
@@ -177,16 +175,16 @@ def test_a_handle_that_travels_to_a_task_keeps_its_table(table: TableHandle) -> 
     assert metadata.reopened().latest_schema().comment == "again"
 
 
-def test_a_dropped_table_is_not_taken_for_a_wrong_path(table: TableHandle) -> None:
+def test_a_dropped_table_is_not_taken_for_a_wrong_path(table: Table) -> None:
     content(table)
     shutil.rmtree(table.uri)
     with pytest.raises(TableReplacedError, match="was dropped"):
         table.scan()
     with pytest.raises(NotFoundError, match="not a Paimon table"):
-        TableHandle.open(table.uri)
+        Table.open(table.uri)
 
 
-def test_a_lookup_over_a_dropped_table_stops(table: TableHandle) -> None:
+def test_a_lookup_over_a_dropped_table_stops(table: Table) -> None:
     lookup = TableLookup(table.metadata)
     keys = pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([1], pa.int64())})
     assert lookup.lookup(keys).found.tolist() == [True]

@@ -23,7 +23,6 @@ from lakeidx.format.snapshot import decode_snapshot, encode_snapshot
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import HASH_INDEX, load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import content, make_table, rows, upsert
@@ -31,7 +30,7 @@ from tests.kit.small_tables import content, make_table, rows, upsert
 KEYS = 25
 
 
-def put_index(table: TableHandle, entries: list[IndexEntry]) -> TableHandle:
+def put_index(table: Table, entries: list[IndexEntry]) -> Table:
     """The newest snapshot with other index entries, as another writer would have left it."""
     snapshot = table.snapshot
     assert snapshot is not None
@@ -40,10 +39,10 @@ def put_index(table: TableHandle, entries: list[IndexEntry]) -> TableHandle:
     path = table.paths.snapshot_path(snapshot.id)
     changed = replace(decode_snapshot(table.store.get(path), path), index_manifest=name)
     table.store.put(path, encode_snapshot(changed))
-    return TableHandle.open(table.uri)
+    return Table.open(table.uri)
 
 
-def moved(table: TableHandle, elsewhere: Path) -> TableHandle:
+def moved(table: Table, elsewhere: Path) -> Table:
     """Move all HASH index files out of the table."""
     elsewhere.mkdir()
     view = load_view(table.metadata, table.snapshot)
@@ -56,16 +55,16 @@ def moved(table: TableHandle, elsewhere: Path) -> TableHandle:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     made = make_table(tmp_path, options={"data-file.external-paths": f"file://{tmp_path}/elsewhere"})
     upsert(made, [(1, k, f"v{k}") for k in range(KEYS)])
     return moved(made, tmp_path / "elsewhere")
 
 
-def test_upsert_reads_the_index_where_its_entry_says(table: TableHandle) -> None:
+def test_upsert_reads_the_index_where_its_entry_says(table: Table) -> None:
     result = upsert(table, [(1, k, f"w{k}") for k in range(KEYS - 5, KEYS + 30)])
     assert (result.assign.updates, result.assign.inserts) == (5, 30)
-    after = TableHandle.open(table.uri)
+    after = Table.open(table.uri)
     assert content(after) == {(1, k): f"v{k}" if k < KEYS - 5 else f"w{k}" for k in range(KEYS + 30)}
     view = load_view(after.metadata, after.snapshot)
     for entry in view.index:
@@ -75,7 +74,7 @@ def test_upsert_reads_the_index_where_its_entry_says(table: TableHandle) -> None
     assert {e.external_path is None for e in view.index} == {True, False}
 
 
-def test_lookups_and_scans_by_key_use_it(table: TableHandle) -> None:
+def test_lookups_and_scans_by_key_use_it(table: Table) -> None:
     keys = rows([(1, 3, None), (1, KEYS + 3, None)]).select(["p", "k"])
     found = Table.open(table.uri).lookup(keys)
     assert found.column("v").to_pylist() == ["v3", None]
@@ -86,16 +85,16 @@ def test_lookups_and_scans_by_key_use_it(table: TableHandle) -> None:
     assert absent.plan.buckets == ()
 
 
-def test_checks_find_it_sound(table: TableHandle) -> None:
+def test_checks_find_it_sound(table: Table) -> None:
     failed = [r.name for r in verify(load_evidence(table.metadata)) if not r.passed]
     # New files are not written to data-file.external-paths, and that is said.
     assert failed == ["options_followed"]
 
 
-def test_a_shrunk_index_lies_in_the_table_again(table: TableHandle) -> None:
+def test_a_shrunk_index_lies_in_the_table_again(table: Table) -> None:
     upsert(table, [(1, k, None) for k in range(3)], ["-D"] * 3)
     run_compaction(table.metadata, LocalRunner(1), full=True, shrink=True)
-    after = TableHandle.open(table.uri)
+    after = Table.open(table.uri)
     shrunk = [e for e in load_view(after.metadata, after.snapshot).index if e.external_path is None]
     assert shrunk, "no index was written again"
     for entry in shrunk:
@@ -104,7 +103,7 @@ def test_a_shrunk_index_lies_in_the_table_again(table: TableHandle) -> None:
     assert content(after) == {(1, k): f"v{k}" for k in range(3, KEYS)}
 
 
-def test_another_number_of_hashes_is_damage_for_every_reader(table: TableHandle) -> None:
+def test_another_number_of_hashes_is_damage_for_every_reader(table: Table) -> None:
     view = load_view(table.metadata, table.snapshot)
     entry = max(view.index, key=lambda e: e.row_count)
     assert entry.external_path is not None
@@ -114,7 +113,7 @@ def test_another_number_of_hashes_is_damage_for_every_reader(table: TableHandle)
         upsert(table, [(1, 1, "x")])
     assert caught.value.path == entry.external_path
     # Readers warn and read the bucket whole.
-    reader = TableHandle.open(table.uri)
+    reader = Table.open(table.uri)
     assert [reader.scan(where=f"p = 1 AND k = {k}").to_arrow().column("v").to_pylist() for k in range(KEYS)] == [
         [f"v{k}"] for k in range(KEYS)
     ]
@@ -145,7 +144,7 @@ def test_deletion_vectors_are_read_where_their_entry_says(tmp_path: Path, *, bit
     found = Table.open(table.uri).lookup(keys).column("v").to_pylist()
     assert found == [left.get((1, k)) for k in range(KEYS)]
     run_compaction(table.metadata, LocalRunner(1), full=True)
-    after = TableHandle.open(table.uri)
+    after = Table.open(table.uri)
     assert content(after) == left
     view = load_view(after.metadata, after.snapshot)
     assert [e for e in view.index if e.index_type != HASH_INDEX] == []

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError
 from lakeidx.format.index_manifest import decode_index_manifest, encode_index_manifest
@@ -24,17 +25,16 @@ from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.pipeline_file.partitions import files_of_partitions, landing_files, list_landing, unplaced_files
 from lakeidx.storage import LocalStore
 from lakeidx.storage.private_dir import private_cache
-from lakeidx.table.handle import TableHandle
 from tests.kit.small_tables import make_table, upsert
 from tests.replaced_manifest import replace_manifest
 
 _BAD = ["../../outside", "/etc/passwd", "..", ".", "", "a/b", "a\0b"]
 
 
-def _table(folder: Path) -> TableHandle:
+def _table(folder: Path) -> Table:
     made = make_table(folder)
     upsert(made, [(1, k, "v") for k in range(5)])
-    return TableHandle.open(made.uri)
+    return Table.open(made.uri)
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_names_in_snapshots_are_names(tmp_path: Path, key: str) -> None:
     snapshot = json.loads(path.read_text())
     path.write_text(json.dumps({**snapshot, key: "../../../outside"}))
     with pytest.raises(CorruptFileError, match=key):
-        TableHandle.open(table.uri).scan().to_arrow()
+        Table.open(table.uri).scan().to_arrow()
 
 
 @pytest.mark.parametrize(
@@ -89,16 +89,16 @@ def test_options_in_schemas_stay_below_the_table(tmp_path: Path, option: str, va
     schema["options"][option] = value
     path.write_text(json.dumps(schema))
     with pytest.raises(LakeIdxError, match=option):
-        TableHandle.open(table.uri)
+        Table.open(table.uri)
 
 
-def _with_external(table: TableHandle, change: Callable[[Any], Any]) -> TableHandle:
+def _with_external(table: Table, change: Callable[[Any], Any]) -> Table:
     snapshot = table.snapshot
     assert snapshot is not None
     meta = table.metadata.data_manifests(snapshot)[0]
     entries = table.metadata.load_manifest(meta.file_name)
     replace_manifest(table.metadata, meta.file_name, [change(e) for e in entries])
-    return TableHandle.open(table.uri)
+    return Table.open(table.uri)
 
 
 def test_external_paths_lie_where_the_option_says(tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ def test_external_paths_lie_where_the_option_says(tmp_path: Path) -> None:
     ):
         made = make_table(tmp_path / str(number), options={"bucket": "1", **options})
         upsert(made, [(1, 1, "v")])
-        table = TableHandle.open(made.uri)
+        table = Table.open(made.uri)
 
-        def move(entry: Any, place: str = place, table: TableHandle = table) -> Any:
+        def move(entry: Any, place: str = place, table: Table = table) -> Any:
             where = table.paths.data_file({"p": 1}, entry.bucket, entry.file.file_name)
             os.replace(where, outside / entry.file.file_name)
             return replace(entry, file=replace(entry.file, external_path=place.format(entry.file.file_name)))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.evidence import check_batch, read_reports
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import content, make_table, rows, upsert
@@ -17,12 +17,12 @@ from tests.kit.small_tables import content, make_table, rows, upsert
 HIDING = {"deletion vectors": {"deletion-vectors.enabled": "true"}, "first-row": {"merge-engine": "first-row"}}
 
 
-def levels(table: TableHandle) -> set[int]:
+def levels(table: Table) -> set[int]:
     return {e.file.level for e in load_view(table.metadata, table.metadata.latest_snapshot()).entries}
 
 
 @pytest.fixture(params=HIDING)
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> TableHandle:
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     made = make_table(tmp_path, options={**HIDING[request.param], "bucket": "2"})
     upsert(made, [(1, k, "old") for k in range(4)] + [(2, 1, "kept")])
     run_compaction(made.metadata, LocalRunner(1), full=True)
@@ -31,7 +31,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> TableHandle:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["partitions", "table"])
-def test_new_rows_are_seen_at_once(table: TableHandle, mode: str) -> None:
+def test_new_rows_are_seen_at_once(table: Table, mode: str) -> None:
     context = make_context(table.metadata, "b", overwrite=mode)
     upsert_table(context, rows([(1, k, "new") for k in range(2, 6)]))
     expected = {(1, k): "new" for k in range(2, 6)} | ({(2, 1): "kept"} if mode == "partitions" else {})
@@ -44,7 +44,7 @@ def test_new_rows_are_seen_at_once(table: TableHandle, mode: str) -> None:
     assert content(table) == expected | {(1, 3): "new" if first_row else "later", (1, 9): "later"}
 
 
-def test_files_that_overlap_stay(table: TableHandle, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_that_overlap_stay(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
     from lakeidx.batch.stages.index_write import run_index_write
     from lakeidx.batch.stages.ingest import stage_table

@@ -22,7 +22,6 @@ from lakeidx.maintenance.alter import alter_table
 from lakeidx.quality.changelog_agrees import check_changelog_agrees
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.table.expiration.rollback import roll_back
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import make_table, memory_folder, upsert
 from tests.overtaking import Overtaken
@@ -82,7 +81,7 @@ def test_who_names_a_time_is_told_which_times_are_left(tables: dict[str, Overtak
     """Not only ids, which nobody named."""
     table = tables["none"]
     before = f"{table.folder}/before/wh/d.db/t"
-    second = TableHandle.open(before).metadata.load_snapshot(2).time_millis
+    second = Table.open(before).metadata.load_snapshot(2).time_millis
 
     def rows(uri: str) -> int:
         return int(Table.open(uri).scan(timestamp=second).to_arrow().num_rows)
@@ -150,7 +149,7 @@ def test_a_rollback_says_that_its_snapshot_has_expired(tables: dict[str, Overtak
     """It said that files are missing."""
 
     def act(uri: str) -> int:
-        table = TableHandle.open(uri)
+        table = Table.open(uri)
         return roll_back(table.metadata, table.schema, snapshot_id=2, dry_run=dry_run).snapshot_id
 
     says = re.compile(
@@ -187,10 +186,10 @@ def test_a_snapshot_of_the_same_id_after_a_rollback_is_asked_anew(tmp_path: Path
     store = FaultStore(table.store)
 
     def meanwhile(*_: str) -> None:
-        there = TableHandle.open(table.uri)
+        there = Table.open(table.uri)
         roll_back(there.metadata, there.schema, snapshot_id=1)
-        upsert(TableHandle.open(table.uri), [(1, 2, "b")])
+        upsert(Table.open(table.uri), [(1, 2, "b")])
 
     store.fail("open_input", "data-", act=meanwhile)
-    answer = TableLookup(TableHandle(store, table.paths).metadata).lookup(KEY)
+    answer = TableLookup(Table(store, table.paths).metadata).lookup(KEY)
     assert answer.rows["v"].to_pylist() == ["b"]

@@ -9,18 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.index_types import index_folder
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.maintenance.ring_resize import run_ring_resize
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import LOCAL_TYPES, IndexedTable, Model, Row, apply, fixed_history
 
 
 def _with_type(table: IndexedTable, name: str) -> None:
     """Another index type for a table that is there."""
-    metadata = TableHandle.open(table.table.uri).metadata
+    metadata = Table.open(table.table.uri).metadata
     old = metadata.latest_schema()
     new = dataclasses.replace(old, id=old.id + 1, options={**old.options, **LOCAL_TYPES[name],
                               "hoodie.bucket.index.num.buckets": "16", "hoodie.bucket.index.max.num.buckets": "64",
@@ -29,7 +29,7 @@ def _with_type(table: IndexedTable, name: str) -> None:
 
 
 def _resize(table: IndexedTable, target_bytes: int) -> int:
-    metadata = TableHandle.open(table.table.uri).metadata
+    metadata = Table.open(table.table.uri).metadata
     report = run_ring_resize(
         metadata,
         LocalRunner(1),

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError
-from lakeidx.table.handle import TableHandle
 from tests.kit.shared_table.foreign import add_column
 from tests.kit.small_tables import content, make_table, upsert
 
@@ -16,7 +16,7 @@ def test_the_same_rows_count_once(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, 1, "a")], batch_id="b")
     add_column(Path(table.uri), "more")
-    table = TableHandle.open(table.uri)
+    table = Table.open(table.uri)
     assert upsert(table, [(1, 1, "a")], batch_id="b").already
     assert table.metadata.snapshot_ids() == [1]
     with pytest.raises(InvalidInputError, match="other content"):

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, TableReplacedError
 from lakeidx.maintenance.rollback import roll_back_table
-from lakeidx.table.handle import TableHandle
 from tests.kit.small_tables import SPEC, make_table, rows, upsert
 
 pytest.importorskip("pyspark")
@@ -24,14 +24,14 @@ from lakeidx.spark.stream_reader import TableStreamReader
 ALL = ReadAllAvailable()
 
 
-def reader(table: TableHandle) -> TableStreamReader:
+def reader(table: Table) -> TableStreamReader:
     """A stream over the table's columns."""
     columns = table.schema.field_names
     return TableStreamReader(ReadOptions.parse({"path": table.uri}), columns, table.schema.arrow_schema)
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     made = make_table(tmp_path)
     for k in range(3):
         upsert(made, [(1, k, "row")])
@@ -39,11 +39,11 @@ def table(tmp_path: Path) -> TableHandle:
 
 
 @pytest.mark.slow
-def test_a_stream_over_a_rollback_stops(table: TableHandle) -> None:
+def test_a_stream_over_a_rollback_stops(table: Table) -> None:
     stream = reader(table)
     start: dict[str, Any] = stream.latestOffset(stream.initialOffset(), ALL)
     assert start["snapshot"] == 3
-    other = TableHandle.open(table.uri)
+    other = Table.open(table.uri)
     roll_back_table(other.metadata, other.schema, snapshot_id=1)
     for newer in range(3):
         for running in (stream, reader(table)):
@@ -54,12 +54,12 @@ def test_a_stream_over_a_rollback_stops(table: TableHandle) -> None:
         upsert(other, [(1, 10 + newer, "new")])
 
 
-def test_a_stream_continues_over_commits_and_expired_snapshots(table: TableHandle) -> None:
+def test_a_stream_continues_over_commits_and_expired_snapshots(table: Table) -> None:
     stream = reader(table)
     start = stream.latestOffset(stream.initialOffset(), ALL)
     assert stream.latestOffset(start, ALL) == start
     assert list(stream.partitions(start, start)) == []
-    upsert(TableHandle.open(table.uri), [(1, 7, "new")])
+    upsert(Table.open(table.uri), [(1, 7, "new")])
     end = stream.latestOffset(start, ALL)
     assert [b.num_rows for s in stream.partitions(start, end) for b in stream.read(s)] == [1]
     for snapshot_id in (1, 2, 3):
@@ -68,11 +68,11 @@ def test_a_stream_continues_over_commits_and_expired_snapshots(table: TableHandl
     assert stream.latestOffset({"snapshot": 3}, ALL) == end
 
 
-def test_a_stream_over_a_dropped_table_stops(table: TableHandle) -> None:
+def test_a_stream_over_a_dropped_table_stops(table: Table) -> None:
     stream = reader(table)
     start = stream.latestOffset(stream.initialOffset(), ALL)
     shutil.rmtree(table.uri)
-    new = TableHandle.create(table.uri, {**SPEC, "comment": "again"})
+    new = Table.create(table.uri, {**SPEC, "comment": "again"})
     for k in range(4):
         upsert(new, [(1, k, "new")])
     with pytest.raises(TableReplacedError):
@@ -81,8 +81,8 @@ def test_a_stream_over_a_dropped_table_stops(table: TableHandle) -> None:
         reader(new).latestOffset(start, ALL)
 
 
-def test_a_join_worker_opens_the_table_that_was_created_again(table: TableHandle) -> None:
-    def join_of(handle: TableHandle) -> joins._Join:
+def test_a_join_worker_opens_the_table_that_was_created_again(table: Table) -> None:
+    def join_of(handle: Table) -> joins._Join:
         added, keys = pa.schema([("name", pa.string())]), tuple(handle.schema.field(n) for n in "pk")
         return joins._Join(
             handle.metadata, (("p", "p"), ("k", "k")), (("v", "name"),), False, None, None, added, keys, "UTC"
@@ -97,10 +97,10 @@ def test_a_join_worker_opens_the_table_that_was_created_again(table: TableHandle
     assert table.metadata.table_id
     assert joined(join) == ["row", None]
     shutil.rmtree(table.uri)
-    upsert(TableHandle.create(table.uri, {**SPEC, "comment": "again"}), [(1, 9, "new")])
+    upsert(Table.create(table.uri, {**SPEC, "comment": "again"}), [(1, 9, "new")])
     assert joined(join) == [None, "new"]
     shutil.rmtree(table.uri)
     fields = [*SPEC["fields"][:2], {"name": "w", "type": "STRING"}]
-    TableHandle.create(table.uri, {**SPEC, "fields": fields})
+    Table.create(table.uri, {**SPEC, "fields": fields})
     with pytest.raises(InvalidInputError, match="created again and has no column 'v'"):
         joined(join)

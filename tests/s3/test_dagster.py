@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.pipeline_file.partitions import files_of_partitions
 from lakeidx.storage import open_store
-from lakeidx.table.handle import TableHandle
 from tests.dagster.pipelines import Deployment, red_checks
 from tests.dagster.test_sensors import tick
 from tests.kit.small_tables import content
@@ -50,7 +50,7 @@ def deployment(folder: Path, lake: str, **landing: object) -> Deployment:
 
 
 def stored(lake: str, server: S3Server) -> dict[tuple[int, int], str | None]:
-    return content(TableHandle.open(f"{lake}/wh/d.db/t", server.storage_options))
+    return content(Table.open(f"{lake}/wh/d.db/t", server.storage_options))
 
 
 def test_the_landing_sensor_sees_files_on_s3_and_their_run_takes_them(
@@ -178,7 +178,7 @@ def test_a_store_that_says_503_loses_answers_and_falls_silent(
     assert min(proxy.acts[act] for act in ("busy", "lost", "silent")) >= 2
     expected = {(k % 2, k): f"b{k}" if k >= 30 else f"a{k}" for k in range(60)}
     assert stored(lake, s3_server) == expected
-    table = TableHandle.open(f"{lake}/wh/d.db/t", s3_server.storage_options)
+    table = Table.open(f"{lake}/wh/d.db/t", s3_server.storage_options)
     assert table.metadata.snapshot_ids() == [1, 2]
 
 
@@ -205,7 +205,7 @@ def test_an_outage_that_outlasts_the_stores_own_retries_is_a_retried_step(
     assert result.success, [e.step_failure_data.error for e in result.all_events if e.is_step_failure]
     assert left == [0] or act == "lost"
     assert stored(lake, s3_server) == {(k % 2, k): f"a{k}" for k in range(40)}
-    table = TableHandle.open(f"{lake}/wh/d.db/t", s3_server.storage_options)
+    table = Table.open(f"{lake}/wh/d.db/t", s3_server.storage_options)
     assert table.metadata.snapshot_ids() == [1]
     if act == "busy":
         assert [e for e in result.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
 from lakeidx.errors import CommitUnknownError, UnavailableError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.java_paimon import JavaPaimon, require_java_paimon
@@ -28,18 +28,18 @@ pytestmark = pytest.mark.s3
 
 
 @pytest.fixture
-def table(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> TableHandle:
+def table(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Table:
     """A table in a warehouse of its own, reached by environment variables as an operator would."""
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
-    return TableHandle.create(f"{s3_server.fresh_uri('wh')}/d.db/t", SPEC)
+    return Table.create(f"{s3_server.fresh_uri('wh')}/d.db/t", SPEC)
 
 
-def batch(table: TableHandle, name: str, values: list[tuple[int, int, str | None]], **options: Any) -> Any:
+def batch(table: Table, name: str, values: list[tuple[int, int, str | None]], **options: Any) -> Any:
     return upsert_table(make_context(table.metadata, name, **options), rows(values))
 
 
-def test_batches_time_travel_and_overwrite(table: TableHandle, tmp_path: Path) -> None:
+def test_batches_time_travel_and_overwrite(table: Table, tmp_path: Path) -> None:
     batch(table, "one", [(p, k, "a") for p in (1, 2) for k in range(30)])
     # A local landing file for a table on S3, and one that lies on S3 beside it.
     local = tmp_path / "two.csv"
@@ -58,17 +58,17 @@ def test_batches_time_travel_and_overwrite(table: TableHandle, tmp_path: Path) -
     assert again.commit.snapshot_ids == (2,)
     batch(table, "three", [(1, 99, "only")], overwrite="partitions")
     wanted = {k: v for k, v in wanted.items() if k[0] != 1} | {(1, 99): "only"}
-    fresh = TableHandle.open(table.uri)
+    fresh = Table.open(table.uri)
     assert content(fresh) == wanted
     assert fresh.metadata.snapshot_ids() == [1, 2, 3]
     assert content(fresh, timestamp_ms=fresh.metadata.load_snapshot(1).time_millis)[(1, 0)] == "a"
 
 
-def test_two_writers_race(table: TableHandle) -> None:
+def test_two_writers_race(table: Table) -> None:
     errors: list[BaseException] = []
 
     def write(who: int) -> None:
-        mine = TableHandle.open(table.uri)
+        mine = Table.open(table.uri)
         try:
             for n in range(4):
                 batch(mine, f"w{who}-{n}", [(1, k, f"{who}-{n}") for k in (who * 100 + n, 1000 + n)])
@@ -81,7 +81,7 @@ def test_two_writers_race(table: TableHandle) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    fresh = TableHandle.open(table.uri)
+    fresh = Table.open(table.uri)
     found = content(fresh)
     assert {k for k in found if k[1] < 1000} == {(1, who * 100 + n) for who in (1, 2) for n in range(4)}
     assert all(found[(1, 1000 + n)] in (f"1-{n}", f"2-{n}") for n in range(4))
@@ -104,34 +104,34 @@ def test_two_writers_race(table: TableHandle) -> None:
     ids=lambda v: "".join(v).strip("/"),
 )
 def test_a_fault_at_every_stage_leaves_each_row_once(
-    table: TableHandle, verb: tuple[str, ...], where: str, when: Any
+    table: Table, verb: tuple[str, ...], where: str, when: Any
 ) -> None:
     batch(table, "first", [(1, k, "a") for k in range(15)])
     store = FaultStore(table.store)
-    flaky = TableHandle(store, table.paths)
+    flaky = Table(store, table.paths)
     fault = store.fail(verb, where, when=when, error=lambda: UnavailableError("503 Slow Down", path=where))
     for _ in range(3):
         with contextlib.suppress(UnavailableError, CommitUnknownError):
             batch(flaky, "second", [(1, k, "b") for k in range(10, 25)])
             break
     assert fault.hits == 1
-    fresh = TableHandle.open(table.uri)
+    fresh = Table.open(table.uri)
     assert content(fresh) == {(1, k): "a" if k < 10 else "b" for k in range(25)}
     assert fresh.metadata.snapshot_ids() == [1, 2]
 
 
 @pytest.mark.spark
-def test_spark_writes_to_s3(table: TableHandle, spark: SparkSession, s3_server: S3Server) -> None:
+def test_spark_writes_to_s3(table: Table, spark: SparkSession, s3_server: S3Server) -> None:
     runner = SparkRunner(spark)
     # Workers do not see this test's environment: the options travel with the table.
-    stored = TableHandle.open(table.uri, s3_server.storage_options)
+    stored = Table.open(table.uri, s3_server.storage_options)
     batch(stored, "one", [(p, k, "a") for p in (1, 2) for k in range(30)], runner=runner)
     batch(stored, "two", [(2, k, "b") for k in range(20, 40)], runner=runner)
     wanted = {(1, k): "a" for k in range(30)} | {(2, k): "a" if k < 20 else "b" for k in range(40)}
-    assert content(TableHandle.open(table.uri)) == wanted
+    assert content(Table.open(table.uri)) == wanted
 
 
-def test_java_reads_and_continues_writing(table: TableHandle, s3_server: S3Server, tmp_path: Path) -> None:
+def test_java_reads_and_continues_writing(table: Table, s3_server: S3Server, tmp_path: Path) -> None:
     require_java_paimon()
     warehouse = table.uri.rsplit("/", 2)[0]
     environment = {**s3_server.environment, "S3_ENDPOINT": s3_server.endpoint_url}
@@ -150,9 +150,9 @@ def test_java_reads_and_continues_writing(table: TableHandle, s3_server: S3Serve
         [{"p": "2", "k": str(k), "v": "java", "_kind": "+I"} for k in range(20, 30)], tmp_path / "b.jsonl", compact=True
     )
     wanted |= {(2, k): "java" for k in range(20, 30)}
-    fresh = TableHandle.open(table.uri)
+    fresh = Table.open(table.uri)
     assert content(fresh) == wanted
     batch(fresh, "three", [(2, 29, "lake"), (3, 1, "lake")])
     wanted |= {(2, 29): "lake", (3, 1): "lake"}
-    assert java_content() == wanted == content(TableHandle.open(table.uri))
+    assert java_content() == wanted == content(Table.open(table.uri))
     assert all(json.dumps(e) for e in java.json("index"))

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from lakeidx.api.table import Table
 from lakeidx.dagster.home import prepare_home
 from lakeidx.storage import open_store
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import pipeline_dict
 from tests.kit.small_tables import content
@@ -84,7 +84,7 @@ class Deployed:
 
     def content(self) -> dict[tuple[int, int], str | None]:
         """The table's rows; a key that comes twice is an error."""
-        return content(TableHandle.open(f"{self.place}/warehouse/d.db/t", self.storage))
+        return content(Table.open(f"{self.place}/warehouse/d.db/t", self.storage))
 
     def checks(self) -> dict[str, bool]:
         """Verdicts of the last run's checks."""
@@ -155,7 +155,7 @@ def test_a_worker_lost_in_every_stage(spark_cluster: SparkCluster, on_s3: Deploy
         "index_write split", "ingest task", "verify task",
     ]  # fmt: skip
     assert on_s3.content() == EXPECTED
-    table = TableHandle.open(f"{on_s3.place}/warehouse/d.db/t", on_s3.storage)
+    table = Table.open(f"{on_s3.place}/warehouse/d.db/t", on_s3.storage)
     assert [table.metadata.load_snapshot(i).commit_kind for i in table.metadata.snapshot_ids()] == ["APPEND", "COMPACT"]
 
 

@@ -15,7 +15,6 @@ from lakeidx.compaction import shares
 from lakeidx.jobs import compaction as job
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.table_history import ENGINES, History, key_hashes
@@ -48,7 +47,7 @@ def test_buckets_are_compacted_on_workers(spark: SparkSession, tmp_path: Path) -
 def test_a_conflict_is_planned_again_on_workers(spark: SparkSession, tmp_path: Path) -> None:
     history = filled(tmp_path)
     store = FaultStore(history.table.store)
-    racing = TableHandle(store, history.table.paths)
+    racing = Table(store, history.table.paths)
     store.fail("put_if_absent", "snapshot-4", act=lambda *_: history.compact(full=True, partitions=[1]) and None)
     report = run_compaction(racing.metadata, SparkRunner(spark), full=True)
     assert report.rounds == 2

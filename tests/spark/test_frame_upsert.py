@@ -15,7 +15,6 @@ from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
 from lakeidx.errors import InvalidInputError
 from lakeidx.spark import upsert
 from lakeidx.spark.datasource import FORMAT
-from lakeidx.table.handle import TableHandle
 
 pytestmark = pytest.mark.spark
 
@@ -64,7 +63,7 @@ def test_batches_whose_rows_never_come_to_the_driver(spark: SparkSession, tmp_pa
 def commit_in_sparks_own_process(spark: SparkSession, table: Table) -> None:
     """The process in which Spark commits a write has no session, and may hold nothing of a batch either: it starts processes."""
     frame(spark, 0, "c").write.format(FORMAT).mode("append").option("batch-id", "3").save(table.uri)
-    after = TableHandle.open(table.uri)
+    after = Table.open(table.uri)
     assert after.snapshot is not None
     assert after.snapshot.id == 3
     placed = BatchFiles(after.store, after.metadata.paths, "3").require(BucketAssignmentReport)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.table.handle import TableHandle
 from tests.kit.index_history import GLOBAL_TYPES, LOCAL_TYPES, IndexedTable, Model, apply, fixed_history
 from tests.kit.small_tables import rows
 
@@ -25,7 +25,7 @@ def test_a_history_on_spark(spark: SparkSession, tmp_path: Path, name: str, over
     model: Model = {}
     moved = 0
     for number, batch in enumerate(fixed_history(17, batches=3)):
-        opened = TableHandle.open(table.table.uri)
+        opened = Table.open(table.table.uri)
         columns = rows([(p, k, v) for p, k, v, _ in batch], [kind for *_, kind in batch])
         moved += upsert_table(make_context(opened.metadata, f"b{number}", runner=runner), columns).assign.moved
         apply(model, batch, over_partitions=over_partitions)

@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_files
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner, Runner
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.spark_archive import OPTIONS
@@ -69,7 +69,7 @@ def landing(folder: Path) -> list[list[Path]]:
     return [[first, second], [third], [first]]
 
 
-def run(table: TableHandle, runner: Runner, batches: list[list[Path]]) -> list[BatchResult]:
+def run(table: Table, runner: Runner, batches: list[list[Path]]) -> list[BatchResult]:
     return [
         upsert_files(
             make_context(table.metadata, f"b{i}", runner=runner),
@@ -82,8 +82,8 @@ def run(table: TableHandle, runner: Runner, batches: list[list[Path]]) -> list[B
 
 def test_three_batches_on_spark_and_in_one_process(spark: SparkSession, tmp_path: Path) -> None:
     batches = landing(tmp_path)
-    here = TableHandle.create(f"{tmp_path}/wh/d.db/here", SPEC)
-    there = TableHandle.create(f"{tmp_path}/wh/d.db/there", SPEC)
+    here = Table.create(f"{tmp_path}/wh/d.db/here", SPEC)
+    there = Table.create(f"{tmp_path}/wh/d.db/there", SPEC)
     mine = run(here, LocalRunner(2), batches)
     theirs = run(there, SparkRunner(spark), batches)
     order = [("region", "ascending"), ("id", "ascending"), ("code", "ascending")]
@@ -98,7 +98,7 @@ def test_three_batches_on_spark_and_in_one_process(spark: SparkSession, tmp_path
 
 
 def test_bad_files_are_the_same_clear_errors(spark: SparkSession, tmp_path: Path) -> None:
-    table = TableHandle.create(f"{tmp_path}/wh/d.db/bad", SPEC)
+    table = Table.create(f"{tmp_path}/wh/d.db/bad", SPEC)
     (tmp_path / "x.parquet").write_bytes(b"not parquet at all")
     (tmp_path / "y.csv").write_text("other\n1\n")
     runner = SparkRunner(spark)
@@ -116,11 +116,11 @@ from lakeidx.landing.read import LandingOptions
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session
-from lakeidx.table.handle import TableHandle
+from lakeidx.api.table import Table
 
 session = get_session(remote="local[2]")
 assert "connect" in type(session).__module__, type(session)
-table = TableHandle.open(sys.argv[1])
+table = Table.open(sys.argv[1])
 for number, files in enumerate(json.loads(sys.argv[2])):
     context = make_context(table.metadata, f"b{number}", runner=SparkRunner(session))
     upsert_files(context, files, LandingOptions(missing="null"))
@@ -132,9 +132,9 @@ session.stop()
 def test_over_spark_connect(tmp_path: Path) -> None:
     require_java()
     batches = landing(tmp_path)
-    here = TableHandle.create(f"{tmp_path}/wh/d.db/here", SPEC)
+    here = Table.create(f"{tmp_path}/wh/d.db/here", SPEC)
     run(here, LocalRunner(2), batches)
-    there = TableHandle.create(f"{tmp_path}/wh/d.db/there", SPEC)
+    there = Table.create(f"{tmp_path}/wh/d.db/there", SPEC)
     done = subprocess.run(
         [sys.executable, "-c", _CONNECT, there.uri, json.dumps([[str(f) for f in b] for b in batches])],
         capture_output=True,
@@ -148,7 +148,7 @@ def test_over_spark_connect(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1])["snapshots"] == [1, 2, 3]
     order = [("region", "ascending"), ("id", "ascending"), ("code", "ascending")]
-    assert TableHandle.open(there.uri).scan().to_arrow().sort_by(order).equals(here.scan().to_arrow().sort_by(order))
+    assert Table.open(there.uri).scan().to_arrow().sort_by(order).equals(here.scan().to_arrow().sort_by(order))
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_a_load_in_key_order_reads_each_bucket_from_the_landing_files(
 ) -> None:
     files, loaded = test_part_work.landing(tmp_path), []
     for name, runner in (("one", LocalRunner(2)), ("spark", SparkRunner(spark))):
-        table = TableHandle.create(f"{tmp_path}/{name}/d.db/t", test_part_work.SPEC)
+        table = Table.create(f"{tmp_path}/{name}/d.db/t", test_part_work.SPEC)
         result = upsert_files(make_context(table.metadata, "b", runner=runner, driver_bytes=held), files)
         assert len(result.assign.stretches) == 2
         loaded.append(test_part_work.buckets(table))

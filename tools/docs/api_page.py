@@ -66,7 +66,7 @@ def members(owner: type) -> list[tuple[str, Any]]:
     found: dict[str, Any] = {}
     for base in reversed([b for b in owner.__mro__ if b.__module__.startswith("lakeidx")]):
         for name, value in vars(base).items():
-            function = value.__func__ if isinstance(value, (classmethod, staticmethod)) else value
+            function = getattr(value, "__func__", value)
             if not name.startswith("_") and (inspect.isfunction(function) or isinstance(function, property)):
                 found[name] = function
     return [(name, function) for name, function in found.items() if function.__doc__]

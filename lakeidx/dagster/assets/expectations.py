@@ -27,7 +27,7 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import ExpectationConfig
 from lakeidx.table.expiration.overtaken import on_newest
-from lakeidx.table.handle import TableHandle
+from lakeidx.table.handle import TableHandle, scan_table
 
 Where = Literal["landed", "table", "batches"]
 #: Row kinds of rows that stay: +I and +U.
@@ -100,7 +100,7 @@ def table_expectation_results(
     expected = expectations_on(config, "table")
 
     def judged(_: Snapshot | None) -> list[dg.AssetCheckResult]:
-        scan = table.scan(columns=_columns(config, expected))
+        scan = scan_table(table, columns=_columns(config, expected))
         # An empty table is judged, too: by how many rows it should have.
         pieces = chain([scan.arrow_schema.empty_table()], scan.batches())
         snapshot = scan.plan.snapshot

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.landing.read import LandingOptions
@@ -20,67 +21,66 @@ from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag, delete_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 
 _TWO_DAYS_MS = 2 * 86_400_000
 
 
-def upsert(table: TableHandle, batch: str, rows: pa.Table, overwrite: str | None = None) -> Any:
+def upsert(table: Table, batch: str, rows: pa.Table, overwrite: str | None = None) -> Any:
     """Run a whole batch."""
     context = make_context(table.metadata, batch, runner=LocalRunner(1), overwrite=overwrite)
     return upsert_table(context, rows, missing="null")
 
 
-def upsert_file(table: TableHandle, batch: str, path: Path, overwrite: str | None = None) -> Any:
+def upsert_file(table: Table, batch: str, path: Path, overwrite: str | None = None) -> Any:
     """Run a whole batch from a landing file; columns that it does not have are null."""
     context = make_context(table.metadata, batch, runner=LocalRunner(1), overwrite=overwrite)
     return upsert_files(context, [str(path)], LandingOptions(missing="null"))
 
 
-def compact(table: TableHandle, full: bool) -> Any:
+def compact(table: Table, full: bool) -> Any:
     """Compact, and plan again at once where others were faster."""
     return run_compaction(table.metadata, LocalRunner(1), full=full, sleep=lambda _: None)
 
 
-def expire(table: TableHandle, retain: int) -> Any:
+def expire(table: Table, retain: int) -> Any:
     """Keep so many snapshots."""
     retention = Retention(num_min=1, num_max=retain, time_ms=0, limit=1000)
     return expire_table(table.metadata, table.schema, now_ms=_later(), retention=retention)
 
 
-def tag(table: TableHandle, name: str, snapshot_id: int) -> Any:
+def tag(table: Table, name: str, snapshot_id: int) -> Any:
     """Name a snapshot."""
     return create_tag(table.metadata, name, snapshot_id=snapshot_id)
 
 
-def untag(table: TableHandle, name: str) -> Any:
+def untag(table: Table, name: str) -> Any:
     """Delete a tag."""
     return delete_tag(table.metadata, table.schema, name)
 
 
-def clean(table: TableHandle) -> Any:
+def clean(table: Table) -> Any:
     """Remove orphans, of any age."""
     return clean_orphans(table.metadata, now_ms=_later(), older_than_ms=0, dry_run=False)
 
 
-def lookup_files(table: TableHandle) -> Any:
+def lookup_files(table: Table) -> Any:
     """Build lookup files."""
     return run_lookup_store(table.metadata, LocalRunner(1))
 
 
-def index_files(table: TableHandle) -> Any:
+def index_files(table: Table) -> Any:
     """Give the data files that have none a bloom filter of column v."""
     spec = spec_to_build(table.schema, "bloom-filter", ["v"])
     return run_file_index_rebuild(table.metadata, LocalRunner(1), spec, sleep=lambda _: None)
 
 
-def add_column(table: TableHandle, name: str) -> Any:
+def add_column(table: Table, name: str) -> Any:
     """Alter the table."""
     return alter_table(table, SchemaEdits(add={name: "INT"}))
 
 
-def roll_back(table: TableHandle, where: dict[str, Any]) -> Any:
+def roll_back(table: Table, where: dict[str, Any]) -> Any:
     """Go back to a snapshot or tag."""
     return roll_back_table(table.metadata, table.schema, **where)
 

@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import deletion_vectors, read_deletion_vector, write_deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, decode_partition_dict, load_view
@@ -29,7 +29,7 @@ from tests.kit.shared_table.model import identity
 from tests.kit.table_history import Key
 
 
-def delete_by_vector(table: TableHandle, place: tuple[bytes, int, str, int]) -> None:
+def delete_by_vector(table: Table, place: tuple[bytes, int, str, int]) -> None:
     """Delete a row where `deletable` found it, as Java's compaction of a level-0 delete does.
 
     The bucket's vectors are written into one new index file; the bucket's data files stay as they are.
@@ -49,7 +49,7 @@ def delete_by_vector(table: TableHandle, place: tuple[bytes, int, str, int]) -> 
     commit_changes(m, request)
 
 
-def deletable(table: TableHandle) -> dict[Key, tuple[bytes, int, str, int]]:
+def deletable(table: Table) -> dict[Key, tuple[bytes, int, str, int]]:
     """Find the keys whose newest row is above level 0, in buckets without files at level 0: partition, bucket, file, position."""
     view = load_view(table.metadata, table.snapshot)
     out: dict[Key, tuple[bytes, int, str, int]] = {}
@@ -146,7 +146,7 @@ def set_bucket(root: Path, bucket: int) -> None:
     _change_schema(root, lambda schema: schema["options"].update(bucket=str(bucket)))
 
 
-def remove_orphans(table: TableHandle) -> None:
+def remove_orphans(table: Table) -> None:
     """Remove every file that no snapshot, tag or branch needs: what Java's cleaner does, which knows no staged batch."""
     needed = reachable(table)
     root = Path(table.uri)

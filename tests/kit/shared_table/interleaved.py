@@ -19,6 +19,7 @@ from unittest import mock
 
 import pyarrow as pa
 
+from lakeidx.api.table import Table
 from lakeidx.batch.assignment import by_hash
 from lakeidx.batch.commit_priority import CommitPriority
 from lakeidx.batch.context import BatchContext
@@ -28,7 +29,6 @@ from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, new_ba
 from lakeidx.errors import CommitConflictError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage.local import LocalStore
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan import changes, table_scan
 from lakeidx.tasks import in_parallel as in_parallel_module
 from lakeidx.tasks.ordered_threads import run_ordered
@@ -92,9 +92,9 @@ class Interleaved:
         self._stream = StreamReader("s", of_changes=options.get("changelog-producer") == "lookup")
         self.told: list[str] = [str(options)]
 
-    def open(self, store: FaultStore | None = None) -> TableHandle:
+    def open(self, store: FaultStore | None = None) -> Table:
         """Open a handle of a new process."""
-        return TableHandle(store or FaultStore(self._store), TablePaths.of(self._root, self._schema))
+        return Table(store or FaultStore(self._store), TablePaths.of(self._root, self._schema))
 
     def run(self) -> None:
         """Run a history; AssertionError where it goes wrong."""
@@ -195,11 +195,11 @@ class Interleaved:
         self._open_batches.add(name)
         return name
 
-    def _upsert(self, table: TableHandle, batch: str) -> None:
+    def _upsert(self, table: Table, batch: str) -> None:
         self._run_batch(make_context(table.metadata, batch, runner=LocalRunner(1)), self._rows(batch))
         self._open_batches.discard(batch)
 
-    def _upsert_unnamed(self, table: TableHandle, batch: str) -> None:
+    def _upsert_unnamed(self, table: Table, batch: str) -> None:
         context, rows = make_context(table.metadata, new_batch_id(), runner=LocalRunner(1)), self._rows(batch)
         if not fits_memory(context, rows):
             self._run_batch(context, rows)
@@ -221,19 +221,19 @@ class Interleaved:
         write_attempt(context, context.files.latest_attempt())
         commit_batch(context, sleep=lambda _: None)
 
-    def _overtake(self, table: TableHandle, batches: Sequence[str]) -> None:
+    def _overtake(self, table: Table, batches: Sequence[str]) -> None:
         for batch in batches:
             self._upsert(table, batch)
         calls.expire(table, 1)
 
-    def _tag(self, table: TableHandle, name: str, stays: bool) -> None:
+    def _tag(self, table: Table, name: str, stays: bool) -> None:
         newest = table.metadata.latest_snapshot_id()
         if newest is not None:
             calls.tag(table, name, newest)
             if not stays:
                 calls.untag(table, name)
 
-    def _read(self, table: TableHandle) -> None:
+    def _read(self, table: Table) -> None:
         for _ in range(3):
             try:
                 self._check_rows(table.scan().to_arrow(), "a reader")

@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lakeidx.api.table import Table
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
 from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.shared_table import calls, foreign
 from tests.kit.shared_table.keys import batch_of
@@ -107,7 +107,7 @@ class Machine(Programs):
             lambda: write_attempt(context, context.files.latest_attempt()),
             lambda: commit_batch(context, sleep=lambda _: None),
         ]
-        table = TableHandle(context.metadata.store, context.paths)
+        table = Table(context.metadata.store, context.paths)
         for _ in range(min(stages, len(runs) - staged.stage)):
             try:
                 with self._others(table, step, effect), self._clock():

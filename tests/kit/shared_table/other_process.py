@@ -10,9 +10,9 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
+from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError
 from lakeidx.storage import LocalStore
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -26,7 +26,7 @@ class OtherProcess:
         self._process = subprocess.Popen([sys.executable, "-m", __name__, str(number)], pass_fds=[number])
         theirs.close()
 
-    def start(self, root: str, call: Callable[[TableHandle], Any] | None) -> None:
+    def start(self, root: str, call: Callable[[Table], Any] | None) -> None:
         """Ask for `call` with the handle of the table in `root`; None: close the handle, so that the next call opens one."""
         self._pipe.send((root, call))
 
@@ -57,7 +57,7 @@ def _serve(pipe: Connection) -> None:
             if call is not None:
                 if table is None:
                     store = LocalStore(root, sync=False)
-                    table = TableHandle(store, TableMetadata.open(store, root).paths)
+                    table = Table(store, TableMetadata.open(store, root).paths)
                 answer = call(table)
             pipe.send((True, answer))
         except LakeIdxError as error:

@@ -15,6 +15,7 @@ from unittest import mock
 
 import pyarrow as pa
 
+from lakeidx.api.table import Table
 from lakeidx.batch.assignment import by_hash
 from lakeidx.batch.context import BatchContext
 from lakeidx.data import write_data_file
@@ -24,7 +25,6 @@ from lakeidx.key_index import table_view
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.storage import LocalStore
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.tasks import in_parallel as in_parallel_module
@@ -119,12 +119,12 @@ class Programs:
         fields = [{**f, "type": key_type(self.engine)} if f["name"] == "k" else f for f in FIELDS]
         spec = {"fields": fields, "primaryKeys": ["p", "k"], "partitionKeys": ["p"],
                 "options": {**OPTIONS, **self.engine.options}}  # fmt: skip
-        TableHandle.create(str(self.root), spec)
+        Table.create(str(self.root), spec)
 
-    def open(self) -> TableHandle:
+    def open(self) -> Table:
         """Open a handle that has read nothing yet, as a new process has."""
         schema = TableMetadata(self.store, TablePaths(str(self.root))).latest_schema()
-        return TableHandle(FaultStore(self.store), TablePaths.of(str(self.root), schema))
+        return Table(FaultStore(self.store), TablePaths.of(str(self.root), schema))
 
     def run(self, steps: Sequence[Step]) -> None:
         """Run a history; AssertionError where it goes wrong."""
@@ -155,7 +155,7 @@ class Programs:
         step: Step,
         handle: int | None,
         effect: Effect,
-        call: Callable[[TableHandle], Any],
+        call: Callable[[Table], Any],
         *,
         may_fail: bool = False,
     ) -> tuple[Any, bool]:
@@ -180,7 +180,7 @@ class Programs:
             self._stale.discard(handle)
         return result, True
 
-    def _elsewhere(self, call: Callable[[TableHandle], Any]) -> Any:
+    def _elsewhere(self, call: Callable[[Table], Any]) -> Any:
         other = other_process()
         other.start(str(self.root), call)
         answer = other.finish()
@@ -202,7 +202,7 @@ class Programs:
         self._stale -= {handle}
 
     @contextmanager
-    def _others(self, table: TableHandle, step: Step, effect: Effect) -> Iterator[None]:
+    def _others(self, table: Table, step: Step, effect: Effect) -> Iterator[None]:
         """Have other programs do their steps at one of the calls that `table` makes of the store."""
         store = table.store
         assert isinstance(store, FaultStore)
@@ -319,7 +319,7 @@ class Programs:
                 _right(self._content(table.scan(snapshot=snapshot_id)), state, f"snapshot {snapshot_id}")
         for name, branch in self.model.branches.items():
             paths = TablePaths.of(str(self.root), table.schema, branch=name)
-            seen = self._content(TableHandle(self.store, paths).scan())
+            seen = self._content(Table(self.store, paths).scan())
             _right(seen, self.model.states[branch.uuid], f"branch {name}")
 
 

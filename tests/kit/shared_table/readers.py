@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from lakeidx.table.handle import TableHandle
+from lakeidx.api.table import Table
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.follow import ChangeFollower, run_stream
 from lakeidx.table.stream.start import Start
@@ -32,7 +32,7 @@ class StreamReader:
     of_changes: bool
     steps: dict[str, list[_Row]] = field(default_factory=dict)
 
-    def read(self, table: TableHandle) -> None:
+    def read(self, table: Table) -> None:
         """Go on where the consumer stands, up to the newest snapshot."""
         consumer = StreamConsumer(table.metadata, self.name)
         for step in run_stream(ChangeFollower(table.metadata), consumer, Start()):

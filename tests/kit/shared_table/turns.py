@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError
 from lakeidx.storage.local import LocalStore
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.limits import HANGS_SECONDS
 
@@ -34,7 +34,7 @@ class Program:
     """
 
     name: str
-    act: Callable[[TableHandle], Any]
+    act: Callable[[Table], Any]
     batch: str = ""
     dies_at: int | None = None
     after: bool = False
@@ -59,7 +59,7 @@ class Turns:
     order   what was done, call by call
     """
 
-    def __init__(self, rng: random.Random, open_table: Callable[[FaultStore], TableHandle], store: LocalStore) -> None:
+    def __init__(self, rng: random.Random, open_table: Callable[[FaultStore], Table], store: LocalStore) -> None:
         self._rng = rng
         self._steady = rng.choice(_STEADY)
         self._open, self._store = open_table, store

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch import commit_priority as turns
 from lakeidx.batch.commit_priority import CommitPriority, PriorityFile
 from lakeidx.batch.stages import commit as publish
@@ -17,7 +18,6 @@ from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.codec.containers.sealed_json import unseal
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.commit.changes import CommitRequest, CommitResult
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import content, make_table, rows, upsert
@@ -41,7 +41,7 @@ class Clock:
         self.at_sleep()  # type: ignore[no-untyped-call]
 
 
-def turn(table: TableHandle, batch_id: str, clock: Clock | None = None) -> CommitPriority:
+def turn(table: Table, batch_id: str, clock: Clock | None = None) -> CommitPriority:
     clock = clock or Clock()
     return CommitPriority(table.store, table.paths, batch_id, sleep=clock.sleep, clock=clock)
 
@@ -136,7 +136,7 @@ def test_a_compaction_that_loses_races_is_let_go_first(tmp_path: Path) -> None:
     table, store = with_faults(make_table(tmp_path))
     for number in range(6):
         upsert(table, [(1, number, "a")])
-    other, path, lost = TableHandle.open(table.uri), Path(turn(table, "x").path), list[int]()
+    other, path, lost = Table.open(table.uri), Path(turn(table, "x").path), list[int]()
 
     def overtake(verb: str, snapshot: str) -> None:
         if not path.exists():
@@ -149,7 +149,7 @@ def test_a_compaction_that_loses_races_is_let_go_first(tmp_path: Path) -> None:
     assert report.buckets == 1
     assert report.rounds == 1
     assert not path.exists()
-    assert content(TableHandle.open(table.uri)) == {
+    assert content(Table.open(table.uri)) == {
         **{(1, number): "a" for number in range(6)},
         **{(2, number): "b" for number in (1, 2, 3)},
     }
@@ -173,7 +173,7 @@ def test_a_batch_beaten_every_time_asks_and_cleans_up(tmp_path: Path, monkeypatc
             monkeypatch.setattr(publish, "commit_changes", real)
             # The rival was past its wait when the turn was asked for.
             monkeypatch.setattr(publish.CommitPriority, "wait", lambda self, partitions: 0.0)  # type: ignore[attr-defined]
-            upsert(TableHandle.open(table.uri), [(1, 1000 + len(seen), "rival")], batch_id=f"rival{len(seen)}")
+            upsert(Table.open(table.uri), [(1, 1000 + len(seen), "rival")], batch_id=f"rival{len(seen)}")
             monkeypatch.setattr(publish, "commit_changes", beaten)
         return real(metadata, request, **rest)
 
@@ -183,4 +183,4 @@ def test_a_batch_beaten_every_time_asks_and_cleans_up(tmp_path: Path, monkeypatc
     assert seen == [False, False, True, True]
     assert not table.store.exists(path)
     expected = {(1, k): "slow" for k in range(3)} | {(1, 1000 + i): "rival" for i in (1, 2, 3)}
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected

@@ -161,12 +161,12 @@ import os, sys
 from pathlib import Path
 from unittest import mock
 from tests.kit.index_history import IndexedTable, fixed_history
-from lakeidx.table.handle import TableHandle
+from lakeidx.api.table import Table
 
 def dies(*_, **__):
     os._exit(9)
 
-table = IndexedTable("state", TableHandle.open(sys.argv[1]))
+table = IndexedTable("state", Table.open(sys.argv[1]))
 batches = fixed_history(3, batches=3, size=24)
 table.upsert(batches[1], "b1")
 with mock.patch(sys.argv[2], dies):

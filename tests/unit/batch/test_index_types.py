@@ -42,7 +42,6 @@ from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.storage import open_store
 from lakeidx.table.commit.conflicts import writer_conflicts
 from lakeidx.table.expiration.rollback import roll_back
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import (
     GLOBAL_TYPES,
@@ -143,11 +142,11 @@ def test_cross_partition_tables_use_the_state() -> None:
 
 
 @pytest.fixture
-def moving(tmp_path: Path) -> TableHandle:
+def moving(tmp_path: Path) -> Table:
     return make_table(tmp_path, options={"index.type": "global-simple"})
 
 
-def test_a_move_is_one_commit(moving: TableHandle) -> None:
+def test_a_move_is_one_commit(moving: Table) -> None:
     upsert(moving, [(1, 1, "a"), (1, 2, "b"), (2, 3, "c")])
     result = upsert(moving, [(2, 1, "moved"), (1, 2, "stays"), (2, 4, "new"), (2, 3, None)], ["+U", "+U", "+I", "-D"])
     assert content(moving) == {(2, 1): "moved", (1, 2): "stays", (2, 4): "new"}
@@ -161,12 +160,12 @@ def test_a_move_is_one_commit(moving: TableHandle) -> None:
     assert all(r.passed for r in check_batch(moving.metadata, reports))
 
 
-def test_a_batch_without_moves_has_no_moves_file(moving: TableHandle) -> None:
+def test_a_batch_without_moves_has_no_moves_file(moving: Table) -> None:
     upsert(moving, [(1, 1, "a")])
     assert upsert(moving, [(1, 1, "b"), (1, 2, "c")]).assign.moves_path is None
 
 
-def test_a_key_that_moves_back_and_forth_in_one_batch(moving: TableHandle) -> None:
+def test_a_key_that_moves_back_and_forth_in_one_batch(moving: Table) -> None:
     upsert(moving, [(1, 1, "a")])
     upsert(moving, [(2, 1, "b"), (1, 1, "c"), (3, 1, "d"), (2, 1, "e")])
     assert content(moving) == {(2, 1): "e"}
@@ -188,12 +187,12 @@ def test_where_keys_do_not_move(tmp_path: Path, off: str) -> None:
         "partial-update": {(1, 1): "x", (1, 2): "b", (3, 9): "second"},
         "first-row": {(1, 1): "a", (1, 2): "b", (3, 9): "first"},
     }[off]
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
     assert result.assign.moved == 0
     assert result.assign.dropped == (3 if off == "first-row" else 0)
 
 
-def test_overwriting_one_partition_of_a_table_over_partitions(moving: TableHandle) -> None:
+def test_overwriting_one_partition_of_a_table_over_partitions(moving: Table) -> None:
     upsert(moving, [(1, 1, "a"), (2, 2, "b")])
     with pytest.raises(UnsupportedError, match="overwrite the whole table"):
         upsert(moving, [(1, 2, "x")], overwrite="partitions")
@@ -300,7 +299,7 @@ def test_files_carry_filters_when_asked_to(tmp_path: Path) -> None:
 # -- the key state ---------------------------------------------------------------------------------------------------------
 
 
-def _state_table(tmp_path: Path, **more: str) -> TableHandle:
+def _state_table(tmp_path: Path, **more: str) -> Table:
     return make_table(tmp_path, options={"index.type": "state", **more})
 
 
@@ -367,7 +366,7 @@ def test_a_state_that_does_not_belong_is_rebuilt(tmp_path: Path, what: str) -> N
     upsert(table, [(2, k, "b") for k in range(20)])
     if what == "rolled back":
         roll_back(table.metadata, table.schema, snapshot_id=1)
-        table = TableHandle.open(table.uri)
+        table = Table.open(table.uri)
         # That of snapshot 1 still belongs.
         assert _action(upsert(table, [(3, 5, "c")])) == ("warm", 0)
         assert content(table) == {(1, k): "a" for k in range(20) if k != 5} | {(3, 5): "c"}
@@ -413,9 +412,9 @@ def test_staged_and_committed_by_different_processes(tmp_path: Path) -> None:
         lambda c: run_index_write(c, 1),
         commit_batch,
     ):
-        stage(make_context(TableHandle.open(table.uri).metadata, "apart", runner=LocalRunner(1)))
-    assert content(TableHandle.open(table.uri)) == {(2, 1): "b", (1, 2): "c"}
-    assert _action(upsert(TableHandle.open(table.uri), [(1, 1, "d")])) == ("warm", 0)
+        stage(make_context(Table.open(table.uri).metadata, "apart", runner=LocalRunner(1)))
+    assert content(Table.open(table.uri)) == {(2, 1): "b", (1, 2): "c"}
+    assert _action(upsert(Table.open(table.uri), [(1, 1, "d")])) == ("warm", 0)
 
 
 @pytest.mark.parametrize("moves", [True, False])
@@ -433,7 +432,7 @@ def test_locations_of_a_rolled_back_commit_are_not_used_by_hbase(tmp_path: Path,
         upsert(table, [(3, 2, "c")])
         assert content(table)[3 if moves else 2, 2] == "c"
         roll_back_table(table.metadata, table.schema, snapshot_id=1)
-        table = TableHandle.open(table.uri)
+        table = Table.open(table.uri)
         upsert(table, [(3, 1, "d"), (3, 2, "new")])
         assert content(table) == {(3 if moves else 1, 1): "d", (3, 2): "new"}
 
@@ -448,7 +447,7 @@ def test_a_table_may_change_its_type(tmp_path: Path) -> None:
     model: Model = {}
     names = ["hash", "bloom", "bucket", "state", "simple", "bucket ring", "inmemory", "hash", "bloom cache", "state"]
     for number, (name, batch) in enumerate(zip(names, fixed_history(23, batches=len(names), size=20), strict=True)):
-        metadata = TableHandle.open(table.table.uri).metadata
+        metadata = Table.open(table.table.uri).metadata
         old = metadata.latest_schema()
         kept = {k: v for k, v in old.options.items() if not k.startswith(("index.type", "index.global", "hoodie."))}
         new = dataclasses.replace(old, id=number + 1, options={**kept, **LOCAL_TYPES[name]})
@@ -461,20 +460,20 @@ def test_a_table_may_change_its_type(tmp_path: Path) -> None:
 # -- two writers -----------------------------------------------------------------------------------------------------------
 
 
-def test_batches_over_partitions_do_not_pass_each_other(moving: TableHandle) -> None:
+def test_batches_over_partitions_do_not_pass_each_other(moving: Table) -> None:
     """Two batches take one key to two partitions: no bucket is touched by both, and still the later one is planned again."""
     upsert(moving, [(1, 1, "a"), (2, 50, "x"), (3, 51, "y")])
     late = make_context(moving.metadata, "late", runner=LocalRunner(1))
     stage_table(late.files, moving.schema, rows([(2, 1, "late")]))
     run_bucket_assignment(late, 1)
     run_index_write(late, 1)
-    upsert(TableHandle.open(moving.uri), [(3, 1, "early")])
+    upsert(Table.open(moving.uri), [(3, 1, "early")])
     report = commit_batch(late, sleep=lambda _: None)
     assert report.replans == 1
-    assert content(TableHandle.open(moving.uri)) == {(2, 1): "late", (2, 50): "x", (3, 51): "y"}
+    assert content(Table.open(moving.uri)) == {(2, 1): "late", (2, 50): "x", (3, 51): "y"}
 
 
-def test_a_batch_over_partitions_waits_for_one_of_other_partitions(moving: TableHandle) -> None:
+def test_a_batch_over_partitions_waits_for_one_of_other_partitions(moving: Table) -> None:
     """A batch that lost often enough goes first, though the two touch no partition in common."""
     upsert(moving, [(1, 1, "a")])
     losing = CommitPriority(moving.store, moving.paths, "losing")
@@ -493,16 +492,16 @@ def test_a_batch_over_partitions_waits_for_one_of_other_partitions(moving: Table
     assert len(naps) == 1
 
 
-def test_compactions_may_pass(moving: TableHandle) -> None:
+def test_compactions_may_pass(moving: Table) -> None:
     upsert(moving, [(1, 1, "a")])
     upsert(moving, [(1, 1, "b")])
     late = make_context(moving.metadata, "late", runner=LocalRunner(1))
     stage_table(late.files, moving.schema, rows([(2, 1, "late")]))
     run_bucket_assignment(late, 1)
     run_index_write(late, 1)
-    run_compaction(TableHandle.open(moving.uri).metadata, LocalRunner(1), full=True)
+    run_compaction(Table.open(moving.uri).metadata, LocalRunner(1), full=True)
     assert commit_batch(late, sleep=lambda _: None).replans == 0
-    assert content(TableHandle.open(moving.uri)) == {(2, 1): "late"}
+    assert content(Table.open(moving.uri)) == {(2, 1): "late"}
 
 
 @pytest.mark.slow
@@ -514,16 +513,16 @@ def test_writers_side_by_side(tmp_path: Path, kind: str) -> None:
 
     def work(writer: int) -> None:
         for n in range(3):
-            mine = TableHandle.open(table.uri)
+            mine = Table.open(table.uri)
             upsert(mine, [((n + k) % 3, 100 * writer + k, f"{writer} {n}") for k in range(6)])
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, range(2)))
     expected = {((2 + k) % 3, 100 * w + k): f"{w} 2" for w in range(2) for k in range(6)}
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
     upsert(table, [(0, 5, "last")])
     del expected[1, 5]
-    assert content(TableHandle.open(table.uri)) == {**expected, (0, 5): "last"}
+    assert content(Table.open(table.uri)) == {**expected, (0, 5): "last"}
 
 
 def test_only_commits_that_add_rows_conflict_with_a_batch() -> None:
@@ -552,8 +551,8 @@ def test_buckets_of_cross_partition_tables_fill_by_keys(tmp_path: Path) -> None:
     assert _buckets(table, 1) == {0: {1, 2, 3, 6}, 1: {4, 5, 7}}
 
 
-def _buckets(table: TableHandle, partition: int = 1) -> dict[int, set[int]]:
-    scan = TableHandle.open(table.uri).scan(where=f"p = {partition}")
+def _buckets(table: Table, partition: int = 1) -> dict[int, set[int]]:
+    scan = Table.open(table.uri).scan(where=f"p = {partition}")
     out: dict[int, set[int]] = {}
     for place in scan.plan.buckets:
         for part in scan.read_bucket(place):
@@ -563,7 +562,7 @@ def _buckets(table: TableHandle, partition: int = 1) -> dict[int, set[int]]:
     return out
 
 
-def test_reports_are_json(moving: TableHandle) -> None:
+def test_reports_are_json(moving: Table) -> None:
     """Reports of tagged batches travel like all others."""
     upsert(moving, [(1, 1, "a")])
     report = upsert(moving, [(2, 1, "b")]).assign

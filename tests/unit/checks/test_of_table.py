@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lakeidx.api.table import Table
 from lakeidx.checks import of_table
 from lakeidx.checks.of_table import index_in_part, table_results, verify_whole
 from lakeidx.jobs import checks
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.quality.whole_table import Verified, verify_table
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import upsert
 
@@ -46,26 +46,26 @@ def config(file: Path) -> PipelineConfig:
 
 
 @pytest.fixture
-def table(config: PipelineConfig) -> TableHandle:
+def table(config: PipelineConfig) -> Table:
     """15 keys in two buckets of a partition, 4 in one of another."""
-    made = TableHandle.create(config.uri, config.spec())
+    made = Table.create(config.uri, config.spec())
     upsert(made, [(1, k, "a") for k in range(15)] + [(2, k, "b") for k in range(4)], batch_id="b1")
-    return TableHandle.open(made.uri)
+    return Table.open(made.uri)
 
 
-def damage(table: TableHandle) -> None:
+def damage(table: Table) -> None:
     """Cut the last hash off the index of partition 2."""
     (entry,) = [e for e in table.metadata.load_index_manifest(_index(table)) if e.row_count == 4]
     path = Path(table.uri) / "index" / entry.file_name
     path.write_bytes(path.read_bytes()[:-4])
 
 
-def _index(table: TableHandle) -> str | None:
+def _index(table: Table) -> str | None:
     assert table.snapshot is not None
     return table.snapshot.index_manifest
 
 
-def test_the_index_is_read_in_whole_partitions(table: TableHandle) -> None:
+def test_the_index_is_read_in_whole_partitions(table: Table) -> None:
     whole = index_in_part(table, 1)
     assert sorted(len(h) for h in whole.values()) == [4, 5, 10]
     small = index_in_part(table, 1, most=14)
@@ -77,12 +77,12 @@ def test_the_index_is_read_in_whole_partitions(table: TableHandle) -> None:
     assert sorted(len(h) for h in index_in_part(table, 1).values()) == [5, 10]
     upsert(table, [(1, 1, "again")])
     (Path(table.uri) / "snapshot" / "snapshot-1").unlink()
-    assert index_in_part(TableHandle.open(table.uri), 1) == {}
+    assert index_in_part(Table.open(table.uri), 1) == {}
     assert index_in_part(table, None) == {}
 
 
 def test_a_verification_resumes_where_it_was(
-    config: PipelineConfig, table: TableHandle, monkeypatch: pytest.MonkeyPatch
+    config: PipelineConfig, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(of_table, "verify_table", partial(verify_table, rows_at_once=5))
 
@@ -104,7 +104,7 @@ def test_a_verification_resumes_where_it_was(
     assert found.keys == 19
 
 
-def test_what_a_run_has_touched(config: PipelineConfig, table: TableHandle) -> None:
+def test_what_a_run_has_touched(config: PipelineConfig, table: Table) -> None:
     damage(table)
     places = sorted(index_in_part(table, 1))
     sound = table_results(config, table, buckets=places[:1])
@@ -112,7 +112,7 @@ def test_what_a_run_has_touched(config: PipelineConfig, table: TableHandle) -> N
     assert (sound.buckets, sound.index_hashes) == (1, 15)
 
 
-def test_the_job_reports_what_it_found(file: Path, table: TableHandle, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_job_reports_what_it_found(file: Path, table: Table, capsys: pytest.CaptureFixture[str]) -> None:
     whole = ["--pipeline", str(file), "--engine", "local"]
 
     def run(*arguments: str) -> tuple[int, Verified]:

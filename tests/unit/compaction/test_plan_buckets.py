@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.plan import plan_compaction
@@ -18,7 +19,6 @@ from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.entry_decoder import entries_of
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import make_table, upsert
@@ -69,7 +69,7 @@ def test_buckets_left_out_need_no_compaction(options: dict[str, str]) -> None:
         assert len(left) < 300, "most buckets are below the trigger"
 
 
-def _runs(table: TableHandle, partition: int, count: int) -> Snapshot:
+def _runs(table: Table, partition: int, count: int) -> Snapshot:
     for i in range(count):
         upsert(table, [(partition, 1, f"{i}")])
     found = table.metadata.latest_snapshot()
@@ -77,8 +77,8 @@ def _runs(table: TableHandle, partition: int, count: int) -> Snapshot:
     return found
 
 
-def _due(table: TableHandle, clean: Snapshot | None = None) -> list[int]:
-    fresh = TableHandle.open(table.uri)
+def _due(table: Table, clean: Snapshot | None = None) -> list[int]:
+    fresh = Table.open(table.uri)
     assert fresh.snapshot is not None
     found = plan_due(fresh.metadata, fresh.schema, fresh.snapshot, clean=clean)
     return sorted(decode_partition_dict(w.partition, fresh.schema)["p"] for w in found)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.compaction.bucket import BucketCompaction
 from lakeidx.compaction.plan_buckets import plan_buckets
@@ -23,14 +24,13 @@ from lakeidx.format.data_file import FileSource
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.manifest import FileKind
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import make_table, upsert
 from tests.kit.table_history import key_hashes
 
 
-def work_of(table: TableHandle, *, full: bool = True, shrink: bool = False) -> list[BucketCompaction]:
+def work_of(table: Table, *, full: bool = True, shrink: bool = False) -> list[BucketCompaction]:
     view = load_view(table.metadata, table.snapshot)
     return plan_buckets(table.metadata, table.schema, view, full=full, shrink=shrink, now_ms=0)
 
@@ -142,9 +142,8 @@ _MEMORY = """
 import sys
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.table.handle import TableHandle
 from tests.kit.peak_memory import peak_mib
-report = run_compaction(TableHandle.open(sys.argv[1]).metadata, LocalRunner(1), full=True)
+report = run_compaction(Table.open(sys.argv[1]).metadata, LocalRunner(1), full=True)
 print(report.rows_in, report.rows_out, peak_mib())
 """
 

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from lakeidx.api.table import Table
 from lakeidx.dagster.metadata.overview import overview_metadata, table_description
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 
 _PROGRAM = re.compile(r"(\w+)\n```python\n(.*?)\n```", re.DOTALL)
@@ -37,7 +37,7 @@ def test_a_table_is_described_and_every_program_reads_it(tmp_path: Path) -> None
         'Identifier.create("shop", "or-ders")',
     ):
         assert said in text
-    table = TableHandle.create(pipeline.uri, pipeline.spec())
+    table = Table.create(pipeline.uri, pipeline.spec())
     assert overview_metadata(table.metadata, load_view(table.metadata, None)) == {}
     programs = dict(_PROGRAM.findall(text))
     assert set(programs) == {"Python", "Spark", "DuckDB", "Polars"}

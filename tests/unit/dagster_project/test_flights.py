@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dagster_project.flights.prepare import prepare
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import ingest_files, make_context
 from lakeidx.pipeline_file.model import load_pipeline
-from lakeidx.table.handle import TableHandle
 
 _FLIGHTS = Path(__file__).parents[3] / "pipelines" / "flights.yaml"
 
@@ -20,7 +20,7 @@ def test_the_flights_are_ingested_as_the_pipeline_says(tmp_path: Path) -> None:
     pipeline = load_pipeline(
         _FLIGHTS, environment={"LAKEIDX_LANDING": str(tmp_path), "LAKEIDX_WAREHOUSE": str(tmp_path)}
     )
-    table = TableHandle.create(f"{tmp_path}/nycflights.db/flights", pipeline.spec())
+    table = Table.create(f"{tmp_path}/nycflights.db/flights", pipeline.spec())
     for file in files[:2]:
         report = ingest_files(make_context(table.metadata, file.stem), [str(file)], pipeline.landing_options())
         assert (report.rows_in, report.rows_rejected) == (27_004, 0)

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.data.verify_data_file import verify_data_file
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.file_names import NewFileNames
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from tests.kit.small_tables import make_table, upsert
 from tests.unit.data.tables import STORE, kv_table, table_schema
@@ -34,7 +34,7 @@ def _file(folder: Path, values: Sequence[str | None], change: Callable[[pa.Table
 
 
 def _verify(path: Path) -> int:
-    table = TableHandle.open(str(next(p for p in path.parents if p.name == "t")))
+    table = Table.open(str(next(p for p in path.parents if p.name == "t")))
     (entry,) = load_view(table.metadata, table.snapshot).entries
     file = replace(entry.file, file_size=path.stat().st_size)
     return verify_data_file(table.metadata.store, str(path), file, table.metadata.latest_schema())[0]

@@ -77,7 +77,7 @@ def test_json_files_are_described(paths: TablePaths) -> None:
     assert inspected(paths.consumer_path("c"), encode_consumer(4)) | {"path": "", "size": 0} == {
         "path": "", "size": 0, "kind": "consumer", "nextSnapshot": 4,
     }  # fmt: skip
-    stats = inspected(paths.statistics_path(NewFileNames().statistics_name()), encode_statistics(test_statistics.STATS))
+    stats = inspected(paths.statistics_path("stat-0"), encode_statistics(test_statistics.STATS))
     assert (stats["kind"], stats["mergedRecordCount"]) == ("statistics", 10)
     assert inspected(paths.latest, b"12\n")["id"] == 12
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.inspect.files import inspect_file
@@ -20,7 +21,6 @@ from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.storage.local import LocalStore
 from lakeidx.table.expiration.tags import create_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.shared_table.foreign import deletable, delete_by_vector
 
@@ -64,14 +64,14 @@ JOURNEYS: dict[str, tuple[list[str], list[str], dict[str, str], set[str]]] = {
 }  # fmt: skip
 
 
-def make(folder: Path, name: str) -> TableHandle:
+def make(folder: Path, name: str) -> Table:
     keys, partitions, options, _ = JOURNEYS[name]
     more = {"dynamic-bucket.target-row-num": "8", "changelog-producer": "none", "consumer.expiration-time": "7 d"}
     spec = {"fields": FIELDS, "primaryKeys": keys, "partitionKeys": partitions, "options": {**more, **options}}
-    return TableHandle.create(f"{folder}/wh/d.db/t", spec)
+    return Table.create(f"{folder}/wh/d.db/t", spec)
 
 
-def live_through(table: TableHandle) -> None:
+def live_through(table: Table) -> None:
     """Leave files of every kind: batches, a tag, a branch, a consumer, lookup files, file indexes, a changelog snapshot."""
     for batch in range(3):
         columns = {"p": pa.array([1, 2] * 10, pa.int32()), "k": pa.array(range(batch, batch + 20), pa.int64())}
@@ -90,7 +90,7 @@ def live_through(table: TableHandle) -> None:
     run_compaction(table.metadata, LocalRunner(1), full=True)
     if table.schema.table_options.deletion_vectors_enabled:
         # lakeidx reads vectors and drops them with the files; Java's compactions write them.
-        opened = TableHandle.open(table.uri)
+        opened = Table.open(table.uri)
         delete_by_vector(opened, deletable(opened)[1, 4])
     if table.schema.primary_keys:
         run_lookup_store(table.metadata, LocalRunner(1), remove=False)
@@ -111,7 +111,7 @@ def test_every_file_is_inspected_checked_and_explained(tmp_path: Path, name: str
         kinds.add(found["kind"])
     wanted = COMMON if table.schema.primary_keys else COMMON - {"lookup listing"}
     assert sorted((wanted | JOURNEYS[name][3]) - kinds) == []
-    opened = TableHandle.open(table.uri)
+    opened = Table.open(table.uri)
     assert not [r.name for r in verify(load_evidence(opened.metadata)) if not r.passed]
     explained = opened.scan(where="k = 5").explain()
     assert explained.rows == opened.scan(where="k = 5").to_arrow().num_rows > 0

@@ -8,17 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.keys import row_keys
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
 from lakeidx.key_index.port import ExternalState
 from lakeidx.key_index.registry import index_types, make_locator
 from lakeidx.key_index.table_view import SnapshotTable, deletes_hide, key_batch, make_tag_context
-from lakeidx.table.handle import TableHandle
 
 
 @pytest.fixture
-def handle(tmp_path: Path) -> TableHandle:
+def handle(tmp_path: Path) -> Table:
     spec = {
         "fields": [
             {"name": "p", "type": "STRING NOT NULL"},
@@ -29,19 +29,19 @@ def handle(tmp_path: Path) -> TableHandle:
         "partitionKeys": ["p"],
         "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "10"},
     }
-    return TableHandle.create(str(tmp_path / "db.db" / "t"), spec)
+    return Table.create(str(tmp_path / "db.db" / "t"), spec)
 
 
-def _upsert(handle: TableHandle, batch: str, ids: list[int], *, overwrite: str | None = None) -> None:
+def _upsert(handle: Table, batch: str, ids: list[int], *, overwrite: str | None = None) -> None:
     rows = pa.table({"p": [f"p{i % 2}" for i in ids], "id": ids, "v": pa.array(ids, pa.int32())})
     upsert_table(make_context(handle.metadata, batch, overwrite=overwrite), rows)
 
 
-def _view(handle: TableHandle, tmp_path: Path) -> SnapshotTable:
+def _view(handle: Table, tmp_path: Path) -> SnapshotTable:
     return SnapshotTable(handle.metadata, handle.metadata.latest_snapshot(), index_dir=str(tmp_path / "index"))
 
 
-def test_stateless_types_agree(handle: TableHandle, tmp_path: Path) -> None:
+def test_stateless_types_agree(handle: Table, tmp_path: Path) -> None:
     _upsert(handle, "one", list(range(40)))
     _upsert(handle, "two", list(range(20, 60)))
     schema = handle.metadata.latest_schema()
@@ -61,7 +61,7 @@ def test_stateless_types_agree(handle: TableHandle, tmp_path: Path) -> None:
     assert [b >= 0 for b in answers[0]] == [i < 60 for i in ids]
 
 
-def test_what_happened_since(handle: TableHandle, tmp_path: Path) -> None:
+def test_what_happened_since(handle: Table, tmp_path: Path) -> None:
     empty = _view(handle, tmp_path)
     assert (empty.snapshot_id, list(empty.files(None))) == (None, [])
     _upsert(handle, "one", [1, 2])
@@ -78,7 +78,7 @@ def test_what_happened_since(handle: TableHandle, tmp_path: Path) -> None:
     assert after.table_id == view.table_id
 
 
-def test_commits_are_known_after_their_snapshot(handle: TableHandle, tmp_path: Path) -> None:
+def test_commits_are_known_after_their_snapshot(handle: Table, tmp_path: Path) -> None:
     _upsert(handle, "one", [1])
     snapshot = handle.metadata.latest_snapshot()
     assert snapshot is not None
@@ -91,7 +91,7 @@ def test_commits_are_known_after_their_snapshot(handle: TableHandle, tmp_path: P
     assert _view(handle, tmp_path).is_committed([]) == []
 
 
-def test_partitions_as_paths(handle: TableHandle, tmp_path: Path) -> None:
+def test_partitions_as_paths(handle: Table, tmp_path: Path) -> None:
     _upsert(handle, "one", [1, 2])
     view = _view(handle, tmp_path)
     texts = {view.partition_text(f.partition) for f in view.files(None)}
@@ -101,13 +101,13 @@ def test_partitions_as_paths(handle: TableHandle, tmp_path: Path) -> None:
         assert list(view.files([file.partition])) == [f for f in view.files(None) if f.partition == file.partition]
 
 
-def test_files_are_found_without_the_index_manifest(handle: TableHandle, tmp_path: Path) -> None:
+def test_files_are_found_without_the_index_manifest(handle: Table, tmp_path: Path) -> None:
     _upsert(handle, "one", [1, 2])
     snapshot = handle.metadata.latest_snapshot()
     assert snapshot is not None
     assert snapshot.index_manifest is not None
     Path(handle.paths.manifest_path(snapshot.index_manifest)).unlink()
-    metadata = TableHandle.open(str(handle.paths.root)).metadata
+    metadata = Table.open(str(handle.paths.root)).metadata
     view = SnapshotTable(metadata, metadata.latest_snapshot(), index_dir=str(tmp_path / "index"))
     files = view.files(None)
     assert len(files) == 2

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import CommitKind
@@ -19,7 +20,6 @@ from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
@@ -37,16 +37,16 @@ OPTIONS = {
 LATER_MS = 4_000_000_000_000
 
 
-def compact(table: TableHandle, **arguments: Any) -> CompactionReport:
+def compact(table: Table, **arguments: Any) -> CompactionReport:
     return run_compaction(table.metadata, LocalRunner(1), sleep=lambda _: None, **arguments)
 
 
-def faulty(table: TableHandle) -> tuple[TableHandle, FaultStore]:
+def faulty(table: Table) -> tuple[Table, FaultStore]:
     store = FaultStore(table.store)
-    return TableHandle(store, table.paths), store
+    return Table(store, table.paths), store
 
 
-def filled(folder: Path, batches: int = 2) -> tuple[TableHandle, dict[tuple[int, int], str | None]]:
+def filled(folder: Path, batches: int = 2) -> tuple[Table, dict[tuple[int, int], str | None]]:
     """Two partitions, keys 0 to 5, every batch overwriting all values."""
     table = make_table(folder, options=OPTIONS)
     model: dict[tuple[int, int], str | None] = {}
@@ -57,7 +57,7 @@ def filled(folder: Path, batches: int = 2) -> tuple[TableHandle, dict[tuple[int,
     return table, model
 
 
-def levels(table: TableHandle) -> list[int]:
+def levels(table: Table) -> list[int]:
     m = table.metadata
     return sorted(e.file.level for e in load_view(m, m.latest_snapshot()).entries)
 
@@ -103,7 +103,7 @@ def test_an_upsert_between_plan_and_commit_is_kept(tmp_path: Path) -> None:
     )
     report = compact(racing, full=True)
     assert (fault.hits, report.rounds, report.snapshot_ids) == (1, 1, (4,))
-    assert content(TableHandle.open(table.uri)) == model | {(1, 0): "meanwhile", (2, 9): "n"}
+    assert content(Table.open(table.uri)) == model | {(1, 0): "meanwhile", (2, 9): "n"}
 
 
 def test_a_bucket_somebody_else_compacted_is_planned_again(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_bucket_somebody_else_compacted_is_planned_again(tmp_path: Path) -> No
     # The other partition's work was kept, and the racing compaction was followed by one of what came after it.
     assert report.rounds == 2
     assert report.buckets == 2
-    again = TableHandle.open(table.uri)
+    again = Table.open(table.uri)
     assert content(again) == model | {(1, 3): "after", (2, 3): "after"}
     assert levels(again) == [0, 5, 5]
 
@@ -131,7 +131,7 @@ def test_of_two_compactions_of_the_same_files_one_does_nothing(tmp_path: Path) -
     store.fail("put_if_absent", "snapshot-3", act=lambda *_: compact(table, full=True) and None)
     report = compact(racing, full=True)
     assert (report.snapshot_ids, report.buckets, report.rounds) == ((), 0, 1)
-    again = TableHandle.open(table.uri)
+    again = Table.open(table.uri)
     assert content(again) == model
     assert again.metadata.snapshot_ids() == [1, 2, 3]
 
@@ -144,7 +144,7 @@ def test_a_compaction_planned_before_an_overwrite_brings_nothing_back(tmp_path: 
     )
     compact(racing, full=True)
     expected = {k: v for k, v in model.items() if k[0] == 2} | {(1, 77): "only"}
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
 
 
 def test_a_crash_before_the_commit_leaves_only_orphans(tmp_path: Path) -> None:
@@ -154,12 +154,12 @@ def test_a_crash_before_the_commit_leaves_only_orphans(tmp_path: Path) -> None:
     store.fail("put_if_absent", "snapshot-3", error=KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         compact(racing, full=True)
-    assert content(TableHandle.open(table.uri)) == model
+    assert content(Table.open(table.uri)) == model
     assert files_on_disk(table) > before
     clean_orphans(table.metadata, now_ms=LATER_MS, older_than_ms=0, dry_run=False)
     assert files_on_disk(table) == before == reachable(table)
     compact(table, full=True)
-    assert content(TableHandle.open(table.uri)) == model
+    assert content(Table.open(table.uri)) == model
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_endless_conflicts_are_given_to_the_caller(tmp_path: Path) -> None:
     store.fail("put_if_absent", lambda p: "/snapshot/snapshot-" in p, act=meanwhile, times=100)
     with pytest.raises(CommitConflictError):
         compact(racing, full=True)
-    assert content(TableHandle.open(table.uri)) == {(1, 0): "x", (2, 0): "x"}
+    assert content(Table.open(table.uri)) == {(1, 0): "x", (2, 0): "x"}
 
 
 def test_an_upgraded_file_does_not_look_like_an_earlier_try(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_an_upgraded_file_does_not_look_like_an_earlier_try(tmp_path: Path) -> N
 # ---- hash index that shrinks -------------------------------------------------------------------------------------------
 
 
-def deleted(folder: Path, **options: str) -> TableHandle:
+def deleted(folder: Path, **options: str) -> Table:
     """Keys 0 to 19 of one partition in two buckets of ten; 5 to 14 deleted."""
     table = make_table(folder, options={**OPTIONS, **options})
     upsert(table, [(1, k, "a") for k in range(20)])
@@ -205,9 +205,9 @@ def deleted(folder: Path, **options: str) -> TableHandle:
     return table
 
 
-def hashes(table: TableHandle) -> set[int]:
+def hashes(table: Table) -> set[int]:
     history = History.__new__(History)
-    history.table = TableHandle.open(table.uri)
+    history.table = Table.open(table.uri)
     return history.index_hashes().get(1, set())
 
 
@@ -267,7 +267,7 @@ def test_a_row_that_arrives_meanwhile_is_in_the_shrunk_index(tmp_path: Path) -> 
     report = compact(racing, full=True, shrink=True)
     assert report.rounds == 2
     assert hashes(table) == set(key_hashes(table, [*LIVE, (1, 7)]))
-    assert content(TableHandle.open(table.uri)) == dict.fromkeys(LIVE, "a") | {(1, 7): "back"}
+    assert content(Table.open(table.uri)) == dict.fromkeys(LIVE, "a") | {(1, 7): "back"}
 
 
 def test_a_batch_assigned_before_the_shrink_is_assigned_again(tmp_path: Path) -> None:
@@ -289,14 +289,14 @@ def test_a_strange_shrink_option_is_named(tmp_path: Path) -> None:
 # ---- bad input ---------------------------------------------------------------------------------------------------------
 
 
-def data_files(table: TableHandle) -> list[Path]:
+def data_files(table: Table) -> list[Path]:
     return sorted(Path(table.uri).rglob("data-*.parquet"))
 
 
-def levels_of(table: TableHandle) -> dict[str, list[int]]:
+def levels_of(table: Table) -> dict[str, list[int]]:
     """Levels of the live files by directory of their bucket."""
     out: dict[str, list[int]] = {}
-    fresh = TableHandle.open(table.uri)
+    fresh = Table.open(table.uri)
     for entry in load_view(fresh.metadata, fresh.snapshot).entries:
         path = Path(data_file_path(fresh.metadata, entry))
         out.setdefault(str(path.parent), []).append(entry.file.level)
@@ -329,7 +329,7 @@ def test_a_damaged_data_file_costs_only_its_bucket_and_is_named(tmp_path: Path) 
     assert not table.metadata.load_snapshot(made).commit_user.startswith(FULL_COMPACT_USER)
     victim.write_bytes(whole)
     assert compact(table, full=True).buckets == 1
-    assert content(TableHandle.open(table.uri)) == model
+    assert content(Table.open(table.uri)) == model
 
 
 def test_where_every_bucket_fails_nothing_is_committed(tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def in_groups_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "GROUP_ITEMS", 2)
 
 
-def five_partitions(folder: Path) -> tuple[TableHandle, dict[tuple[int, int], str | None]]:
+def five_partitions(folder: Path) -> tuple[Table, dict[tuple[int, int], str | None]]:
     table = make_table(folder, options=OPTIONS)
     for value in ("a", "b"):
         upsert(table, [(p, 0, value) for p in range(5)])
@@ -366,8 +366,8 @@ def test_buckets_are_committed_in_groups_and_only_the_last_commit_is_a_full_comp
     made = [table.metadata.load_snapshot(i) for i in report.snapshot_ids]
     assert [s.commit_kind for s in made] == [CommitKind.COMPACT] * 3
     assert [s.commit_user.startswith(FULL_COMPACT_USER) for s in made] == [False, False, True]
-    assert levels(TableHandle.open(table.uri)) == [5] * 5
-    assert content(TableHandle.open(table.uri)) == model
+    assert levels(Table.open(table.uri)) == [5] * 5
+    assert content(Table.open(table.uri)) == model
 
 
 @pytest.mark.usefixtures("in_groups_of_two")
@@ -377,10 +377,10 @@ def test_a_driver_that_dies_loses_the_group_it_was_in(tmp_path: Path) -> None:
     store.fail("put_if_absent", "snapshot-4", error=KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         compact(dying, full=True)
-    assert levels(TableHandle.open(table.uri)) == [0] * 6 + [5] * 2
-    report = compact(TableHandle.open(table.uri), full=True)
+    assert levels(Table.open(table.uri)) == [0] * 6 + [5] * 2
+    report = compact(Table.open(table.uri), full=True)
     assert (report.buckets, len(report.snapshot_ids)) == (3, 2)
-    assert content(TableHandle.open(table.uri)) == model
+    assert content(Table.open(table.uri)) == model
 
 
 @pytest.mark.usefixtures("in_groups_of_two")
@@ -389,10 +389,10 @@ def test_a_bucket_of_a_later_group_that_got_rows_meanwhile_is_planned_again(tmp_
     racing, store = faulty(table)
     store.fail(
         "put_if_absent", "snapshot-3", when="before",
-        act=lambda *_: upsert(TableHandle.open(table.uri), [(p, 0, "later") for p in range(5)], overwrite="partitions"),
+        act=lambda *_: upsert(Table.open(table.uri), [(p, 0, "later") for p in range(5)], overwrite="partitions"),
     )  # fmt: skip
     compact(racing, full=True)
-    assert content(TableHandle.open(table.uri)) == dict.fromkeys(model, "later")
+    assert content(Table.open(table.uri)) == dict.fromkeys(model, "later")
 
 
 def test_files_that_overlap_in_one_level_are_named(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import FileIndexRebuildReport, run_file_index_rebuild, spec_to_build
 from lakeidx.table.expiration.rollback import roll_back
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
@@ -26,21 +26,21 @@ def in_groups_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "GROUP_ITEMS", 2)
 
 
-def filled(folder: Path) -> TableHandle:
+def filled(folder: Path) -> Table:
     """Five partitions with a file each."""
     table = make_table(folder)
     upsert(table, [(p, 0, "a") for p in range(5)])
     return table
 
 
-def rebuild(table: TableHandle) -> FileIndexRebuildReport:
+def rebuild(table: Table) -> FileIndexRebuildReport:
     spec = spec_to_build(table.schema, "bloom-filter", ["v"])
     return run_file_index_rebuild(table.metadata, LocalRunner(1), spec, sleep=lambda _: None)
 
 
-def indexed(table: TableHandle) -> dict[str, bool]:
+def indexed(table: Table) -> dict[str, bool]:
     """Live data files, and whether they have an index."""
-    fresh = TableHandle.open(table.uri)
+    fresh = Table.open(table.uri)
     entries = load_view(fresh.metadata, fresh.snapshot).entries
     return {
         data_file_path(fresh.metadata, e): bool(e.file.embedded_index or any("index" in n for n in e.file.extra_files))
@@ -53,7 +53,7 @@ def test_indexes_are_committed_in_groups(tmp_path: Path) -> None:
     report = rebuild(table)
     assert (report.snapshot_ids, report.files, report.rewritten, report.rounds) == ((2, 3, 4), 5, 5, 1)
     assert list(indexed(table).values()) == [True] * 5
-    assert content(TableHandle.open(table.uri)) == MODEL
+    assert content(Table.open(table.uri)) == MODEL
 
 
 def test_a_driver_that_dies_loses_the_group_it_was_in(tmp_path: Path) -> None:
@@ -61,11 +61,11 @@ def test_a_driver_that_dies_loses_the_group_it_was_in(tmp_path: Path) -> None:
     store = FaultStore(table.store)
     store.fail("put_if_absent", "snapshot-3", error=KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        rebuild(TableHandle(store, table.paths))
+        rebuild(Table(store, table.paths))
     assert sorted(indexed(table).values()) == [False, False, False, True, True]
-    rebuild(TableHandle.open(table.uri))
+    rebuild(Table.open(table.uri))
     assert list(indexed(table).values()) == [True] * 5
-    assert content(TableHandle.open(table.uri)) == MODEL
+    assert content(Table.open(table.uri)) == MODEL
 
 
 def test_a_damaged_file_costs_only_itself_and_is_named(tmp_path: Path) -> None:
@@ -84,15 +84,15 @@ def test_files_that_came_meanwhile_get_their_index_and_replaced_ones_bring_nothi
     store = FaultStore(table.store)
 
     def meanwhile(*_: str) -> None:
-        there = TableHandle.open(table.uri)
+        there = Table.open(table.uri)
         upsert(there, [(p, 0, "b") for p in range(5)])
-        run_compaction(TableHandle.open(table.uri).metadata, LocalRunner(1), full=True)
+        run_compaction(Table.open(table.uri).metadata, LocalRunner(1), full=True)
 
     store.fail("put_if_absent", "snapshot-2", act=meanwhile)
-    report = rebuild(TableHandle(store, table.paths))
+    report = rebuild(Table(store, table.paths))
     assert report.rounds == 2
     assert list(indexed(table).values()) == [True] * 5
-    assert content(TableHandle.open(table.uri)) == dict.fromkeys(MODEL, "b")
+    assert content(Table.open(table.uri)) == dict.fromkeys(MODEL, "b")
 
 
 def test_a_snapshot_of_the_same_id_after_a_rollback_is_another_one(tmp_path: Path) -> None:
@@ -101,11 +101,11 @@ def test_a_snapshot_of_the_same_id_after_a_rollback_is_another_one(tmp_path: Pat
     store = FaultStore(table.store)
 
     def meanwhile(*_: str) -> None:
-        there = TableHandle.open(table.uri)
+        there = Table.open(table.uri)
         roll_back(there.metadata, there.schema, snapshot_id=1)
-        upsert(TableHandle.open(table.uri), [(p, 2, "b") for p in range(5)])
+        upsert(Table.open(table.uri), [(p, 2, "b") for p in range(5)])
 
     store.fail("open_input", "data-", act=meanwhile)
-    assert rebuild(TableHandle(store, table.paths)).files == 10
+    assert rebuild(Table(store, table.paths)).files == 10
     assert list(indexed(table).values()) == [True] * 10
-    assert content(TableHandle.open(table.uri)) == MODEL | {(p, 2): "b" for p in range(5)}
+    assert content(Table.open(table.uri)) == MODEL | {(p, 2): "b" for p in range(5)}

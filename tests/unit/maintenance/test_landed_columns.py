@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import finish_batch, make_context
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.new_columns import NewColumnsError
 from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.table.handle import TableHandle
 from lakeidx.types import parse_type
 
 
@@ -43,7 +43,7 @@ def pipeline(tmp_path: Path, policy: str) -> PipelineConfig:
     )
 
 
-def run(tmp_path: Path, config: PipelineConfig, batch: str, *messages: dict[str, Any]) -> TableHandle:
+def run(tmp_path: Path, config: PipelineConfig, batch: str, *messages: dict[str, Any]) -> Table:
     """Ingest one file per message."""
     files = []
     for number, message in enumerate(messages):
@@ -53,7 +53,7 @@ def run(tmp_path: Path, config: PipelineConfig, batch: str, *messages: dict[str,
     context = make_context(table.metadata, batch)
     ingest_landing(context, [str(f) for f in files], config.landing_options(), strict=True)
     finish_batch(context, lambda stage: None)
-    return TableHandle.open(config.uri)
+    return Table.open(config.uri)
 
 
 def insert(order: int, types: dict[str, str] | None = None, **row: str | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.lookup.listing import LISTING_NAME, read_listing
@@ -13,7 +14,6 @@ from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.maintenance.lookup_store import LookupStoreReport, clean_lookup_files, lookup_coverage, run_lookup_store
 from lakeidx.storage.local import LocalStore
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
@@ -28,28 +28,28 @@ def in_groups_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "GROUP_ITEMS", 2)
 
 
-def filled(folder: Path, **options: str) -> TableHandle:
+def filled(folder: Path, **options: str) -> Table:
     """Five partitions with a file each."""
     table = make_table(folder, options=options)
     upsert(table, KEYS)
     return table
 
 
-def build(table: TableHandle) -> LookupStoreReport:
+def build(table: Table) -> LookupStoreReport:
     return run_lookup_store(table.metadata, LocalRunner(1))
 
 
-def listings(table: TableHandle) -> dict[str, int]:
+def listings(table: Table) -> dict[str, int]:
     """Files listed, by directory below the table."""
     found = Path(table.uri).rglob(LISTING_NAME)
     return {str(p.parent.relative_to(table.uri)): len(read_listing(LocalStore(), str(p))) for p in found}
 
 
-def watching(table: TableHandle) -> tuple[TableHandle, list[str]]:
+def watching(table: Table) -> tuple[Table, list[str]]:
     """The table again, and the partitions whose listings it reads."""
     store, seen = FaultStore(table.store), list[str]()
     store.fail("get", f"/{LISTING_NAME}", act=lambda _, path: seen.append(path.split("/")[-3]), times=1000)
-    return TableHandle(store, table.paths), seen
+    return Table(store, table.paths), seen
 
 
 def test_each_bucket_lists_its_own_files_and_a_second_build_reads_no_listing(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_driver_that_dies_loses_the_group_it_was_in(tmp_path: Path) -> None:
     store = FaultStore(table.store)
     store.fail("put", lambda p: p.endswith(LISTING_NAME), error=KeyboardInterrupt, skip=2, times=2)
     with pytest.raises(KeyboardInterrupt):
-        build(TableHandle(store, table.paths))
+        build(Table(store, table.paths))
     assert len(listings(table)) == 2
     # Files that lie there and are not listed do not count.
     assert lookup_coverage(table.metadata) == (2, 5)
@@ -94,7 +94,7 @@ def test_options_that_change_and_change_back_are_followed(tmp_path: Path) -> Non
     assert build(table).built == 5
     for values in ("key", "value", "key"):
         alter_table(table, SchemaEdits(set={"lookup.store.values": values}))
-        table = TableHandle.open(table.uri)
+        table = Table.open(table.uri)
         assert build(table).built == 5
         assert build(table).built == 0
 

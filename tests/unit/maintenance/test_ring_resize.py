@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.maintenance.compaction import run_compaction
@@ -21,7 +22,6 @@ from lakeidx.quality.changelog_agrees import check_changelog_agrees
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.changes import scan_changes
 from lakeidx.table.scan.states import State
@@ -67,7 +67,7 @@ def test_splits_and_merges_keep_every_row(table: RingTable) -> None:
     table.check()
     assert table.resize(MERGE).snapshot_ids == ()
     # Older states are read as they were.
-    old = TableHandle.open(table.handle.uri).scan(snapshot=2).batches()
+    old = Table.open(table.handle.uri).scan(snapshot=2).batches()
     assert sum(part.num_rows for part in old) == 99
 
 
@@ -132,7 +132,7 @@ def test_tables_whose_compaction_writes_changelog_rows(tmp_path: Path, producer:
     ).to_arrow()
     told = Counter(changes.column("_rowkind").to_pylist())
     assert told == {"+I": 61, "-U": 1, "+U": 1, "-D": 1}
-    result = check_changelog_agrees(TableHandle.open(table.handle.uri))
+    result = check_changelog_agrees(Table.open(table.handle.uri))
     assert result.passed, result
     assert result.metrics["changelog_rows"] == 64
 

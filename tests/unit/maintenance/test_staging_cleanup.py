@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages import staged_batches
@@ -19,7 +20,6 @@ from lakeidx.batch.upsert import commit_batch, finish_batch, make_context, upser
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.metered_store import MeteredStore
@@ -34,7 +34,7 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def staged(table: TableHandle, batch_id: str, *, stages: int = 3) -> BatchContext:
+def staged(table: Table, batch_id: str, *, stages: int = 3) -> BatchContext:
     """A batch after its first stages: 1 ingest, 2 assignment, 3 write."""
     context = make_context(table.metadata, batch_id, runner=LocalRunner(1))
     stage_table(context.files, table.schema, rows([(1, k, batch_id) for k in range(5)]))
@@ -45,7 +45,7 @@ def staged(table: TableHandle, batch_id: str, *, stages: int = 3) -> BatchContex
     return context
 
 
-def clean(table: TableHandle, *, dry_run: bool = False) -> int:
+def clean(table: Table, *, dry_run: bool = False) -> int:
     return len(clean_orphans(table.metadata, now_ms=now_ms() + LATER_MS, older_than_ms=0, dry_run=dry_run).files)
 
 
@@ -68,31 +68,31 @@ def test_orphans_are_cleaned_in_the_middle_of_a_write(tmp_path: Path, verb: str)
     table = make_table(tmp_path)
     upsert(table, [(1, 99, "old")])
     store = FaultStore(table.store)
-    racing = TableHandle(store, table.paths)
+    racing = Table(store, table.paths)
     context = staged(racing, "b", stages=2)
     path = "data-" if verb == "open_output" else "index_write.json"
-    fault = store.fail(verb, path, act=lambda *_: clean(TableHandle.open(table.uri)) and None)
+    fault = store.fail(verb, path, act=lambda *_: clean(Table.open(table.uri)) and None)
     finish_batch(context, lambda stage: None)
     assert fault.hits == 1
-    assert content(TableHandle.open(table.uri)) == {(1, k): "b" for k in range(5)} | {(1, 99): "old"}
+    assert content(Table.open(table.uri)) == {(1, k): "b" for k in range(5)} | {(1, 99): "old"}
 
 
 def test_a_batch_that_is_planned_again_is_safe_all_the_way(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, 0, "old")])
     store = FaultStore(table.store)
-    context = staged(TableHandle(store, table.paths), "b")
+    context = staged(Table(store, table.paths), "b")
     upsert(table, [(1, k, "between") for k in range(8)])
     # Cleaned at every put of the second attempt and of the commit.
-    store.fail(("put", "put_if_absent"), "", act=lambda *_: clean(TableHandle.open(table.uri)) and None, times=100)
+    store.fail(("put", "put_if_absent"), "", act=lambda *_: clean(Table.open(table.uri)) and None, times=100)
     report = commit_batch(context, sleep=lambda _: None)
     assert report.replans == 1
     expected = {(1, k): "b" for k in range(5)} | {(1, k): "between" for k in range(5, 8)}
-    assert content(TableHandle.open(table.uri)) == expected
+    assert content(Table.open(table.uri)) == expected
     # What the first attempt had written is nobody's now.
     store.heal()
-    assert clean(TableHandle.open(table.uri)) > 0
-    table = TableHandle.open(table.uri)
+    assert clean(Table.open(table.uri)) > 0
+    table = Table.open(table.uri)
     assert content(table) == expected
     assert files_on_disk(table) == reachable(table)
 
@@ -121,7 +121,7 @@ def test_a_dry_run_removes_nothing(tmp_path: Path) -> None:
     assert lost.exists()
 
 
-def staging(table: TableHandle) -> list[str]:
+def staging(table: Table) -> list[str]:
     root = BatchFiles(table.store, table.paths, "x").root.rpartition("/")[0]
     return sorted(str(p.relative_to(root)) for p in Path(root).rglob("*") if p.is_file())
 
@@ -149,13 +149,13 @@ def test_of_a_finished_batch_the_reports_stay(tmp_path: Path) -> None:
 WEEK_MS = 8 * 24 * HOUR_MS
 
 
-def cleaned(table: TableHandle) -> tuple[str, ...]:
+def cleaned(table: Table) -> tuple[str, ...]:
     """Clean as it is done more than a week later, twice; ids of the batches whose reports were shortened."""
     clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS)
     return clean_staging(table.metadata, now_ms=now_ms() + WEEK_MS).shortened
 
 
-def staged_bytes(table: TableHandle) -> int:
+def staged_bytes(table: Table) -> int:
     root = BatchFiles(table.store, table.paths, "x").root.rpartition("/")[0]
     return sum(p.stat().st_size for p in Path(root).rglob("*") if p.is_file())
 
@@ -188,8 +188,8 @@ def test_a_large_batch_that_was_planned_again_leaves_two_kilobytes(tmp_path: Pat
     assert table.metadata.snapshot_ids() == [1, 2]
     # After a rollback it does not count any more.
     roll_back_table(table.metadata, table.schema, snapshot_id=1)
-    assert not upsert(TableHandle.open(table.uri), values, batch_id="b").already
-    assert content(TableHandle.open(table.uri)) == {(p, k): "b" for p, k, _ in values}
+    assert not upsert(Table.open(table.uri), values, batch_id="b").already
+    assert content(Table.open(table.uri)) == {(p, k): "b" for p, k, _ in values}
 
 
 @pytest.mark.slow
@@ -201,7 +201,7 @@ def test_landing_files_are_known_when_the_reports_are_short(tmp_path: Path, file
         path.write_text("p,k,v\n" + "".join(f"{p},{n},x\n" for p in range(20)))
 
     def load(*chosen: Path) -> bool:
-        context = make_context(TableHandle.open(table.uri).metadata, "b", runner=LocalRunner(1))
+        context = make_context(Table.open(table.uri).metadata, "b", runner=LocalRunner(1))
         return upsert_files(context, [str(p) for p in chosen]).already
 
     assert not load(*landing)
@@ -233,7 +233,7 @@ def test_a_cleaner_that_dies_while_it_shortens_loses_nothing(tmp_path: Path, cal
     store = FaultStore(table.store)
     store.fail(("put", "delete"), "", error=KeyboardInterrupt, skip=calls)
     try:
-        clean_staging(TableHandle(store, table.paths).metadata, now_ms=now_ms() + WEEK_MS)
+        clean_staging(Table(store, table.paths).metadata, now_ms=now_ms() + WEEK_MS)
         died = False
     except KeyboardInterrupt:
         died = True
@@ -265,7 +265,7 @@ def test_an_abandoned_batch_that_was_committed_is_not_committed_twice(tmp_path: 
     """The writer died between the snapshot and its report; a week later staging is cleaned, then the batch is run again."""
     table = make_table(tmp_path)
     store = FaultStore(table.store)
-    context = staged(TableHandle(store, table.paths), "b")
+    context = staged(Table(store, table.paths), "b")
     store.fail("put_if_absent", "commit.json", error=KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         commit_batch(context)
@@ -275,11 +275,11 @@ def test_an_abandoned_batch_that_was_committed_is_not_committed_twice(tmp_path: 
     assert files.read(IngestReport) is not None
     assert files.read(IndexWriteReport) is not None
     assert clean(table) == 0
-    again = make_context(TableHandle.open(table.uri).metadata, "b", runner=LocalRunner(1))
+    again = make_context(Table.open(table.uri).metadata, "b", runner=LocalRunner(1))
     report = commit_batch(again)
     assert report.already
     assert report.snapshot_ids == (1,)
-    assert TableHandle.open(table.uri).metadata.snapshot_ids() == [1]
+    assert Table.open(table.uri).metadata.snapshot_ids() == [1]
     assert files.read(CommitReport) is not None
     assert list(batch_ids(table.store, table.paths)) == ["b"]
 
@@ -289,7 +289,7 @@ def test_batches_that_are_done_cost_a_place_in_a_listing(tmp_path: Path, monkeyp
     for i in range(12):
         upsert(made, [(1, i, "a")])
     staged(made, "open")
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     store = MeteredStore(table.metadata.store)
     table.metadata.store = store
     report = clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS)

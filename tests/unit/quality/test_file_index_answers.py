@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.file_index import DataFileIndexWriter, indexed_columns
 from lakeidx.file_index.container import decode_container, encode_container
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.quality.file_index_answers import check_file_indexes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 
 ROWS = 60
@@ -42,7 +42,7 @@ INDEXES = {
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> TableHandle:
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     spec = {
         "fields": [{"name": "k", "type": "BIGINT"}, *({"name": n, "type": t} for n, (t, _, _) in COLUMNS.items())],
         "primaryKeys": ["k"],
@@ -54,18 +54,18 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> TableHandle:
             "file-index.in-manifest-threshold": "1 MB",
         },
     }
-    table = TableHandle.create(f"{tmp_path_factory.mktemp('t')}/wh/d.db/t", spec)
+    table = Table.create(f"{tmp_path_factory.mktemp('t')}/wh/d.db/t", spec)
     columns = {n: pa.array(values, t) for n, (_, t, values) in COLUMNS.items()}
     upsert_table(make_context(table.metadata, "b1"), pa.table({"k": pa.array(range(ROWS), pa.int64()), **columns}))
     return table
 
 
-def entry_of(table: TableHandle) -> ManifestEntry:
+def entry_of(table: Table) -> ManifestEntry:
     (entry,) = load_view(table.metadata, table.snapshot).entries
     return entry
 
 
-def test_whole_indexes_of_every_kind_pass(table: TableHandle) -> None:
+def test_whole_indexes_of_every_kind_pass(table: Table) -> None:
     result = check_file_indexes(table.metadata, [entry_of(table)])
     assert result.passed, result.sample
     assert result.metrics["indexes"] == sum(len(names.split(",")) for names in INDEXES.values())
@@ -76,7 +76,7 @@ def test_whole_indexes_of_every_kind_pass(table: TableHandle) -> None:
 @pytest.mark.parametrize(
     ("kind", "column"), [(k, c) for k, names in INDEXES.items() for c in names.split(",")], ids=lambda v: v
 )
-def test_an_index_that_forgets_rows_is_found(table: TableHandle, kind: str, column: str) -> None:
+def test_an_index_that_forgets_rows_is_found(table: Table, kind: str, column: str) -> None:
     """The index was built over other values: it answers, but not what the file holds."""
     entry = entry_of(table)
     assert entry.file.embedded_index is not None
@@ -97,7 +97,7 @@ def test_an_index_that_forgets_rows_is_found(table: TableHandle, kind: str, colu
     assert result.metrics["false_negatives"] >= len(result.sample)
 
 
-def test_an_index_over_another_number_of_rows_and_one_cut_short_are_unreadable(table: TableHandle) -> None:
+def test_an_index_over_another_number_of_rows_and_one_cut_short_are_unreadable(table: Table) -> None:
     entry = entry_of(table)
     assert entry.file.embedded_index is not None
     cut = replace(entry, file=replace(entry.file, embedded_index=entry.file.embedded_index[:-1]))
@@ -106,7 +106,7 @@ def test_an_index_over_another_number_of_rows_and_one_cut_short_are_unreadable(t
     assert str(result.sample[0]["fault"]).startswith("unreadable")
 
 
-def test_files_without_indexes_cost_nothing(table: TableHandle) -> None:
+def test_files_without_indexes_cost_nothing(table: Table) -> None:
     entry = entry_of(table)
     bare = replace(entry, file=replace(entry.file, embedded_index=None, file_name="not-there.parquet"))
     result = check_file_indexes(table.metadata, [bare])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from tests.kit.small_tables import make_table, upsert
 
@@ -23,7 +23,7 @@ def test_a_snapshot_that_is_committed_meanwhile_is_not_behind_the_hint(
     def beside(metadata: TableMetadata) -> list[int]:
         found = listed(metadata)
         if metadata is table.metadata:
-            upsert(TableHandle.open(table.uri), [(1, 2, "b")])
+            upsert(Table.open(table.uri), [(1, 2, "b")])
         return found
 
     monkeypatch.setattr(TableMetadata, "listed_snapshot_ids", beside)
@@ -37,7 +37,7 @@ def test_a_snapshot_that_is_committed_meanwhile_is_not_behind_the_hint(
 def test_keys_of_so_many_rows_are_read_of_buckets_that_are_drawn(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     upsert(table, [(1, k, "a") for k in range(40)])
-    opened = TableHandle.open(table.uri)
+    opened = Table.open(table.uri)
     places = list(load_evidence(opened.metadata).scope)
     assert len(places) == 4
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.maintenance.lookup_store import run_lookup_store
+from lakeidx.quality import lookup_agrees
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
-from lakeidx.table.handle import TableHandle
+from lakeidx.table.handle import scan_table
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
@@ -39,14 +41,13 @@ def test_a_batch_that_commits_meanwhile_is_no_difference(tmp_path: Path, monkeyp
     table = make_table(tmp_path)
     upsert(table, [(1, k, "old") for k in range(20)])
     run_lookup_store(table.metadata, LocalRunner())
-    scan = TableHandle.scan
 
-    def beside(handle: TableHandle, **how: Any) -> TableScan:
-        found = scan(handle, **how)
-        upsert(TableHandle.open(table.uri), [(1, k, "new") for k in range(20)])
+    def beside(handle: Table, **how: Any) -> TableScan:
+        found = scan_table(handle, **how)
+        upsert(Table.open(table.uri), [(1, k, "new") for k in range(20)])
         return found
 
-    monkeypatch.setattr(TableHandle, "scan", beside)
+    monkeypatch.setattr(lookup_agrees, "scan_table", beside)
     result = check_lookup_agrees(table)
     assert (result.passed, result.metrics["rows_different"]) == (True, 0)
     assert result.metrics["keys_asked"] == 40

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError
 from lakeidx.inspect.staging import describe_staging
 from lakeidx.quality.load import load_evidence
@@ -15,25 +16,24 @@ from lakeidx.quality.result import RuleResult
 from lakeidx.quality.verify import Limits, verify
 from lakeidx.quality.whole_table import Checkpoint, Verified, verify_table
 from lakeidx.storage import open_store
-from lakeidx.table.handle import TableHandle
 from tests.kit.small_tables import make_table, upsert
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     """Three partitions with 15, 4 and 3 keys; one of the 15 is deleted, one of the 4 has two versions."""
     made = make_table(tmp_path)
     upsert(made, [(1, k, "a") for k in range(15)] + [(2, k, "b") for k in range(4)] + [(3, k, "c") for k in range(3)])
     upsert(made, [(1, 0, None), (2, 1, "again")], ["-D", "+I"])
-    return TableHandle.open(made.uri)
+    return Table.open(made.uri)
 
 
-def _verified(table: TableHandle, **more: object) -> dict[str, RuleResult]:
-    found = verify_table(TableHandle.open(table.uri).metadata, Limits(), sample_rows=10, **more)  # type: ignore[arg-type]
+def _verified(table: Table, **more: object) -> dict[str, RuleResult]:
+    found = verify_table(Table.open(table.uri).metadata, Limits(), sample_rows=10, **more)  # type: ignore[arg-type]
     return {r.name: r for r in found.results}
 
 
-def test_groups_say_what_the_whole_table_says(table: TableHandle) -> None:
+def test_groups_say_what_the_whole_table_says(table: Table) -> None:
     seen: list[tuple[int, int]] = []
     found = _verified(table, rows_at_once=5, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
@@ -47,7 +47,7 @@ def test_groups_say_what_the_whole_table_says(table: TableHandle) -> None:
     assert found["snapshot_chain"].metrics["snapshots"] == 2
 
 
-def test_small_partitions_share_a_group(table: TableHandle) -> None:
+def test_small_partitions_share_a_group(table: Table) -> None:
     seen: list[int] = []
     _verified(table, rows_at_once=12, progress=lambda done, total: seen.append(total))
     assert seen == [2, 2]
@@ -59,7 +59,7 @@ def test_a_table_without_rows(tmp_path: Path) -> None:
     assert all(r.passed for r in found.values())
 
 
-def test_what_one_group_finds_is_found(table: TableHandle) -> None:
+def test_what_one_group_finds_is_found(table: Table) -> None:
     (file,) = _data_files(table, "p=3")
     file.unlink()
     found = _verified(table, rows_at_once=5)
@@ -71,7 +71,7 @@ class _Killed(Exception):
     pass
 
 
-def _interrupted(table: TableHandle, checkpoint: Checkpoint) -> None:
+def _interrupted(table: Table, checkpoint: Checkpoint) -> None:
     """Run until the first of three groups is done."""
 
     def stop(done: int, total: int) -> None:
@@ -81,7 +81,7 @@ def _interrupted(table: TableHandle, checkpoint: Checkpoint) -> None:
         _verified(table, rows_at_once=5, checkpoint=checkpoint, progress=stop)
 
 
-def test_an_interrupted_run_resumes_where_it_was(table: TableHandle, tmp_path: Path) -> None:
+def test_an_interrupted_run_resumes_where_it_was(table: Table, tmp_path: Path) -> None:
     checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
     _interrupted(table, checkpoint)
     # What is done is not read again: damage that came after it is found by the run after this one.
@@ -93,15 +93,15 @@ def test_an_interrupted_run_resumes_where_it_was(table: TableHandle, tmp_path: P
     assert not _verified(table, rows_at_once=5, checkpoint=checkpoint)["files_readable"].passed
 
 
-def test_a_group_that_has_changed_since_is_read_again(table: TableHandle, tmp_path: Path) -> None:
+def test_a_group_that_has_changed_since_is_read_again(table: Table, tmp_path: Path) -> None:
     checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
     _interrupted(table, checkpoint)
     _flip(_data_files(table, "p=1")[0])
-    upsert(TableHandle.open(table.uri), [(1, 99, "new")])
+    upsert(Table.open(table.uri), [(1, 99, "new")])
     assert not _verified(table, rows_at_once=5, checkpoint=checkpoint)["files_readable"].passed
 
 
-def test_a_checkpoint_that_is_none_is_named(table: TableHandle, tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_none_is_named(table: Table, tmp_path: Path) -> None:
     checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
     _interrupted(table, checkpoint)
     (file,) = (tmp_path / "run").glob("*.json")
@@ -121,7 +121,7 @@ def test_a_checkpoint_that_is_none_is_named(table: TableHandle, tmp_path: Path) 
     assert describe_staging(whole, str(file))["keys"] == 14
 
 
-def test_figures_are_those_of_the_whole_table(table: TableHandle) -> None:
+def test_figures_are_those_of_the_whole_table(table: Table) -> None:
     one = verify_table(table.metadata, Limits(), sample_rows=10)
     for found in (one, verify_table(table.metadata, Limits(), sample_rows=10, rows_at_once=5)):
         assert (found.snapshot_id, found.buckets, found.data_files) == (2, 4, 6)
@@ -134,16 +134,16 @@ def test_figures_are_those_of_the_whole_table(table: TableHandle) -> None:
     assert one.hash_counts == tuple(counts)
 
 
-def test_what_was_left_of_groups_that_changed_goes_in_the_end(table: TableHandle, tmp_path: Path) -> None:
+def test_what_was_left_of_groups_that_changed_goes_in_the_end(table: Table, tmp_path: Path) -> None:
     checkpoint = Checkpoint(open_store(str(tmp_path)), f"{tmp_path}/run")
     _interrupted(table, checkpoint)
-    upsert(TableHandle.open(table.uri), [(1, 99, "new")])
+    upsert(Table.open(table.uri), [(1, 99, "new")])
     (tmp_path / "run" / "mine.json").write_text("{}")
     _verified(table, rows_at_once=5, checkpoint=checkpoint)
     assert [f.name for f in (tmp_path / "run").iterdir()] == ["mine.json"]
 
 
-def _data_files(table: TableHandle, partition: str) -> list[Path]:
+def _data_files(table: Table, partition: str) -> list[Path]:
     return sorted((Path(table.uri) / partition).rglob("data-*.parquet"))
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BucketAssignmentReport, StagedPart, Target
 from lakeidx.batch.stages.index_write import WriteContext
 from lakeidx.batch.upsert import make_context, upsert_table
@@ -18,7 +19,6 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import make_table, rows
@@ -132,7 +132,7 @@ def weights_of_all_stages(folder: Any, partitions: int) -> dict[str, int]:
         batch = rows([(p, k, value) for p in range(partitions) for k in range(3)])
         context = make_context(table.metadata, f"batch-{value}", runner=weighing)
         upsert_table(replace(context, driver_bytes=0), batch)
-    table = TableHandle.open(table.uri)
+    table = Table.open(table.uri)
     run_compaction(table.metadata, weighing, full=True)
     run_lookup_store(table.metadata, weighing)
     run_file_index_rebuild(table.metadata, weighing, spec_to_build(table.schema, "bloom-filter", ["v"]))

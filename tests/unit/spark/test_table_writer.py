@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
 from lakeidx.errors import InvalidInputError
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
-from lakeidx.table.handle import TableHandle
 from tests.kit.small_tables import make_table
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ def commit(uri: str, count: int, value: str) -> tuple[int, BucketAssignmentRepor
     finally:
         tracemalloc.stop()
         pa.set_memory_pool(usual)
-    table = TableHandle.open(uri)
+    table = Table.open(uri)
     return peak, BatchFiles(table.store, table.metadata.paths, f"{value}{count}").require(BucketAssignmentReport)
 
 
@@ -71,7 +71,7 @@ def test_a_commit_above_its_budget_holds_no_rows(tmp_path: Path, monkeypatch: py
     assert not at_once.placing_tasks
     assert (placed.updates, placed.inserts) == (20_000, 180_000)
     for table in tables.values():
-        found = TableHandle.open(table.uri).scan().to_arrow()
+        found = Table.open(table.uri).scan().to_arrow()
         assert found.num_rows == 200_000
         assert found.column("k").combine_chunks().unique().to_numpy().sum() == 200_000 * 199_999 // 2
         assert found.column("v").combine_chunks().unique().to_pylist() == ["b"]

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.paths import NewFileNames
 from lakeidx.storage import LocalStore
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_index, write_hash_index
 from lakeidx.table.key_buckets import (
     buckets_by_function,
@@ -34,14 +34,14 @@ VALUES = st.integers(-(2**31), 2**31 - 1) | st.integers(-9, 9)
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory: pytest.TempPathFactory) -> TableHandle:
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
     return make_table(tmp_path_factory.mktemp("t"), spec=SPEC)
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.lists(VALUES, max_size=20, unique=True), max_size=4), st.lists(VALUES, max_size=20), st.data())
 def test_streamed_and_loaded_answers_are_those_of_a_dictionary(
-    table: TableHandle, files: list[list[int]], strangers: list[int], data: st.DataObject
+    table: Table, files: list[list[int]], strangers: list[int], data: st.DataObject
 ) -> None:
     entries = [
         write_hash_index(table.metadata, table.schema, EMPTY_ROW, b, np.array(h, np.int32), NewFileNames())
@@ -57,7 +57,7 @@ def test_streamed_and_loaded_answers_are_those_of_a_dictionary(
     assert load_buckets(table.metadata, table.schema, entries).of(asked).tolist() == expected
 
 
-def test_a_damaged_file_is_an_error_or_is_named(table: TableHandle, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_file_is_an_error_or_is_named(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     hashes = [np.array([1, 2, 3], np.int32), np.array([4, 5], np.int32)]
     entries = [
         write_hash_index(table.metadata, table.schema, EMPTY_ROW, b, h, NewFileNames()) for b, h in enumerate(hashes)
@@ -96,7 +96,7 @@ def test_entries_come_from_the_index_manifest_alone(tmp_path: Path) -> None:
     index = table.metadata.load_index_manifest(snapshot.index_manifest)
     for manifest in table.metadata.data_manifests(snapshot):
         Path(table.paths.manifest_path(manifest.file_name)).unlink()
-    fresh = TableHandle.open(table.uri)
+    fresh = Table.open(table.uri)
     partition = index[0].partition
     found = hash_entries(fresh.metadata, snapshot, [partition])
     assert list(found) == [partition]
@@ -142,7 +142,7 @@ def test_files_that_were_read_last_stay_in_the_process(tmp_path: Path) -> None:
     assert found([few[:2], few[2:]]) == sought([few])
     # Another process has none of it, and one that is told of another file of that name takes it for another.
     with pytest.raises(NotFoundError):
-        find_hits(TableHandle.open(table.uri).metadata, schema, entries, [few])
+        find_hits(Table.open(table.uri).metadata, schema, entries, [few])
     with pytest.raises(NotFoundError):
         find_hits(metadata, schema, [replace(e, row_count=e.row_count + 1) for e in entries], [few])
 

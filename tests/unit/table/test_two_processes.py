@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.format.hash_index import decode_hash_index
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.small_tables import content, make_table, upsert
@@ -20,7 +20,7 @@ ROUNDS = 50
 
 
 def _write(uri: str, worker: int) -> None:
-    table = TableHandle.open(uri)
+    table = Table.open(uri)
     for i in range(ROUNDS):
         # Both write key i at about the same time, and each a key of its own.
         upsert(table, [(1, i, f"{worker}-{i}"), (1, 1000 * worker + i, f"own {i}")], batch_id=f"w{worker}-{i}")
@@ -35,7 +35,7 @@ def test_every_batch_lands_once(tmp_path: Path) -> None:
     for worker in workers:
         worker.join(HANGS_SECONDS)
         assert worker.exitcode == 0
-    table = TableHandle.open(table.uri)
+    table = Table.open(table.uri)
     users = [s.commit_user for s in table.metadata.snapshots()]
     assert len(users) == len(set(users)) == 2 * ROUNDS
     found = content(table)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.routed_keys import partition_hash
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
@@ -19,7 +20,6 @@ from lakeidx.batch.upsert import ingest_rows, make_context, upsert_table
 from lakeidx.bucket_assignment.rules import RandomBuckets
 from lakeidx.errors import CorruptFileError
 from lakeidx.storage.local import LocalStore
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import index_file_path, read_hash_index
 from lakeidx.table.key_buckets import hash_entries, key_hashes
 from lakeidx.tasks.runner import LocalRunner
@@ -44,7 +44,7 @@ class CountedReads(LocalStore):
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
+def table(tmp_path: Path) -> Table:
     """Two partitions whose buckets hold up to 20 keys each."""
     made = make_table(tmp_path, options={"dynamic-bucket.target-row-num": "20"})
     upsert_table(make_context(made.metadata, "fill"), batch_of(0, KEYS))
@@ -55,21 +55,21 @@ def batch_of(first: int, last: int) -> pa.Table:
     return rows([(k % PARTITIONS, k, "x") for k in range(first, last)])
 
 
-def files_of(table: TableHandle) -> dict[bytes, dict[int, Any]]:
+def files_of(table: Table) -> dict[bytes, dict[int, Any]]:
     snapshot = table.metadata.latest_snapshot()
     assert snapshot is not None
     manifest = table.metadata.load_index_manifest(snapshot.index_manifest)
     return hash_entries(table.metadata, snapshot, {e.partition for e in manifest})
 
 
-def work_of(table: TableHandle, tasks: int) -> PlaceWork:
+def work_of(table: Table, tasks: int) -> PlaceWork:
     context = make_context(table.metadata, "b")
     return PlaceWork.of(context, table.schema, table.metadata.latest_snapshot(), "none", tasks)
 
 
-def test_every_index_file_is_read_once_and_the_write_reads_none_that_gets_no_new_hash(table: TableHandle) -> None:
+def test_every_index_file_is_read_once_and_the_write_reads_none_that_gets_no_new_hash(table: Table) -> None:
     store = CountedReads(table.store.uri)
-    metadata = TableHandle(store, table.paths).metadata
+    metadata = Table(store, table.paths).metadata
     files = files_of(table)
     count = sum(map(len, files.values()))
     assert count >= 2 * TASKS * PARTITIONS
@@ -85,7 +85,7 @@ def test_every_index_file_is_read_once_and_the_write_reads_none_that_gets_no_new
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tasks", [1, 2, 5])
-def test_buckets_are_those_of_assigners_that_load_the_files(table: TableHandle, tasks: int) -> None:
+def test_buckets_are_those_of_assigners_that_load_the_files(table: Table, tasks: int) -> None:
     files, schema = files_of(table), table.schema
     batch = batch_of(KEYS // 2, 2 * KEYS)
     context = make_context(table.metadata, "b", runner=LocalRunner(tasks), driver_bytes=0)
@@ -110,7 +110,7 @@ def test_buckets_are_those_of_assigners_that_load_the_files(table: TableHandle, 
     assert result.assign.inserts == int(wanted.is_new.sum()) == KEYS
 
 
-def test_a_damaged_index_file_is_named(table: TableHandle) -> None:
+def test_a_damaged_index_file_is_named(table: Table) -> None:
     entry = next(iter(next(iter(files_of(table).values())).values()))
     path = Path(index_file_path(table.metadata, table.schema, entry))
     path.write_bytes(path.read_bytes()[:-4])

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
 from lakeidx.batch.assignment.committed_keys import CommittedKeys
 from lakeidx.batch.index_types import _in_memory
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_table
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import (
     GLOBAL_TYPES,
@@ -72,9 +72,9 @@ class MeteredRunner:
         return self._count(label, made)
 
 
-def put(table: TableHandle, batch_id: str, batch: pa.Table, runner: Any) -> BatchResult:
+def put(table: Table, batch_id: str, batch: pa.Table, runner: Any) -> BatchResult:
     """Upsert by a process that may hold nothing of the batch."""
-    context = make_context(TableHandle.open(table.uri).metadata, batch_id, runner=runner, driver_bytes=0)
+    context = make_context(Table.open(table.uri).metadata, batch_id, runner=runner, driver_bytes=0)
     return upsert_table(context, batch)
 
 
@@ -118,12 +118,12 @@ def test_keys_of_partitions_that_are_left_out_are_not_found(tmp_path: Path, in_t
     for number, batch in enumerate(([(1, 1, "a"), (2, 2, "a")], [(2, 1, "b"), (1, 2, "b")])):
         _in_memory.clear()
         held = 0 if in_tasks else None
-        context = make_context(TableHandle.open(table.uri).metadata, str(number), driver_bytes=held)
+        context = make_context(Table.open(table.uri).metadata, str(number), driver_bytes=held)
         result = upsert_table(context, rows(batch))
         assert bool(result.assign.placing_tasks) == in_tasks
         assert bool(result.assign.located_paths) != in_tasks
     assert (result.assign.moved, result.assign.inserts, result.assign.updates) == (1, 1, 1)
-    found = TableHandle.open(table.uri).scan().to_arrow().to_pylist()
+    found = Table.open(table.uri).scan().to_arrow().to_pylist()
     assert sorted((r["p"], r["k"], r["v"]) for r in found) == [(1, 2, "b"), (2, 1, "b"), (2, 2, "a")]
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeidx.api.table import Table
 from lakeidx.batch.assignment.place_work import plan_assigners
 from lakeidx.batch.keys import key_columns, partition_codes, row_keys
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
@@ -22,7 +23,6 @@ from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.storage.local import LocalStore
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import parse_type
@@ -32,7 +32,7 @@ Values = list[tuple[int, int, str | None]]
 
 
 def put(
-    table: TableHandle, name: str, values: Values, *, assigners: int, kinds: list[str] | None = None, **options: Any
+    table: Table, name: str, values: Values, *, assigners: int, kinds: list[str] | None = None, **options: Any
 ) -> Any:
     """Upsert by so many assigners in tasks; 0: by the driver."""
     large = {"driver_bytes": 0} if assigners else {}
@@ -40,7 +40,7 @@ def put(
     return upsert_table(context, rows(values, kinds))
 
 
-def index_of(table: TableHandle) -> dict[bytes, dict[int, set[int]]]:
+def index_of(table: Table) -> dict[bytes, dict[int, set[int]]]:
     """partition -> bucket -> hashes; no hash stands twice in a file or in two buckets of a partition."""
     view = load_view(table.metadata, table.metadata.latest_snapshot())
     out: dict[bytes, dict[int, set[int]]] = {}
@@ -55,7 +55,7 @@ def index_of(table: TableHandle) -> dict[bytes, dict[int, set[int]]]:
     return out
 
 
-def targets_of(table: TableHandle, result: Any) -> list[list[int]]:
+def targets_of(table: Table, result: Any) -> list[list[int]]:
     """The target of each row of each part."""
     assign = result.assign
     return [
@@ -158,7 +158,7 @@ def test_an_index_file_with_another_number_of_hashes_is_named(tmp_path: Path) ->
     index = next((Path(table.uri) / "index").iterdir())
     index.write_bytes(index.read_bytes()[:-4])
     for assigners in (0, 2):
-        fresh = TableHandle.open(table.uri)
+        fresh = Table.open(table.uri)
         with pytest.raises(
             CorruptFileError, match=rf"{index.name}: the hash index file has 7 hashes, the manifest says 8"
         ):
@@ -169,7 +169,7 @@ def test_an_index_file_with_another_number_of_hashes_is_named(tmp_path: Path) ->
 def test_a_finished_assignment_gives_its_report_again(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     result = put(table, "a", [(1, 1, "a")], assigners=0)
-    context = make_context(TableHandle.open(table.uri).metadata, "a")
+    context = make_context(Table.open(table.uri).metadata, "a")
     assert run_bucket_assignment(context) == result.assign
 
 
@@ -206,7 +206,7 @@ def test_keys_of_columns_are_those_of_each_row(
         "fields": [{"name": "s", "type": "STRING"}, {"name": "i", "type": "INT"}, {"name": "k", "type": "BIGINT"}],
         "primaryKeys": ["s", "i", "k"], "partitionKeys": ["s", "i"], "options": {"bucket": "-1"},
     }  # fmt: skip
-    schema = TableHandle.create(f"{tmp_path_factory.mktemp('k')}/wh/d.db/t", spec).schema
+    schema = Table.create(f"{tmp_path_factory.mktemp('k')}/wh/d.db/t", spec).schema
     assert key_columns(schema) == ("s", "i", "k")
     columns = [list(c) for c in zip(*values, strict=True)] or [[], [], []]
     table = pa.table(

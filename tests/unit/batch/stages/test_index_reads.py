@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placing import place_batch
 from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.bucket_assignment.maintainer import plan_index_update
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
@@ -39,9 +39,9 @@ class _Reads:
         return getattr(self.inner, name)
 
 
-def _put(table: TableHandle, keys: range, value: str, assigners: int) -> tuple[_Reads, Any]:
+def _put(table: Table, keys: range, value: str, assigners: int) -> tuple[_Reads, Any]:
     """Upsert keys of partition 1 in a fresh handle; the index files that were read, and the result."""
-    handle = TableHandle.open(table.uri)
+    handle = Table.open(table.uri)
     store = _Reads(handle.store)
     handle.metadata.store = store
     large = {"driver_bytes": 0} if assigners else {}
@@ -66,7 +66,7 @@ def test_updates_read_each_index_file_once_and_write_none(tmp_path: Path, assign
         if e.bucket >= 0 and e.partition == bytes.fromhex(result.assign.targets[0].partition)
     }
     assert store.index_files == Counter(mine)
-    after = TableHandle.open(table.uri)
+    after = Table.open(table.uri)
     assert {e.file_name for e in load_view(after.metadata, after.snapshot).index} == {e.file_name for e in before}
     assert content(after) == {(p, k): "b" if p == 1 and 5 <= k < 20 else "a" for p in (1, 2) for k in range(35)}
 
@@ -79,7 +79,7 @@ def test_a_new_hash_rewrites_the_file_of_its_bucket_alone(tmp_path: Path, assign
     store, result = _put(table, range(33, 37), "b", assigners)
     new = {t.bucket: t.new_hashes for t in result.assign.targets}
     assert sum(n or 0 for n in new.values()) == 2
-    after = TableHandle.open(table.uri)
+    after = Table.open(table.uri)
     for entry in load_view(after.metadata, after.snapshot).index:
         old = before[entry.bucket]
         assert (entry.file_name != old.file_name) == bool(new.get(entry.bucket))
@@ -129,7 +129,7 @@ class _Together:
 def test_index_files_of_many_partitions_are_read_side_by_side(tmp_path: Path, index_type: str) -> None:
     table = make_table(tmp_path, options={"index.type": index_type})
     upsert(table, [(p, 1, "a") for p in range(16)])
-    handle = TableHandle.open(table.uri)
+    handle = Table.open(table.uri)
     handle.metadata.store = _Together(handle.store)
     context = make_context(handle.metadata, "new-keys")
     ingest = stage_table(context.files, handle.schema, rows([(p, 2, "b") for p in range(16)]))

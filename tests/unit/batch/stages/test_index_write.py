@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeidx.api.table import Table
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import run_ingest, stage_table
 from lakeidx.batch.upsert import commit_batch, make_context, upsert_files, upsert_table
 from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.landing.read import LandingOptions
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import content, make_table, rows
@@ -81,9 +81,7 @@ def calls_of(tmp_path: Path) -> int:
     table = make_table(tmp_path)
     upsert_table(make_context(table.metadata, "first"), rows(by_index(15)))
     store = FaultStore(table.store)
-    upsert_table(
-        make_context(TableHandle(store, table.paths).metadata, "second", runner=LocalRunner(1)), rows(by_index(30))
-    )
+    upsert_table(make_context(Table(store, table.paths).metadata, "second", runner=LocalRunner(1)), rows(by_index(30)))
     return len(store.calls)
 
 
@@ -99,13 +97,13 @@ def test_a_fault_at_any_call_leaves_each_row_once(tmp_path: Path, when: Any) -> 
         upsert_table(make_context(table.metadata, "first"), rows(by_index(15)))
         store = FaultStore(table.store)
         fault = store.fail(when=when, skip=call, error=lambda: UnavailableError("timed out"))
-        flaky = TableHandle(store, table.paths)
+        flaky = Table(store, table.paths)
         for _ in range(3):
             with contextlib.suppress(UnavailableError, CommitUnknownError):
                 upsert_table(make_context(flaky.metadata, "second", runner=LocalRunner(1)), rows(by_index(30)))
                 break
         hits += fault.hits
-        fresh = TableHandle.open(table.uri)
+        fresh = Table.open(table.uri)
         assert content(fresh) == {(p, k): v for p, k, v in by_index(30)}, call
         assert fresh.metadata.snapshot_ids() == [1, 2], call
     assert hits > 4

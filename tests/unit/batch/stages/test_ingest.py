@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.stages.ingest import run_ingest
@@ -21,7 +22,6 @@ from lakeidx.batch.upsert import BatchResult, make_context, upsert_files, upsert
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.landing.read import LandingOptions
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import content, make_table, rows
 
@@ -40,11 +40,11 @@ SPEC: dict[str, Any] = {
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> TableHandle:
-    return TableHandle.create(f"{tmp_path}/wh/d.db/bad", SPEC)
+def table(tmp_path: Path) -> Table:
+    return Table.create(f"{tmp_path}/wh/d.db/bad", SPEC)
 
 
-def upsert(table: TableHandle, *files: Path, batch: str = "b", strict: bool = False, **options: Any) -> BatchResult:
+def upsert(table: Table, *files: Path, batch: str = "b", strict: bool = False, **options: Any) -> BatchResult:
     context = make_context(table.metadata, batch, runner=LocalRunner(2))
     # Most files here have the columns that matter only.
     return upsert_files(
@@ -52,7 +52,7 @@ def upsert(table: TableHandle, *files: Path, batch: str = "b", strict: bool = Fa
     )
 
 
-def rejected(table: TableHandle, result: BatchResult) -> list[tuple[str, int, str]]:
+def rejected(table: Table, result: BatchResult) -> list[tuple[str, int, str]]:
     """(file name, line, reason) of all rejected rows."""
     path = result.ingest.rejected_path
     if path is None:
@@ -61,14 +61,14 @@ def rejected(table: TableHandle, result: BatchResult) -> list[tuple[str, int, st
     return [(os.path.basename(r["source"]), r["line"], r["reason"]) for r in found]
 
 
-def notes(table: TableHandle) -> dict[int, str]:
+def notes(table: Table) -> dict[int, str]:
     found = table.scan().to_arrow().to_pylist()
     out = {r["k"]: r["note"] for r in found}
     assert len(out) == len(found)
     return out
 
 
-def test_rejected_rows_carry_file_line_reason_and_text(table: TableHandle, tmp_path: Path) -> None:
+def test_rejected_rows_carry_file_line_reason_and_text(table: Table, tmp_path: Path) -> None:
     good = tmp_path / "a.csv"
     good.write_text('k,amount,day,note,_kind\n1,1.50,2024-01-01,"two\nlines",+I\n\n,1,2024-01-01,x,+I\n')
     bad = tmp_path / "b.csv"
@@ -94,7 +94,7 @@ def test_rejected_rows_carry_file_line_reason_and_text(table: TableHandle, tmp_p
     assert result.commit.snapshot_ids == (1,)
 
 
-def test_a_strict_batch_with_a_bad_row_publishes_nothing(table: TableHandle, tmp_path: Path) -> None:
+def test_a_strict_batch_with_a_bad_row_publishes_nothing(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"k": 1, "note": "a"}\n{"k": null, "note": "b"}\n')
     with pytest.raises(
@@ -110,7 +110,7 @@ def test_a_strict_batch_with_a_bad_row_publishes_nothing(table: TableHandle, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_the_later_row_of_a_key_wins_by_file_then_row(table: TableHandle, tmp_path: Path, form: str) -> None:
+def test_the_later_row_of_a_key_wins_by_file_then_row(table: Table, tmp_path: Path, form: str) -> None:
     def write(name: str, values: list[tuple[int, str]]) -> Path:
         path = tmp_path / f"{name}.{form}"
         if form == "csv":
@@ -130,7 +130,7 @@ def test_the_later_row_of_a_key_wins_by_file_then_row(table: TableHandle, tmp_pa
     assert notes(table) == {1: "z3", 2: "z2", 3: "a3"}
 
 
-def test_rows_are_upserted_and_deleted_by_their_kind(table: TableHandle, tmp_path: Path) -> None:
+def test_rows_are_upserted_and_deleted_by_their_kind(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     path.write_text("k,note,_kind\n1,a,+I\n2,b,\n3,c,+U\n4,d,+I\n4,d,-D\n5,e,-U\n5,f,+U\n")
     result = upsert(table, path)
@@ -164,13 +164,13 @@ def test_all_types_by_three_formats_are_the_same_rows(tmp_path: Path) -> None:
     csv.write_text(",".join(line) + "\n" + ",".join(quoted) + "\n2" + "," * (len(line) - 1) + "\n", encoding="utf-8")
     scans = []
     for number, path in enumerate((jsonl, csv)):
-        table = TableHandle.create(f"{tmp_path}/wh/d.db/t{number}", spec)
+        table = Table.create(f"{tmp_path}/wh/d.db/t{number}", spec)
         result = upsert(table, path)
         assert rejected(table, result) == []
         scans.append(table.scan().to_arrow())
     parquet = tmp_path / "f.parquet"
     pq.write_table(scans[0], parquet)
-    table = TableHandle.create(f"{tmp_path}/wh/d.db/t2", spec)
+    table = Table.create(f"{tmp_path}/wh/d.db/t2", spec)
     upsert(table, parquet)
     scans.append(table.scan().to_arrow())
     assert scans[0].equals(scans[1])
@@ -184,7 +184,7 @@ def test_all_types_by_three_formats_are_the_same_rows(tmp_path: Path) -> None:
 # --- whole files that cannot be used ----------------------------------------------------------------------------------
 
 
-def test_files_that_are_not_what_they_should_be(table: TableHandle, tmp_path: Path) -> None:
+def test_files_that_are_not_what_they_should_be(table: Table, tmp_path: Path) -> None:
     cases: list[tuple[str, bytes, type[LakeIdxError], str]] = [
         ("empty.parquet", b"", InvalidInputError, "empty"),
         ("text.parquet", b"k,note\n1,a\n", CorruptFileError, "not a readable Parquet file"),
@@ -211,7 +211,7 @@ def test_files_that_are_not_what_they_should_be(table: TableHandle, tmp_path: Pa
     assert notes(table) == {1: "a"}
 
 
-def test_a_parquet_column_of_a_type_that_never_fits_names_file_and_column(table: TableHandle, tmp_path: Path) -> None:
+def test_a_parquet_column_of_a_type_that_never_fits_names_file_and_column(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     pq.write_table(pa.table({"k": [{"x": 1}], "note": ["a"]}), path)
     with pytest.raises(InvalidInputError, match=r"f.parquet: column k: struct<x: int64> does not cast to BIGINT"):
@@ -219,7 +219,7 @@ def test_a_parquet_column_of_a_type_that_never_fits_names_file_and_column(table:
 
 
 @pytest.mark.slow
-def test_rejected_rows_of_parquet_are_counted_by_row(table: TableHandle, tmp_path: Path) -> None:
+def test_rejected_rows_of_parquet_are_counted_by_row(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     keys = [None if i == 140_000 else i for i in range(200_000)]
     pq.write_table(pa.table({"k": pa.array(keys, pa.int64()), "note": ["n"] * 200_000}), path)
@@ -230,7 +230,7 @@ def test_rejected_rows_of_parquet_are_counted_by_row(table: TableHandle, tmp_pat
 
 def test_unknown_types_options_and_keys_when_a_table_is_created(tmp_path: Path) -> None:
     def create(change: dict[str, Any]) -> None:
-        TableHandle.create(f"{tmp_path}/wh/d.db/none", {**SPEC, **change})
+        Table.create(f"{tmp_path}/wh/d.db/none", {**SPEC, **change})
 
     with pytest.raises(InvalidInputError, match="INTEGERS"):
         create({"fields": [{"name": "k", "type": "INTEGERS"}]})
@@ -247,7 +247,7 @@ def test_a_directory_that_is_not_a_table(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     for path in (tmp_path / "plain", tmp_path / "nothing"):
         with pytest.raises(NotFoundError, match=path.name):
-            TableHandle.open(str(path))
+            Table.open(str(path))
 
 
 # --- damaged table files ----------------------------------------------------------------------------------------------
@@ -263,17 +263,17 @@ def test_truncated_table_files_are_named_and_nothing_is_committed(tmp_path: Path
     for number, victim in enumerate((manifest, index, data)):
         whole = victim.read_bytes()
         victim.write_bytes(whole[: len(whole) - 3])
-        fresh = TableHandle.open(table.uri)
+        fresh = Table.open(table.uri)
         use = fresh.scan().to_arrow if victim == data else partial(
             upsert_table, make_context(fresh.metadata, f"bad-{number}"), rows([(1, 1, "b")]))  # fmt: skip
         with pytest.raises(CorruptFileError, match=victim.name):
             use()
-        assert TableHandle.open(table.uri).metadata.snapshot_ids() == [1]
+        assert Table.open(table.uri).metadata.snapshot_ids() == [1]
         victim.write_bytes(whole)
-    assert len(content(TableHandle.open(table.uri))) == 30
+    assert len(content(Table.open(table.uri))) == 30
 
 
-def test_staged_files_are_checked_too(table: TableHandle, tmp_path: Path) -> None:
+def test_staged_files_are_checked_too(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     pq.write_table(pa.table({"k": list(range(100)), "note": ["n"] * 100}), path)
     context = make_context(table.metadata, "b")
@@ -306,12 +306,12 @@ def full_rows(n: int) -> pa.Table:
                      "note": [f"n{i}" for i in range(n)]}, schema=schema)  # fmt: skip
 
 
-def test_a_file_that_fits_is_taken_by_reference_and_gives_the_same_rows(table: TableHandle, tmp_path: Path) -> None:
+def test_a_file_that_fits_is_taken_by_reference_and_gives_the_same_rows(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     pq.write_table(full_rows(500), path, row_group_size=100)
     result = upsert(table, path)
     assert [p.by_reference for p in result.ingest.parts] == [True]
-    staged = TableHandle.create(f"{tmp_path}/wh/d.db/staged", SPEC)
+    staged = Table.create(f"{tmp_path}/wh/d.db/staged", SPEC)
     copy = tmp_path / "g.parquet"
     pq.write_table(full_rows(500).append_column("_kind", pa.array(["+I"] * 500)), copy)
     again = upsert(staged, copy)
@@ -319,7 +319,7 @@ def test_a_file_that_fits_is_taken_by_reference_and_gives_the_same_rows(table: T
     assert table.scan().to_arrow().equals(staged.scan().to_arrow())
 
 
-def test_a_landing_file_that_changed_after_ingest_is_refused(table: TableHandle, tmp_path: Path) -> None:
+def test_a_landing_file_that_changed_after_ingest_is_refused(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     pq.write_table(full_rows(500), path)
     context = make_context(table.metadata, "b")
@@ -330,7 +330,7 @@ def test_a_landing_file_that_changed_after_ingest_is_refused(table: TableHandle,
     assert table.snapshot is None
 
 
-def test_rows_in_memory_are_refused_with_their_row(table: TableHandle) -> None:
+def test_rows_in_memory_are_refused_with_their_row(table: Table) -> None:
     given = pa.table({"k": pa.array([1, None], pa.int64()), "note": ["a", "b"]})
     with pytest.raises(InvalidInputError, match="row 2: null: column k"):
         upsert_table(make_context(table.metadata, "b"), given, missing="null")
@@ -340,7 +340,7 @@ def test_rows_in_memory_are_refused_with_their_row(table: TableHandle) -> None:
 # --- command line ------------------------------------------------------------------------------------------------------
 
 
-def test_exit_codes_of_upsert(table: TableHandle, tmp_path: Path) -> None:
+def test_exit_codes_of_upsert(table: Table, tmp_path: Path) -> None:
     path = tmp_path / "f.csv"
     path.write_text("k,note\n1,a\nx,b\n")
     run = CliRunner().invoke
@@ -352,7 +352,7 @@ def test_exit_codes_of_upsert(table: TableHandle, tmp_path: Path) -> None:
     assert strict.exit_code == 1
     assert "line 3" in strict.stderr
     assert "Traceback" not in strict.stderr
-    assert TableHandle.open(table.uri).metadata.snapshot_ids() == [1]
+    assert Table.open(table.uri).metadata.snapshot_ids() == [1]
     gone = run(app, ["upsert", table.uri, str(tmp_path / "gone.csv"), "--no-progress"])
     assert gone.exit_code == 2
     assert gone.stderr.strip().splitlines()[-1].endswith("gone.csv: the landing file does not exist")

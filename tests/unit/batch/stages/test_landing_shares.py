@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.stages import landing_shares
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_files
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.text.shares import cross_range
-from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import content, make_table
 
 OPTIONS = {"bucket": "1"}
 
 
-def landed(folder: Path, text: bytes, name: str, **options: Any) -> tuple[TableHandle, BatchResult]:
+def landed(folder: Path, text: bytes, name: str, **options: Any) -> tuple[Table, BatchResult]:
     """A new table, and the file upserted into it."""
     folder.mkdir()
     table = make_table(folder, options=OPTIONS)
@@ -34,7 +34,7 @@ def landed(folder: Path, text: bytes, name: str, **options: Any) -> tuple[TableH
 
 def both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, name: str, **options: Any
-) -> tuple[tuple[TableHandle, BatchResult], tuple[TableHandle, BatchResult]]:
+) -> tuple[tuple[Table, BatchResult], tuple[Table, BatchResult]]:
     """The file landed whole, and in shares."""
     whole = landed(tmp_path / "whole", text, name, **options)
     monkeypatch.setattr(landing_shares, "SHARE_BYTES", 150)
@@ -96,7 +96,7 @@ def test_a_file_that_changes_between_the_two_looks_is_refused(tmp_path: Path, mo
     monkeypatch.setattr(landing_shares, "cross_range", changing(file, cross_range))
     with pytest.raises(InvalidInputError, match="the landing file changed while it was read; run the batch again"):
         landed(tmp_path / "f", csv(200), "f.csv")
-    assert TableHandle.open(f"{tmp_path}/f/wh/d.db/t").metadata.snapshot_ids() == []
+    assert Table.open(f"{tmp_path}/f/wh/d.db/t").metadata.snapshot_ids() == []
 
 
 def changing(file: Path, look: Callable[..., Any]) -> Callable[..., Any]:

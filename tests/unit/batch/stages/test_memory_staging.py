@@ -18,7 +18,6 @@ from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableErr
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.reachable import files_on_disk, reachable
 from tests.kit.small_tables import SPEC
@@ -218,7 +217,7 @@ def test_the_disk_has_all_files_before_the_snapshot(
 
     def publish(source: str, target: str) -> None:
         link(source, target)
-        names = {name for name in reachable(TableHandle.open(table.uri)) if not name.startswith("snapshot/")}
+        names = {name for name in reachable(Table.open(table.uri)) if not name.startswith("snapshot/")}
         assert len(names) > 5, names
         found.append(disk.has(table.uri, names))
 
@@ -229,15 +228,13 @@ def test_the_disk_has_all_files_before_the_snapshot(
 
 
 def test_the_disk_has_the_files_of_a_batch_that_is_staged(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk, before = Disk(monkeypatch), files_on_disk(TableHandle.open(table.uri))
+    disk, before = Disk(monkeypatch), files_on_disk(Table.open(table.uri))
     other, store = faulty(table)
     store.fail("put", "/manifest/", error=UnavailableError("gone"))
     with pytest.raises(UnavailableError):
         other.upsert(rows("b", range(3, 9)))
     new = {
-        name
-        for name in files_on_disk(TableHandle.open(table.uri)) - before
-        if "bucket-" in name or name.startswith("index/")
+        name for name in files_on_disk(Table.open(table.uri)) - before if "bucket-" in name or name.startswith("index/")
     }
     assert len(new) > 1
     assert disk.has(table.uri, new)
@@ -259,7 +256,7 @@ def test_an_alteration_that_the_batch_could_be_broken_by_is_refused_meanwhile(ta
 
     def alter(verb: str, path: str) -> None:
         with pytest.raises(InvalidInputError) as caught:
-            alter_table(TableHandle.open(table.uri), SchemaEdits(set={"merge-engine": "first-row"}))
+            alter_table(Table.open(table.uri), SchemaEdits(set={"merge-engine": "first-row"}))
         refused.append(str(caught.value))
 
     store.fail("put_if_absent", "snapshot/snapshot-", act=alter)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.stages import part_work
 from lakeidx.batch.upsert import make_context, upsert_files
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 
@@ -65,17 +65,17 @@ def landing(folder: Path, *, again: bool = True) -> list[str]:
     return out
 
 
-def load(folder: Path, files: list[str], *, tasks: int = 0) -> tuple[TableHandle, SendingRunner]:
+def load(folder: Path, files: list[str], *, tasks: int = 0) -> tuple[Table, SendingRunner]:
     """Load files into a new table; `tasks`: that place the rows, 0: this process does."""
-    table, runner = TableHandle.create(f"{folder}/wh/d.db/t", SPEC), SendingRunner(tasks or 1)
+    table, runner = Table.create(f"{folder}/wh/d.db/t", SPEC), SendingRunner(tasks or 1)
     upsert_files(make_context(table.metadata, "b", runner=runner, driver_bytes=0 if tasks else None), files)
     return table, runner
 
 
-def buckets(table: TableHandle) -> dict[int, list[tuple[int, pa.Table]]]:
+def buckets(table: Table) -> dict[int, list[tuple[int, pa.Table]]]:
     """Return (first sequence number, rows as they lie) of each file of each bucket."""
     out: dict[int, list[tuple[int, pa.Table]]] = {}
-    for entry in load_view(table.metadata, TableHandle.open(table.uri).snapshot).entries:
+    for entry in load_view(table.metadata, Table.open(table.uri).snapshot).entries:
         path = table.paths.data_file({}, entry.bucket, entry.file.file_name)
         out.setdefault(entry.bucket, []).append((entry.file.min_sequence_number, pq.read_table(path)))
     return out

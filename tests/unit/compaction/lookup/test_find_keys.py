@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.compaction import bucket
 from lakeidx.compaction.bucket import BucketReader
@@ -16,27 +17,26 @@ from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.lookup.find_keys import find_keys_above
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 
 
-def table_with(folder: Path, key_type: str) -> TableHandle:
+def table_with(folder: Path, key_type: str) -> Table:
     fields = [{"name": "k", "type": f"{key_type} NOT NULL"}, {"name": "v", "type": "STRING"}]
     options = {"bucket": "1", "deletion-vectors.enabled": "true", "target-file-size": "4 kb"}
-    return TableHandle.create(
+    return Table.create(
         f"{folder}/d.db/t", {"fields": fields, "primaryKeys": ["k"], "partitionKeys": [], "options": options}
     )
 
 
-def upsert(table: TableHandle, keys: list[int], batch_id: str) -> None:
+def upsert(table: Table, keys: list[int], batch_id: str) -> None:
     r = random.Random(batch_id)
     values = [r.randbytes(20).hex() for _ in keys]
     k = pa.array(keys).cast(_arrow(table))
     upsert_table(make_context(table.metadata, batch_id, runner=LocalRunner(1)), pa.table({"k": k, "v": values}))
 
 
-def _arrow(table: TableHandle) -> pa.DataType:
+def _arrow(table: Table) -> pa.DataType:
     return table.schema.arrow_schema.field("k").type
 
 

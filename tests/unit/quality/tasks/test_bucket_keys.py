@@ -6,18 +6,18 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+from lakeidx.api.table import Table
 from lakeidx.quality.tasks.bucket_keys import LiveKeys, read_live_keys
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.plan import plan_scan
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import make_table, upsert
 
 
-def _read(table: TableHandle) -> dict[int, LiveKeys]:
-    opened = TableHandle.open(table.uri)
+def _read(table: Table) -> dict[int, LiveKeys]:
+    opened = Table.open(table.uri)
     plan = plan_scan(opened.metadata, opened.snapshot, opened.schema)
     plans = [replace(plan, buckets=(b,), trace=()) for b in plan.buckets]
     found = read_live_keys(opened.metadata, plans, LocalRunner(2), across_partitions=False)
@@ -58,9 +58,9 @@ def test_a_bucket_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     assert (one.fault["bucket"], one.fault["file"]) == (0, str(file))
 
 
-def _forge_bucket(table: TableHandle, bucket: int) -> None:
+def _forge_bucket(table: Table, bucket: int) -> None:
     """Put the oldest file of bucket 0 into another one, too, as a writer does that knows nothing of the index."""
-    opened = TableHandle.open(table.uri)
+    opened = Table.open(table.uri)
     entry = min(load_view(opened.metadata, opened.snapshot).entries, key=lambda e: e.file.max_sequence_number)
     (source,) = Path(table.uri).rglob(entry.file.file_name)
     target = source.parents[1] / f"bucket-{bucket}" / source.name

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -16,7 +17,6 @@ from lakeidx.format.paths import NewFileNames
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.index_files import read_hash_index, write_hash_index
 from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore
@@ -30,7 +30,7 @@ def test_updates_commit_beside_another_batch_s_inserts_without_planning_again(tm
     made = make_table(tmp_path)
     upsert(made, [(1, k, "a") for k in range(20)])
     store = FaultStore(made.store)
-    table, other = TableHandle(store, made.paths), TableHandle.open(made.uri)
+    table, other = Table(store, made.paths), Table.open(made.uri)
     store.fail(
         "put_if_absent", "/snapshot/snapshot-2", when="before",
         act=lambda verb, path: upsert(other, [(1, 100, "theirs"), (1, 101, "theirs")]),
@@ -38,19 +38,19 @@ def test_updates_commit_beside_another_batch_s_inserts_without_planning_again(tm
     result = upsert(table, [(1, 0, "ours"), (1, 19, "ours")])
     assert (result.commit.snapshot_ids, result.commit.replans) == ((3,), 0)
     changed = {(1, 0): "ours", (1, 19): "ours", (1, 100): "theirs", (1, 101): "theirs"}
-    assert content(TableHandle.open(made.uri)) == {(1, k): "a" for k in range(20)} | changed
+    assert content(Table.open(made.uri)) == {(1, k): "a" for k in range(20)} | changed
 
 
 def test_inserts_of_both_batches_go_to_one_open_bucket_so_the_later_one_is_planned_again(tmp_path: Path) -> None:
     made = make_table(tmp_path)
     upsert(made, [(1, k, "a") for k in range(20)])
     store = FaultStore(made.store)
-    table, other = TableHandle(store, made.paths), TableHandle.open(made.uri)
+    table, other = Table(store, made.paths), Table.open(made.uri)
     store.fail("put_if_absent", "/snapshot/snapshot-2", when="before",
                act=lambda verb, path: upsert(other, [(1, 100, "theirs")]))  # fmt: skip
     result = upsert(table, [(1, 100, "ours"), (1, 101, "ours")])
     assert result.commit.replans == 1
-    assert content(TableHandle.open(made.uri)) == {(1, k): "a" for k in range(20)} | {
+    assert content(Table.open(made.uri)) == {(1, k): "a" for k in range(20)} | {
         (1, 100): "ours", (1, 101): "ours"}  # fmt: skip
 
 
@@ -77,7 +77,7 @@ class _Writers:
         made = make_table(folder)
         upsert(made, [(1, k, "a") for k in range(30)])
         self.uri = made.uri
-        self.table = TableHandle.open(made.uri)
+        self.table = Table.open(made.uri)
         self.view = load_view(self.table.metadata, self.table.snapshot)
         self.reads = _Reads(self.table.metadata.store)
 
@@ -109,7 +109,7 @@ class _Writers:
         )  # fmt: skip
 
     def commit(self, request: CommitRequest) -> tuple[int, ...]:
-        table = TableHandle.open(self.uri)
+        table = Table.open(self.uri)
         table.metadata.store = self.reads
         return commit_changes(table.metadata, request).snapshot_ids
 
@@ -124,7 +124,7 @@ def test_hashes_that_only_one_of_them_adds_are_no_conflict(tmp_path: Path) -> No
     new = [e.file_name for r in (ours, theirs) for e in r.changes.append_index]
     # Those of both batches, and what ours replaces; nothing of buckets that neither has changed.
     assert sorted(writers.reads.index_files) == sorted([*new, writers.files(0).file_name])
-    after = TableHandle.open(writers.uri)
+    after = Table.open(writers.uri)
     found = {e.bucket: e.file_name for e in load_view(after.metadata, after.snapshot).index}
     assert found == {2: writers.files(2).file_name} | {
         e.bucket: e.file_name for r in (ours, theirs) for e in r.changes.append_index

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
 from lakeidx.format.consumer import encode_hint
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import content, make_table, rows, upsert
 
 
-def with_faults(table: TableHandle) -> tuple[TableHandle, FaultStore]:
+def with_faults(table: Table) -> tuple[Table, FaultStore]:
     store = FaultStore(table.store)
-    return TableHandle(store, table.paths), store
+    return Table(store, table.paths), store
 
 
 def test_snapshots_chain_and_count(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_what_a_commit_keeps_in_memory_is_what_its_files_hold(tmp_path: Path) ->
     table = make_table(tmp_path)
     for number in range(40):
         upsert(table, [(number % 3, number, "a")])
-        kept, read = table.metadata, TableHandle.open(table.metadata.paths.root).metadata
+        kept, read = table.metadata, Table.open(table.metadata.paths.root).metadata
         mine, theirs = kept.latest_snapshot(), read.latest_snapshot()
         assert mine == theirs
         assert mine is not None
@@ -63,7 +63,7 @@ def test_a_batch_is_committed_once(tmp_path: Path) -> None:
     assert table.metadata.snapshot_ids() == [1]
 
 
-def _remove_report(table: TableHandle, stage: str) -> None:
+def _remove_report(table: Table, stage: str) -> None:
     for info in table.store.walk(str(Path(table.uri).parent.parent / "_lakeidx")):
         if info.name == f"{stage}.json":
             table.store.delete(info.path)
@@ -89,7 +89,7 @@ def test_a_commit_that_was_expired_is_not_made_again(tmp_path: Path) -> None:
     for gone in (1, 2, 3):
         table.store.delete(table.paths.snapshot_path(gone))
     table.store.put(table.paths.earliest, b"4")
-    table = TableHandle.open(table.uri)
+    table = Table.open(table.uri)
     again = upsert(table, [(1, 1, "a")], batch_id="one")
     assert again.commit.already
     assert content(table) == {(1, 1): "later 2"}
@@ -123,7 +123,7 @@ def test_an_unknown_outcome_is_said_and_the_next_call_finds_out(tmp_path: Path) 
 
 def test_a_lost_race_leaves_no_metadata_behind_and_retries(tmp_path: Path) -> None:
     table, store = with_faults(make_table(tmp_path))
-    other = TableHandle.open(table.uri)
+    other = Table.open(table.uri)
 
     def overtake(verb: str, path: str) -> None:
         upsert(other, [(2, 9, "other")])
@@ -141,7 +141,7 @@ def test_a_lost_race_leaves_no_metadata_behind_and_retries(tmp_path: Path) -> No
 
 def test_a_lost_race_lists_no_history(tmp_path: Path) -> None:
     table, store = with_faults(make_table(tmp_path))
-    other = TableHandle.open(table.uri)
+    other = Table.open(table.uri)
     for key in range(3):
         upsert(other, [(2, key, "other")])
 
@@ -155,7 +155,7 @@ def test_a_lost_race_lists_no_history(tmp_path: Path) -> None:
 
 def test_a_batch_that_was_overtaken_in_its_partition_is_planned_again(tmp_path: Path) -> None:
     table, store = with_faults(make_table(tmp_path, options={"dynamic-bucket.target-row-num": "1"}))
-    other = TableHandle.open(table.uri)
+    other = Table.open(table.uri)
 
     def overtake(verb: str, path: str) -> None:
         upsert(other, [(1, 1, "other"), (1, 2, "other")])
@@ -169,7 +169,7 @@ def test_a_batch_that_was_overtaken_in_its_partition_is_planned_again(tmp_path: 
 
 def test_two_processes_that_run_one_batch_commit_it_once(tmp_path: Path) -> None:
     table, store = with_faults(make_table(tmp_path))
-    twin = TableHandle.open(table.uri)
+    twin = Table.open(table.uri)
 
     def overtake(verb: str, path: str) -> None:
         upsert(twin, [(1, 1, "a")], batch_id="one")
@@ -181,7 +181,7 @@ def test_two_processes_that_run_one_batch_commit_it_once(tmp_path: Path) -> None
     assert table.snapshot.total_record_count == 1
 
 
-def overtake_and_expire(other: TableHandle, *, says_so: bool) -> Callable[[str, str], None]:
+def overtake_and_expire(other: Table, *, says_so: bool) -> Callable[[str, str], None]:
     """Commit four batches and expire all but the newest, as Java does: EARLIEST is written when the snapshots are gone."""
 
     def act(verb: str, path: str) -> None:
@@ -202,7 +202,7 @@ def test_a_put_on_an_expired_id_is_taken_back(tmp_path: Path, says_so: bool) -> 
     The expiry may have died before it said so.
     """
     table, store = with_faults(make_table(tmp_path))
-    other = TableHandle.open(table.uri)
+    other = Table.open(table.uri)
     upsert(other, [(2, 0, "x")])
     store.fail("put_if_absent", "/snapshot/snapshot-2", when="before", act=overtake_and_expire(other, says_so=says_so))
     result = upsert(table, [(1, 1, "mine")])
@@ -217,7 +217,7 @@ def test_threads_racing_for_one_table_all_land(tmp_path: Path) -> None:
     errors: list[BaseException] = []
 
     def work(worker: int) -> None:
-        mine = TableHandle.open(table.uri)
+        mine = Table.open(table.uri)
         try:
             for i in range(5):
                 upsert(mine, [(1, i, f"{worker}-{i}"), (1, 100 * worker + i, "own")])
@@ -230,7 +230,7 @@ def test_threads_racing_for_one_table_all_land(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert not errors
-    found = content(TableHandle.open(table.uri))
+    found = content(Table.open(table.uri))
     assert set(found) == {(1, i) for i in range(5)} | {(1, 100 * w + i) for w in range(1, 4) for i in range(5)}
 
 
@@ -270,7 +270,7 @@ def test_a_conflict_names_what_happened(tmp_path: Path) -> None:
 
 def test_the_budget_of_tries_is_kept(tmp_path: Path) -> None:
     table, store = with_faults(make_table(tmp_path, options={"commit.max-retries": "2"}))
-    other = TableHandle.open(table.uri)
+    other = Table.open(table.uri)
     number = iter(range(100))
 
     def overtake(verb: str, path: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from lakeidx.api.table import Table
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_view
 from lakeidx.testing.metered_store import MeteredStore
 from tests.kit.small_tables import make_table, upsert
@@ -24,7 +24,7 @@ def test_five_hundred_new_files_are_not_listed_one_by_one(tmp_path: Path) -> Non
                                      max_sequence_number=1000 + i))
         for i in range(NEW_FILES)
     ]  # fmt: skip
-    table = TableHandle.open(made.uri)
+    table = Table.open(made.uri)
     store = MeteredStore(table.metadata.store)
     table.metadata.store = store
     request = CommitRequest(commit_user="batch", changes=TableChanges(append=tuple(files)), base_snapshot_id=1)

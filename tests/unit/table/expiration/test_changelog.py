@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, UnavailableError
 from lakeidx.format.consumer import encode_consumer
 from lakeidx.format.manifest import FileKind
@@ -18,7 +19,6 @@ from lakeidx.table.expiration.changelog import changelog_retention_of, choose_ch
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
 from lakeidx.table.expiration.plan import ExpireRange, Retention
 from lakeidx.table.expiration.tags import create_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import LocalRunner
 from tests.cut_off_store import StopsAfter
@@ -35,18 +35,18 @@ OPTIONS = {
 }
 
 
-def expire(table: TableHandle, **more: Any) -> ExpireReport:
+def expire(table: Table, **more: Any) -> ExpireReport:
     table = reopened(table)
     return expire_table(table.metadata, table.schema, **({"now_ms": FAR_AHEAD_MS} | more))
 
 
-def step(table: TableHandle, number: int) -> None:
+def step(table: Table, number: int) -> None:
     upsert(table, [(number % 2, k + number, f"v{number}-{k}") for k in range(8)])
     if number % 3 == 2:
         run_compaction(reopened(table).metadata, LocalRunner(1), full=True)
 
 
-def files_of_changelogs(table: TableHandle) -> tuple[set[str], set[str]]:
+def files_of_changelogs(table: Table) -> tuple[set[str], set[str]]:
     """(what a reader of the changes needs, what waits for the changelog that deleted it), by reading every changelog."""
     table = reopened(table)
     m, root = table.metadata, Path(table.uri)
@@ -74,7 +74,7 @@ def files_of_changelogs(table: TableHandle) -> tuple[set[str], set[str]]:
     return needed, waiting
 
 
-def check_files(table: TableHandle) -> None:
+def check_files(table: Table) -> None:
     needed, waiting = files_of_changelogs(table)
     on_disk, wanted = files_on_disk(table), reachable(table) | needed
     assert wanted <= on_disk
@@ -132,7 +132,7 @@ def test_a_run_cut_off_does_no_harm_and_the_next_one_finishes(tmp_path: Path) ->
     total = len(expire(first, dry_run=True).files)
     assert total > 5
     for attempt in range(2):
-        table = TableHandle.open(shutil.copytree(first.uri, tmp_path / str(attempt) / "wh/d.db/t").as_posix())
+        table = Table.open(shutil.copytree(first.uri, tmp_path / str(attempt) / "wh/d.db/t").as_posix())
         cut = reopened(table)
         cut.metadata.store = StopsAfter(cut.metadata.store, r.randrange(total))
         with pytest.raises(UnavailableError):

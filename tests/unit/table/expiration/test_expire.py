@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.format.consumer import encode_consumer
 from lakeidx.format.tag import now_local_ns
@@ -19,7 +20,6 @@ from lakeidx.table.expiration.files_to_delete import Role
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.metered_store import MeteredStore
 from tests.cut_off_store import StopsAfter
@@ -30,13 +30,13 @@ FAR_AHEAD_MS = 1 << 60
 NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)
 
 
-def expire(table: TableHandle, **more: Any) -> ExpireReport:
+def expire(table: Table, **more: Any) -> ExpireReport:
     table = reopened(table)
     more = {"now_ms": FAR_AHEAD_MS, "retention": NEWEST_ONLY} | more
     return expire_table(table.metadata, table.schema, **more)  # type: ignore[arg-type]
 
 
-def a_history(folder: Path, *, batches: int = 6, options: dict[str, str] | None = None) -> TableHandle:
+def a_history(folder: Path, *, batches: int = 6, options: dict[str, str] | None = None) -> Table:
     """Upserts over two partitions, every third batch replacing one of them."""
     table = make_table(folder, options=options)
     for i in range(batches):
@@ -78,7 +78,7 @@ def test_no_bucket_s_directory_is_listed(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     for value in "abc":
         upsert(table, [(p, k, value) for p in range(25) for k in range(2)], overwrite="partitions")
-    counted = TableHandle.open(table.uri)
+    counted = Table.open(table.uri)
     store = MeteredStore(counted.metadata.store)
     counted.metadata.store = store
     report = expire_table(counted.metadata, counted.schema, now_ms=FAR_AHEAD_MS, retention=NEWEST_ONLY)
@@ -98,7 +98,7 @@ def test_of_snapshots_that_stay_only_the_changes_are_read(tmp_path: Path) -> Non
     store = FaultStore(table.store)
     for name in (newest.base_manifest_list, newest.index_manifest):
         store.fail("get", str(name), when="before", error=UnavailableError("read"))
-    read = TableHandle(store, table.paths)
+    read = Table(store, table.paths)
     report = expire_table(
         read.metadata, table.schema, now_ms=FAR_AHEAD_MS, retention=Retention(num_min=4, num_max=4, limit=1000)
     )
@@ -216,7 +216,7 @@ def test_a_run_cut_off_anywhere_does_no_harm_and_the_next_one_finishes(tmp_path:
     before, tagged = content(first), content(first, tag="kept")
     total = len(expire(first, dry_run=True).files)
     for attempt in range(3):
-        table = TableHandle.open(shutil.copytree(first.uri, tmp_path / str(attempt) / "wh/d.db/t").as_posix())
+        table = Table.open(shutil.copytree(first.uri, tmp_path / str(attempt) / "wh/d.db/t").as_posix())
         cut = reopened(table)
         cut.metadata.store = StopsAfter(cut.metadata.store, r.randrange(total))
         with pytest.raises(UnavailableError):

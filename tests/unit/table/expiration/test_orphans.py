@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, Protected, find_orphans, remove_orphans, used_names
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag
-from lakeidx.table.handle import TableHandle
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.reachable import files_on_disk, reachable
 from tests.kit.small_tables import content, make_table, upsert
@@ -22,14 +22,14 @@ UUID = "01234567-89ab-cdef-0123-456789abcdef"
 LATER_MS = 4_000_000_000_000
 
 
-def three_batches(folder: Path) -> TableHandle:
+def three_batches(folder: Path) -> Table:
     table = make_table(folder)
     for i in range(3):
         upsert(table, [(p, k, str(i)) for p in (1, 2) for k in range(3)])
     return table
 
 
-def found(table: TableHandle, **arguments: int) -> set[str]:
+def found(table: Table, **arguments: int) -> set[str]:
     report = find_orphans(table.metadata, **{"now_ms": LATER_MS, "older_than_ms": 0, **arguments})  # type: ignore[arg-type]
     return {str(Path(f.path).relative_to(table.uri)) for f in report.files}
 
@@ -100,7 +100,7 @@ def test_what_only_a_tag_keeps_is_used(tmp_path: Path) -> None:
     # Take the tag away behind lakeidx's back: now its files are nobody's.
     only_tagged = {f for f in reachable(table) if not f.startswith("tag/")}
     (Path(table.uri) / "tag" / "tag-kept").unlink()
-    gone = found(TableHandle.open(table.uri))
+    gone = found(Table.open(table.uri))
     assert gone
     assert gone < only_tagged
     assert not gone & reachable(table)
@@ -115,7 +115,7 @@ def test_files_of_branches_are_used(tmp_path: Path) -> None:
     (branch / "snapshot-1").write_bytes((root / "snapshot" / "snapshot-1").read_bytes())
     expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=Retention(num_min=1, num_max=1, time_ms=0))
     (root / "tag" / "tag-kept").unlink()
-    assert found(TableHandle.open(table.uri)) == set()
+    assert found(Table.open(table.uri)) == set()
 
 
 @pytest.mark.parametrize("directory", ["snapshot", "tag"])
@@ -125,7 +125,7 @@ def test_while_a_state_cannot_be_read_nothing_is_an_orphan(tmp_path: Path, direc
     victim = Path(table.uri) / directory / ("snapshot-2" if directory == "snapshot" else "tag-kept")
     victim.write_bytes(victim.read_bytes()[:-20])
     with pytest.raises(CorruptFileError, match=victim.name):
-        found(TableHandle.open(table.uri))
+        found(Table.open(table.uri))
 
 
 def test_a_missing_manifest_of_a_live_snapshot_stops_the_search(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_missing_manifest_of_a_live_snapshot_stops_the_search(tmp_path: Path) 
     snapshot = table.metadata.load_snapshot(2)
     (Path(table.uri) / "manifest" / snapshot.delta_manifest_list).unlink()
     with pytest.raises(NotFoundError, match=snapshot.delta_manifest_list):
-        found(TableHandle.open(table.uri))
+        found(Table.open(table.uri))
 
 
 def test_a_store_that_does_not_answer_stops_the_search(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_store_that_does_not_answer_stops_the_search(tmp_path: Path) -> None:
     store = FaultStore(table.store)
     store.fail("get", "/manifest/")
     with pytest.raises(UnavailableError):
-        found(TableHandle(store, table.paths))
+        found(Table(store, table.paths))
 
 
 def test_an_expiry_meanwhile_does_no_harm(tmp_path: Path) -> None:
@@ -155,12 +155,12 @@ def test_an_expiry_meanwhile_does_no_harm(tmp_path: Path) -> None:
 
     # Every snapshot has been listed; the first manifest list is about to be read.
     fault = store.fail("get", "/manifest/manifest-list", act=expire)
-    racing = TableHandle(store, table.paths)
+    racing = Table(store, table.paths)
     report = find_orphans(racing.metadata, now_ms=LATER_MS, older_than_ms=0)
     assert fault.hits == 1
     assert LOST[0] in {str(Path(f.path).relative_to(table.uri)) for f in report.files}
     remove_orphans(racing.metadata, report)
-    assert set(content(TableHandle.open(table.uri)).values()) == {"2"}
+    assert set(content(Table.open(table.uri)).values()) == {"2"}
     assert reachable(table) <= files_on_disk(table)
 
 
@@ -169,7 +169,7 @@ def test_a_commit_between_listing_and_reading_is_seen(tmp_path: Path) -> None:
     table = three_batches(tmp_path)
     store = FaultStore(table.store)
     store.fail("list", "/snapshot", act=lambda *_: upsert(table, [(1, 50, "new")]) and None)
-    report = find_orphans(TableHandle(store, table.paths).metadata, now_ms=LATER_MS, older_than_ms=0)
+    report = find_orphans(Table(store, table.paths).metadata, now_ms=LATER_MS, older_than_ms=0)
     assert report.files == ()
 
 

@@ -1,0 +1,445 @@
+"""Maintenance of a table: compaction, expiry, orphans, tags, rollback, indexes, lookup stores, advice, verification.
+
+What a verb needs is imported when it is called: no program calls all of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from types import MethodType
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+import pyarrow as pa
+
+from lakeidx import arguments
+from lakeidx.api.runners import RunnerLike, make_runner
+from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.options.descriptors import parse_duration_ms, parse_size
+from lakeidx.results import Listing, Result
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.times import iso_utc
+from lakeidx.tasks.runner import Progress, Runner
+from lakeidx.types import Field
+
+if TYPE_CHECKING:
+    from lakeidx.api.reports import ExpireResult, OrphansResult, RollbackResult, TagResult, VerifyResult
+    from lakeidx.key_index.advice.advice import Advice
+    from lakeidx.key_index.advice.measures import Needs
+    from lakeidx.key_index.advice.model import Machine
+    from lakeidx.maintenance.compaction import CompactionReport
+    from lakeidx.maintenance.file_index_rebuild import FileIndexRebuildReport
+    from lakeidx.maintenance.lookup_store import LookupStoreReport
+    from lakeidx.maintenance.ring_resize import ResizeReport
+    from lakeidx.quality.result import RuleResult
+    from lakeidx.quality.verify import Limits
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Report = TypeVar("Report", bound=Result)
+
+
+class Maintenance:
+    """The maintenance verbs of a table. All are safe beside writers except `rollback`, and can be repeated after a crash.
+
+    partitions   texts ``k=v,k=v``, one per partition; None = all; NotFoundError for one that the newest snapshot has no data of
+    progress     called with (done, total) after every task, where work runs in this process
+    """
+
+    def __init__(self, table: TableHandle) -> None:
+        self.table = table
+
+    def compact(
+        self,
+        *,
+        full: bool = False,
+        partitions: Sequence[str] | None = None,
+        shrink_index: bool | None = None,
+        dry_run: bool = False,
+        runner: RunnerLike = None,
+        progress: Progress | None = None,
+    ) -> CompactionReport:
+        """Compact the buckets that need it, or with `full` all of them.
+
+        shrink_index   with `full`: drop hashes of deleted keys; None = as option ``lakeidx.hash-index.shrink`` says
+        """
+        from lakeidx.maintenance.compaction import run_compaction
+        from lakeidx.maintenance.partition_argument import find_partitions
+
+        chosen = find_partitions(self.table, partitions)
+        made = make_runner(None if dry_run else runner, progress=progress)
+        return self._logged(
+            run_compaction(
+                self.table.metadata, made, full=full, partitions=chosen, shrink=shrink_index, dry_run=dry_run
+            )
+        )
+
+    def expire(
+        self,
+        *,
+        retain_min: int | None = None,
+        retain_max: int | None = None,
+        retain_time: str | None = None,
+        staging: bool = True,
+        dry_run: bool = False,
+    ) -> ExpireResult:
+        """Expire snapshots, tags and consumers, and clean the staging of batches.
+
+        retain_min, retain_max, retain_time   in place of the table's options ``snapshot.num-retained.min``, ``.max`` and
+                                              ``snapshot.time-retained``, for this call
+        """
+        from lakeidx.api.reports import ExpireResult
+        from lakeidx.maintenance.snapshot_expiry import run_snapshot_expiry
+
+        retention = {
+            "snapshot.num-retained.min": retain_min,
+            "snapshot.num-retained.max": retain_max,
+            "snapshot.time-retained": retain_time,
+        }
+        given = {k: str(v) for k, v in retention.items() if v is not None}
+        metrics = run_snapshot_expiry(self.table, staging=staging, dry_run=dry_run, retention=given)
+        return self._logged(ExpireResult.of(metrics, self.table.schema, given))
+
+    def orphans(self, *, older_than: str = "1 d", remove: bool = False) -> OrphansResult:
+        """Find files that nothing refers to and that are older than a time; with `remove` delete them."""
+        from lakeidx.api.reports import OrphansResult
+        from lakeidx.maintenance.staging_cleanup import clean_orphans
+
+        report = clean_orphans(
+            self.table.metadata, now_ms=int(time.time() * 1000), older_than_ms=duration(older_than), dry_run=not remove
+        )
+        return self._logged(OrphansResult(files=tuple(report.files), bytes=report.bytes, removed=report.removed))
+
+    def create_tag(self, name: str, *, snapshot: int | None = None, retain: str | None = None) -> TagResult:
+        """Name a snapshot, by default the newest, so that it stays.
+
+        retain   delete the tag after this time (``30 d``); None = never
+        """
+        from lakeidx.api.reports import TagResult
+        from lakeidx.table.expiration.tags import create_tag
+
+        kept = None if retain is None else duration(retain)
+        tag = create_tag(
+            self.table.metadata,
+            arguments.text(name, name="the name of a tag"),
+            snapshot_id=_snapshot_id(snapshot),
+            retained_ms=kept,
+        )
+        return self._logged(TagResult(tag=name, snapshot=tag.snapshot.id))
+
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> TagResult:
+        """Delete a tag, and the files that only it kept."""
+        from lakeidx.api.reports import TagResult
+        from lakeidx.table.expiration.tags import delete_tag
+
+        report = delete_tag(self.table.metadata, self.table.schema, name, dry_run=dry_run)
+        return self._logged(
+            TagResult(tag=name, dry_run=dry_run, deleted=report.files, notes=tuple(str(n) for n in report.notes))
+        )
+
+    def tags(self) -> Listing:
+        """Return the tags: name, snapshot, rows."""
+        from lakeidx.table.expiration.tags import list_tags
+
+        return Listing(
+            [
+                {"tag": n, "snapshot": t.snapshot.id, "rows": t.snapshot.total_record_count}
+                for n, t in list_tags(self.table.metadata).items()
+            ]
+        )
+
+    def consumers(self) -> Listing:
+        """Return the consumers: id, oldest snapshot that expiry leaves for it, when it was written last (UTC), if it is a lease."""
+        from lakeidx.table.expiration.read import read_consumers
+        from lakeidx.table.stream.consumer import LEASE_PREFIX
+
+        return Listing(
+            [
+                {"consumer": c, "keeps_from": first, "written": iso_utc(written), "lease": c.startswith(LEASE_PREFIX)}
+                for c, (first, written) in read_consumers(self.table.metadata).items()
+            ]
+        )
+
+    def delete_consumer(self, id: str) -> None:
+        """Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position.
+
+        errors   NotFoundError naming the consumers there are
+        """
+        from lakeidx.table.expiration.read import read_consumers
+
+        known = read_consumers(self.table.metadata)
+        if id not in known:
+            have = ", ".join(known) or "none"
+            raise NotFoundError(
+                f"consumer {id!r} does not exist; consumers: {have}", path=self.table.metadata.paths.root
+            )
+        self.table.store.delete(self.table.metadata.paths.consumer_path(id))
+
+    def rollback(self, *, snapshot: int | None = None, tag: str | None = None, dry_run: bool = False) -> RollbackResult:
+        """Make an older state the newest again; no writer may be at work in the meantime."""
+        from lakeidx.api.reports import RollbackResult
+        from lakeidx.maintenance.rollback import roll_back_table
+
+        report = roll_back_table(
+            self.table.metadata, self.table.schema, snapshot_id=_snapshot_id(snapshot), tag=tag, dry_run=dry_run
+        )
+        return self._logged(RollbackResult.of(report))
+
+    def rebuild_index(
+        self,
+        *,
+        index_type: str | None = None,
+        columns: Sequence[str] = (),
+        drop: bool = False,
+        partitions: Sequence[str] | None = None,
+        dry_run: bool = False,
+        runner: RunnerLike = None,
+        progress: Progress | None = None,
+    ) -> FileIndexRebuildReport:
+        """Add, replace or drop file indexes of the data files there are; without a type as the table's options say.
+
+        index_type   ``hash``: make the hash index of a table with dynamic buckets anew from its data files, in one commit
+        """
+        from lakeidx.maintenance.file_index_rebuild import rebuild_spec, run_file_index_rebuild
+        from lakeidx.maintenance.hash_index_rebuild import run_hash_index_rebuild
+        from lakeidx.maintenance.partition_argument import find_partitions
+
+        made = make_runner(None if dry_run else runner, progress=progress)
+        if index_type == "hash":
+            if columns or drop:
+                raise InvalidInputError(
+                    "the hash index is of the primary key: it takes no columns, and cannot be dropped"
+                )
+            chosen = find_partitions(self.table, partitions)
+            return self._logged(run_hash_index_rebuild(self.table.metadata, made, partitions=chosen, dry_run=dry_run))
+        spec = rebuild_spec(self.table.schema, index_type, list(columns), drop=drop)
+        chosen = find_partitions(self.table, partitions)
+        return self._logged(run_file_index_rebuild(self.table.metadata, made, spec, partitions=chosen, dry_run=dry_run))
+
+    def resize_rings(
+        self,
+        *,
+        target_size: str | int | None = None,
+        partitions: Sequence[str] | None = None,
+        dry_run: bool = False,
+        runner: RunnerLike = None,
+        progress: Progress | None = None,
+    ) -> ResizeReport:
+        """Split buckets that have grown and merge small ones (index.type = bucket with engine CONSISTENT_HASHING).
+
+        target_size   wanted size of a bucket, ``256 mb`` or bytes; None = the table's target-file-size
+        """
+        from lakeidx.batch.index_types import index_folder
+        from lakeidx.maintenance.partition_argument import find_partitions
+        from lakeidx.maintenance.ring_resize import run_ring_resize
+
+        chosen = find_partitions(self.table, partitions)
+        made = make_runner(None if dry_run else runner, progress=progress)
+        wanted = None if target_size is None else size(str(target_size))
+        return self._logged(
+            run_ring_resize(
+                self.table.metadata,
+                made,
+                index_dir=index_folder(self.table.paths),
+                partitions=chosen,
+                target_bytes=wanted,
+                dry_run=dry_run,
+            )
+        )
+
+    def build_lookup_store(
+        self,
+        *,
+        partitions: Sequence[str] | None = None,
+        runner: RunnerLike = None,
+        progress: Progress | None = None,
+    ) -> LookupStoreReport:
+        """Build missing lookup files, which `lookup` reads, for the newest snapshot."""
+        from lakeidx.maintenance.lookup_store import run_lookup_store
+        from lakeidx.maintenance.partition_argument import find_partitions
+
+        chosen = find_partitions(self.table, partitions)
+        return self._logged(
+            run_lookup_store(self.table.metadata, make_runner(runner, progress=progress), partitions=chosen)
+        )
+
+    def advise(
+        self,
+        batches: Sequence[pa.Table] | None = None,
+        *,
+        batch_rows: int | None = None,
+        sample: int | None = None,
+        needs: Needs | None = None,
+        machine: Machine | None = None,
+    ) -> Advice:
+        """Recommend an index type for the table, and predict the cost of each per batch.
+
+        batches   key and partition columns of some batches; None = the last one that was appended
+        sample    rows of a batch that are looked at; None = `lakeidx.maintenance.advise.SAMPLE`
+        """
+        from lakeidx.maintenance.advise import SAMPLE, Workload, advise_table
+
+        if batches is None and batch_rows is not None:
+            raise InvalidInputError("batch_rows (--batch-rows) needs batches (--keys)")
+        sample = SAMPLE if sample is None else sample
+        work = Workload(batches=list(batches), batch_rows=batch_rows, sample=sample) if batches else None
+        return advise_table(self.table.metadata, work, needs=needs, machine=machine, sample=sample)
+
+    def verify(
+        self,
+        *,
+        max_skew: float = 4.0,
+        max_stale_share: float = 0.1,
+        sample_rows: int = 1000,
+        lookup_store: bool | None = None,
+        runner: RunnerLike = None,
+        checkpoint: str | None = None,
+        progress: Progress | None = None,
+    ) -> VerifyResult:
+        """Judge the whole table by every rule: all pages of all files, keys, index, file indexes, lookup store.
+
+        max_skew, max_stale_share   from when on balance and leftovers of the index are findings
+        lookup_store                compare answers of the lookup store, too; None = when there is one
+        runner                      where data files are read; None = all processors of this machine
+        checkpoint                  path or URI of a folder for finished work: an interrupted run resumes from it
+        progress                    called with (done, total) after every group of partitions
+        returns                     one result per rule; nothing is raised because of what is found
+        """
+        from lakeidx.api.reports import VerifyResult
+        from lakeidx.quality.verify import Limits, unreadable_table
+
+        limits = Limits(max_skew=max_skew, max_stale_share=max_stale_share)
+        try:
+            results = self._verified(
+                limits, sample_rows, lookup_store, None if runner is None else make_runner(runner), checkpoint, progress
+            )
+        except CorruptFileError as error:
+            results = [unreadable_table(error)]
+        return self._logged(VerifyResult(table=self.table.uri, results=tuple(results)))
+
+    def _verified(
+        self,
+        limits: Limits,
+        sample_rows: int,
+        lookup_store: bool | None,
+        runner: Runner | None,
+        checkpoint: str | None,
+        progress: Progress | None,
+    ) -> list[RuleResult]:
+        """Apply all rules that suit the table; CorruptFileError for a newest snapshot that cannot be read."""
+        from lakeidx.maintenance.lookup_store import lookup_coverage
+        from lakeidx.quality.lookup_agrees import check_lookup_agrees
+        from lakeidx.quality.whole_table import Checkpoint, verify_table
+        from lakeidx.storage import open_store
+
+        place = None if checkpoint is None else Checkpoint(open_store(checkpoint), checkpoint)
+        found = verify_table(
+            self.table.metadata, limits, sample_rows=sample_rows, runner=runner, checkpoint=place, progress=progress
+        )
+        results = list(found.results)
+        if lookup_store is None:
+            keyed = bool(self.table.metadata.latest_schema().primary_keys)
+            lookup_store = keyed and lookup_coverage(self.table.metadata)[0] > 0
+        if lookup_store:
+            results.append(check_lookup_agrees(self.table, sample_rows=sample_rows))
+        return results
+
+    def _logged(self, result: Report) -> Report:
+        log.info("%s: %r", self.table.uri, result)
+        return result
+
+
+class Verb(Generic[P, R]):
+    """A verb of `Maintenance` as a method of the table itself."""
+
+    def __init__(self, verb: Callable[Concatenate[Maintenance, P], R]) -> None:
+        self.__func__ = verb
+
+    @overload
+    def __get__(self, table: None, owner: type) -> Callable[Concatenate[Maintenance, P], R]: ...
+
+    @overload
+    def __get__(self, table: TableHandle, owner: type) -> Callable[P, R]: ...
+
+    def __get__(self, table: TableHandle | None, owner: type) -> Callable[..., R]:
+        return self.__func__ if table is None else MethodType(self.__func__, Maintenance(table))
+
+
+def advise_new_table(
+    files: Sequence[str],
+    *,
+    key: Sequence[str],
+    keys: Sequence[str] = (),
+    partition_by: Sequence[str] = (),
+    batch_rows: int | None = None,
+    sample: int | None = None,
+    needs: Needs | None = None,
+    machine: Machine | None = None,
+) -> Advice:
+    """Recommend an index type for a table that would be made of landing files (`Table.advise_files`).
+
+    key, partition_by   columns of the key, and of the partitions
+    keys                files that stand for a batch; without one the last of `files` does
+    batch_rows          rows of a whole batch, where those are a sample
+    errors              InvalidInputError when there are too few files, no key, or a column that is not there
+    """
+    from lakeidx.landing.key_rows import column_names, landing_types, read_key_rows
+    from lakeidx.maintenance.advise import SAMPLE, SourceRows, Workload, advise_files
+    from lakeidx.storage.landing_folders import open_landing
+
+    if not files:
+        raise InvalidInputError("give the landing files that the table would be made of")
+    if not key:
+        names = column_names(open_landing(files[0]), files[0])
+        raise InvalidInputError(f"name the key columns with key (--key); {files[0]} has {', '.join(names)}")
+    held, batches = list(files), list(keys)
+    if not batches:
+        if len(held) < 2:
+            raise InvalidInputError(
+                "give at least two files, the last of which stands for a batch, or a batch with keys (--keys)"
+            )
+        batches = [held.pop()]
+    wanted = list(dict.fromkeys([*partition_by, *key]))
+    types = landing_types([*held, *batches], wanted)
+    fields = [Field(i, n, types[n]) for i, n in enumerate(wanted)]
+    rows = [read_key_rows(p, fields) for p in batches]
+    if not any(batch.num_rows for batch in rows):
+        raise InvalidInputError(f"there are no rows in {', '.join(batches)}")
+    return advise_files(
+        [SourceRows(p, read_key_rows(p, fields), open_landing(p).size(p)) for p in held],
+        Workload(batches=rows, batch_rows=batch_rows, sample=SAMPLE if sample is None else sample),
+        keys=key,
+        key_types=[types[n] for n in key],
+        partition_by=partition_by,
+        partition_types=[types[n] for n in partition_by],
+        needs=needs,
+        machine=machine,
+    )
+
+
+def _snapshot_id(value: int | None) -> int | None:
+    return None if value is None else arguments.whole_number(value, name="snapshot")
+
+
+def duration(text: str) -> int:
+    """Parse a duration like ``12 h`` into milliseconds; InvalidInputError otherwise."""
+    try:
+        return parse_duration_ms(arguments.text(text, name="a length of time"))
+    except ValueError as error:
+        raise InvalidInputError(f"{text!r} is not a duration; write e.g. '12 h' or '7 d'") from error
+
+
+def size(text: str) -> int:
+    """Parse a size like ``256 mb`` into bytes, at least one; InvalidInputError otherwise."""
+    try:
+        found = parse_size(text)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"the target size (--target-size) {text!r} is not a size; write e.g. '256 mb' or '1 gb'"
+        ) from error
+    if found < 1:
+        raise InvalidInputError("the target size (--target-size) must be at least one byte")
+    return found
