@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from types import MethodType
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar, overload
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 
@@ -352,20 +352,14 @@ class Maintenance:
         return result
 
 
-class Verb(Generic[P, R]):
-    """A verb of `Maintenance` as a method of the table itself."""
+def of_table(verb: Callable[Concatenate[Maintenance, P], R]) -> Callable[Concatenate[TableHandle, P], R]:
+    """Return a verb of `Maintenance` as a method of the table itself."""
 
-    def __init__(self, verb: Callable[Concatenate[Maintenance, P], R]) -> None:
-        self.__func__ = verb
+    @wraps(verb)
+    def method(table: TableHandle, *args: P.args, **named: P.kwargs) -> R:
+        return verb(Maintenance(table), *args, **named)
 
-    @overload
-    def __get__(self, table: None, owner: type) -> Callable[Concatenate[Maintenance, P], R]: ...
-
-    @overload
-    def __get__(self, table: TableHandle, owner: type) -> Callable[P, R]: ...
-
-    def __get__(self, table: TableHandle | None, owner: type) -> Callable[..., R]:
-        return self.__func__ if table is None else MethodType(self.__func__, Maintenance(table))
+    return method
 
 
 def advise_new_table(

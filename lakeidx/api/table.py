@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows, absent_columns, as_table, step_rows
-from lakeidx.api.maintenance import Maintenance, Verb, advise_new_table
+from lakeidx.api.maintenance import Maintenance, advise_new_table, of_table
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.arguments import PathLike, paths
 from lakeidx.batch.context import BatchContext
@@ -66,20 +66,20 @@ class Table(TableHandle):
     #: For a table that does not exist yet; see `advise` for one that does.
     advise_files = staticmethod(advise_new_table)
 
-    compact = Verb(Maintenance.compact)
-    expire = Verb(Maintenance.expire)
-    orphans = Verb(Maintenance.orphans)
-    create_tag = Verb(Maintenance.create_tag)
-    delete_tag = Verb(Maintenance.delete_tag)
-    tags = Verb(Maintenance.tags)
-    consumers = Verb(Maintenance.consumers)
-    delete_consumer = Verb(Maintenance.delete_consumer)
-    rollback = Verb(Maintenance.rollback)
-    rebuild_index = Verb(Maintenance.rebuild_index)
-    resize_rings = Verb(Maintenance.resize_rings)
-    build_lookup_store = Verb(Maintenance.build_lookup_store)
-    advise = Verb(Maintenance.advise)
-    verify = Verb(Maintenance.verify)
+    compact = of_table(Maintenance.compact)
+    expire = of_table(Maintenance.expire)
+    orphans = of_table(Maintenance.orphans)
+    create_tag = of_table(Maintenance.create_tag)
+    delete_tag = of_table(Maintenance.delete_tag)
+    tags = of_table(Maintenance.tags)
+    consumers = of_table(Maintenance.consumers)
+    delete_consumer = of_table(Maintenance.delete_consumer)
+    rollback = of_table(Maintenance.rollback)
+    rebuild_index = of_table(Maintenance.rebuild_index)
+    resize_rings = of_table(Maintenance.resize_rings)
+    build_lookup_store = of_table(Maintenance.build_lookup_store)
+    advise = of_table(Maintenance.advise)
+    verify = of_table(Maintenance.verify)
 
     @property
     def maintenance(self) -> Maintenance:
