@@ -1,8 +1,1 @@
-"""spark-submit entry of `lakeidx.jobs.index_write`."""
-
-import sys
-
-from lakeidx.jobs.index_write import main
-
-if __name__ == "__main__":
-    sys.exit(main())
+_job.py

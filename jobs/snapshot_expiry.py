@@ -1,8 +1,1 @@
-"""spark-submit entry of `lakeidx.jobs.snapshot_expiry`."""
-
-import sys
-
-from lakeidx.jobs.snapshot_expiry import main
-
-if __name__ == "__main__":
-    sys.exit(main())
+_job.py
