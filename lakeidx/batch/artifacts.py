@@ -13,7 +13,7 @@ import os
 import re
 from functools import cache
 from itertools import count
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -144,7 +144,7 @@ class BucketAssignmentReport(Report):
 
     targets_paths    the targets of each staged part's rows: `lakeidx.batch.target_files`
     placing_tasks    of each part, the tasks that placed its rows, each with a file of its own; none: one file per part
-    stretches        of each part and placing task: (target, rows) of its stretches of one target, but for strays; none: mixed rows
+    stretches        in reports of older releases; not used
     assigned_on      partition hex -> bucket -> HASH index file the buckets were assigned on; None when no index is kept
     index_type       how rows found their buckets
     moves_path       directory of the files that say which rows move their key from another partition, are dropped, or take
@@ -163,7 +163,7 @@ class BucketAssignmentReport(Report):
     targets: tuple[Target, ...]
     targets_paths: tuple[str, ...]
     placing_tasks: tuple[tuple[int, ...], ...] = ()
-    stretches: tuple[tuple[tuple[tuple[int, int], ...], ...], ...] = ()
+    stretches: Any = Field(default=(), exclude=True)
     assigned_on: dict[str, dict[int, str]] | None
     rows: int
     inserts: int

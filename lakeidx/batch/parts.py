@@ -36,9 +36,6 @@ PART_BYTES = 256 << 20
 GROUP_BYTES = 2 * PART_BYTES
 #: Rows from which the columns of a part are decoded side by side: waking threads costs more than a small part does.
 _THREADED_ROWS = 20_000
-_KEPT_FOOTERS = 2
-#: By path, size, version and etag of the landing file.
-_footers: dict[tuple[str, int, str, str | None], OpenFooter] = {}
 #: Bytes per value of a Parquet column, uncompressed, up to which it is read as a dictionary: indexes of two bytes at most.
 _DICTIONARY_BYTES = 2
 
@@ -213,7 +210,6 @@ def read_part(
     columns: Sequence[str],
     *,
     dictionaries: Collection[str] = (),
-    span: range | None = None,
 ) -> pa.Table:
     """Read a staged part: the wanted table columns in their Arrow types, then _VALUE_KIND when its rows have kinds.
 
@@ -221,20 +217,19 @@ def read_part(
 
     source         the landing file that a part by reference is taken from
     dictionaries   text columns that may come as dictionaries; those do whose values repeat much in the file
-    span           rows of the part to read, for whose sake only row groups are opened that hold some of them; None: all
     errors         InvalidInputError when a landing file staged by reference was changed, and for a row kind that is none;
                    CorruptFileError when it is damaged
     """
     named = schema.table_options.rowkind_field
     if named is not None:
-        rows = _read_columns(store, source, part, schema, dict.fromkeys((*columns, named)), dictionaries, span)
+        rows = _read_columns(store, source, part, schema, dict.fromkeys((*columns, named)), dictionaries)
         own = rows.column(VALUE_KIND) if part.has_kinds else None
         try:
             kinds = kinds_by_column(rows.column(named), own, named)
         except InvalidInputError as error:
             raise InvalidInputError(error.message, path=part.path) from error
         return rows.select([c for c in columns if c != VALUE_KIND]).append_column(VALUE_KIND, kinds)
-    return _read_columns(store, source, part, schema, columns, dictionaries, span)
+    return _read_columns(store, source, part, schema, columns, dictionaries)
 
 
 def _read_columns(
@@ -244,14 +239,13 @@ def _read_columns(
     schema: TableSchema,
     columns: Collection[str],
     dictionaries: Collection[str],
-    span: range | None,
 ) -> pa.Table:
     names = [*columns, *([VALUE_KIND] if part.has_kinds and VALUE_KIND not in columns else [])]
     if source is None:
-        return _read_file(store, None, part, schema, names, dictionaries, span)
+        return _read_file(store, None, part, schema, names, dictionaries)
     # Files of a store with options of its own are not taken by reference.
     with unchanged(store, [source], {}, since="since it was ingested", then="ingest it as a new batch"):
-        return _read_file(landing_store(store, part.path, {}), source, part, schema, names, dictionaries, span)
+        return _read_file(landing_store(store, part.path, {}), source, part, schema, names, dictionaries)
 
 
 def _read_file(
@@ -261,53 +255,20 @@ def _read_file(
     schema: TableSchema,
     names: Sequence[str],
     dictionaries: Collection[str],
-    span: range | None,
 ) -> pa.Table:
-    footer = _footer_of(store, part, source)
+    stream = store.open_input(part.path, size=None if source is None else source.size)
+    with damage_of(part.path):
+        footer = open_footer(stream, part.path)
     groups = list(part.row_groups) if part.row_groups is not None else list(range(footer.metadata.num_row_groups))
-    before = 0
-    if span is not None:
-        groups, before = _groups_of(part, footer.metadata, groups, span)
     kept = _repeating_columns(footer, groups, dictionaries)
     try:
-        stream = store.open_input(part.path, size=None if source is None else source.size)
         file = open_rows(stream, footer.metadata, kept)
         table = file.read_row_groups(groups, columns=names, use_threads=part.rows >= _THREADED_ROWS).select(names)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         raise CorruptFileError(f"the staged part is damaged: {error}", path=part.path) from error
-    return _typed(table if span is None else table.slice(span.start - before, len(span)), schema, kept)
-
-
-def _footer_of(store: ObjectStore, part: StagedPart, source: SourceFile | None) -> OpenFooter:
-    """Read the footer of a part's file; that of a landing file is kept, for a task reads many parts of one.
-
-    errors   CorruptFileError
-    """
-    key = None if source is None else (source.path, source.size, source.version, source.etag)
-    found = None if key is None else _footers.get(key)
-    if found is None:
-        with damage_of(part.path):
-            found = open_footer(store.open_input(part.path, size=None if source is None else source.size), part.path)
-        if key is not None:
-            # Of the last files only: a footer may have megabytes.
-            for old in list(_footers)[: 1 - _KEPT_FOOTERS]:
-                _footers.pop(old, None)
-            _footers[key] = found
-    return found
-
-
-def _groups_of(
-    part: StagedPart, metadata: pq.FileMetaData, groups: Sequence[int], span: range
-) -> tuple[list[int], int]:
-    """Return which row groups of a part hold some rows of it, and how many rows of the part are before those.
-
-    errors   CorruptFileError when the groups have not the rows of the part
-    """
-    ends = np.cumsum([metadata.row_group(g).num_rows for g in groups])
-    if part.rows != (found := int(ends[-1]) if len(ends) else 0):
-        raise CorruptFileError(f"the staged part has {found} rows, not {part.rows}", path=part.path)
-    first, last = np.searchsorted(ends, [span.start, span.stop - 1], side="right").tolist()
-    return list(groups[first : last + 1]), int(ends[first - 1]) if first else 0
+    if table.num_rows != part.rows:
+        raise CorruptFileError(f"the staged part has {table.num_rows} rows, not {part.rows}", path=part.path)
+    return _typed(table, schema, kept)
 
 
 def _typed(table: pa.Table, schema: TableSchema, dictionaries: Sequence[str]) -> pa.Table:

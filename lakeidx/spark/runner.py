@@ -75,8 +75,6 @@ class SparkRunner:
     parallelism   slots of the cluster; None = what `session_slots` finds
     """
 
-    in_memory = False
-
     def __init__(self, session: SparkSession, *, parallelism: int | None = None) -> None:
         self.session = session
         self._parallelism = parallelism or session_slots(session)

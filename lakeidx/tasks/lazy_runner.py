@@ -30,11 +30,6 @@ class LazyRunner:
         """Parallelism of the inner runner, which is made if needed."""
         return self._runner().parallelism
 
-    @property
-    def in_memory(self) -> bool:
-        """That of the inner runner, which is made if needed."""
-        return self._runner().in_memory
-
     def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
         """See `Runner.map`."""
         return self._runner().map(task, items, label=label) if items else []

@@ -56,8 +56,6 @@ class ProcessRunner(AbstractContextManager["ProcessRunner"]):
     folder        where rows between tasks lie; None = the system's folder for temporary files
     """
 
-    in_memory = False
-
     def __init__(self, parallelism: int, *, folder: str | None = None) -> None:
         self._parallelism = max(1, parallelism)
         self._folder = folder

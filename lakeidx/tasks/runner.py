@@ -27,10 +27,6 @@ class Runner(Protocol):
     def parallelism(self) -> int:
         """How many tasks run at a time."""
 
-    @property
-    def in_memory(self) -> bool:
-        """True when the rows of a shuffle stay in the memory of one process, so that sending them costs nothing."""
-
     def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
         """Run `task(item)` for every item; return results in item order. A task's error is raised as it is.
 
@@ -63,8 +59,6 @@ class LocalRunner:
     parallelism   number of threads; 1 runs in the caller's thread
     progress      called after every finished task
     """
-
-    in_memory = True
 
     def __init__(self, parallelism: int = 1, *, progress: Progress | None = None) -> None:
         self._parallelism = max(1, parallelism)

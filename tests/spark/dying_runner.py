@@ -22,10 +22,6 @@ class DyingRunner:
     def parallelism(self) -> int:
         return self.inner.parallelism
 
-    @property
-    def in_memory(self) -> bool:
-        return self.inner.in_memory
-
     def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
         die, stage = self.die, label.partition(":")[0]
 

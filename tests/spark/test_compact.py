@@ -66,8 +66,6 @@ def test_the_job_prints_its_report(spark: SparkSession, tmp_path: Path, capsys: 
 class Counting:
     """A runner that tells what it was given."""
 
-    in_memory = False
-
     def __init__(self, inner: SparkRunner) -> None:
         self.inner, self.parallelism = inner, inner.parallelism
         self.items: list[int] = []

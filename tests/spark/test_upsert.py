@@ -23,7 +23,6 @@ from lakeidx.tasks.runner import LocalRunner, Runner
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.spark_archive import OPTIONS
 from tests.spark_fixture import require_java
-from tests.unit.batch.stages import test_part_work
 
 pytestmark = pytest.mark.spark
 
@@ -149,18 +148,3 @@ def test_over_spark_connect(tmp_path: Path) -> None:
     assert json.loads(done.stdout.splitlines()[-1])["snapshots"] == [1, 2, 3]
     order = [("region", "ascending"), ("id", "ascending"), ("code", "ascending")]
     assert Table.open(there.uri).scan().to_arrow().sort_by(order).equals(here.scan().to_arrow().sort_by(order))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("held", [None, 0], ids=["placed here", "placed in tasks"])
-def test_a_load_in_key_order_reads_each_bucket_from_the_landing_files(
-    spark: SparkSession, tmp_path: Path, held: int | None
-) -> None:
-    files, loaded = test_part_work.landing(tmp_path), []
-    for name, runner in (("one", LocalRunner(2)), ("spark", SparkRunner(spark))):
-        table = Table.create(f"{tmp_path}/{name}/d.db/t", test_part_work.SPEC)
-        result = upsert_files(make_context(table.metadata, "b", runner=runner, driver_bytes=held), files)
-        assert len(result.assign.stretches) == 2
-        loaded.append(test_part_work.buckets(table))
-    assert loaded[0] == loaded[1]
-    assert len(loaded[0]) == (6 if held is None else 7)

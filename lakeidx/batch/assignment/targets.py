@@ -13,14 +13,7 @@ from lakeidx.batch.artifacts import Target
 from lakeidx.batch.assignment.keyed_batch import PartRows, located_path, write_located
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
 from lakeidx.batch.moved_rows import write_moves
-from lakeidx.batch.target_files import (
-    RowStretches,
-    Stretches,
-    find_stretches,
-    targets_path,
-    write_part_share,
-    write_targets,
-)
+from lakeidx.batch.target_files import targets_path, write_part_share, write_targets
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.paths import TablePaths
@@ -51,7 +44,6 @@ class ShareFigures:
     dropped      rows that are left out
     moves        some row is dropped, moved, or adds a delete
     located      the answers of an index type with state outside the table were written
-    stretches    of each of `parts`, where rows of a target stand together: `find_stretches`
     """
 
     task: int | None
@@ -70,7 +62,6 @@ class ShareFigures:
     located: bool
     is_global: bool
     by_partition: bool
-    stretches: tuple[RowStretches, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +75,6 @@ class BatchFigures:
     tasks        of each part: the tasks that placed rows of it; () without tasks
     numbers      of each task: int32[k] the batch's number of each of its targets
     located      files with the answers of an index type with state outside the table, of each part
-    stretches    of each part, of what each of its tasks placed: where rows of a target stand together
     """
 
     places: list[Place]
@@ -101,7 +91,6 @@ class BatchFigures:
     located: tuple[str, ...]
     is_global: bool
     by_partition: bool
-    stretches: Stretches = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +157,6 @@ def write_share(store: ObjectStore, directory: str, placed: Placed, task: int | 
         located=placed.located is not None,
         is_global=placed.is_global,
         by_partition=placed.by_partition,
-        stretches=find_stretches(numbered.per_part) if placed.moves is None else (),
     )
 
 
@@ -208,7 +196,6 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         located=tuple(located_path(directory, i) for i in range(parts)) if any(s.located for s in shares) else (),
         is_global=any(share.is_global for share in shares),
         by_partition=any(share.by_partition for share in shares),
-        stretches=_join_stretches(numbered, parts),
     )
 
 
@@ -231,17 +218,6 @@ def _number_shares(shares: Sequence[ShareFigures]) -> tuple[list[Place], NDArray
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
     return [(partitions[value >> 32], value & 0xFFFFFFFF) for value in distinct[order].tolist()], rank[inverse]
-
-
-def _join_stretches(shares: Sequence[tuple[ShareFigures, NDArray[np.int32]]], parts: int) -> Stretches:
-    """Return the stretches of each part by task, from each share and the batch's numbers of its targets; () when rows are mixed."""
-    if any(share.parts and not share.stretches for share, _ in shares):
-        return ()
-    out: list[list[RowStretches]] = [[] for _ in range(parts)]
-    for share, numbers in sorted(shares, key=lambda one: one[0].task or 0):
-        for part, found in zip(share.parts, share.stretches, strict=True):
-            out[part].append(tuple((int(numbers[target]), rows) for target, rows in found))
-    return tuple(map(tuple, out))
 
 
 def _tasks_of_parts(shares: Sequence[ShareFigures], parts: int) -> tuple[tuple[int, ...], ...]:

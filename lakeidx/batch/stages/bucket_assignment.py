@@ -62,7 +62,6 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         targets=tuple(targets),
         targets_paths=figures.paths,
         placing_tasks=figures.tasks,
-        stretches=figures.stretches,
         assigned_on=_assigned_on(schema, view, {partition for partition, _ in figures.places}),
         rows=counts.rows,
         inserts=counts.inserts,

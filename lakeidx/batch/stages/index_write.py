@@ -1,9 +1,8 @@
 """Stage `index_write`: staged rows and their targets become level-0 data files and hash index files.
 
 One shuffle of rows, as Arrow blocks: a map task cuts its part by target, a reduce task gets a target's blocks in batch order,
-sorts them by key, merges rows of one key as the table's merge engine does, and writes. Where a batch has the rows of a target
-together, as a first load in key order has, the reduce task reads them from the parts, and only strays are sent. Rows beyond the
-budget of a task become further level-0 files, so memory follows the budget.
+sorts them by key, merges rows of one key as the table's merge engine does, and writes. Rows beyond the budget of a task become
+further level-0 files, so memory follows the budget.
 
 source   org.apache.paimon.mergetree.MergeTreeWriter, org.apache.paimon.index.DynamicBucketIndexMaintainer, release 1.4.2
 """
@@ -13,16 +12,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport, Target
+from lakeidx.batch.artifacts import (
+    BucketAssignmentReport,
+    IndexWriteReport,
+    IngestReport,
+    SourceFile,
+    StagedPart,
+    Target,
+)
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves
+from lakeidx.batch.parts import read_part, text_columns
 from lakeidx.batch.schema_drift import staged_schema
-from lakeidx.batch.stages.part_work import PartWork, TargetWork, plan_work
+from lakeidx.batch.target_files import read_part_targets, tasks_of_part
 from lakeidx.bucket_assignment.maintainer import plan_index_update
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.engines import apply_write_options, make_engine
@@ -84,17 +92,41 @@ class WriteContext:
         return cls(context.metadata, context.files.store, schema, assign.moves_path, places, budget)
 
     def split(self, work: PartWork) -> Iterator[RoutedRows]:
-        """Map: read what has to be sent of one staged part, with the target of each row."""
-        for sent in work.sent_rows(self.staging, self.schema):
-            if self.moves_path is None or self.places is None:
-                yield sent
-                continue
-            deletes = read_moves(self.staging, self.moves_path, work.number, work.tasks)
-            yield RoutedRows(sent.order, *move_rows(sent.rows, sent.targets, deletes, self.places, self.schema))
+        """Map: read one staged part, texts that repeat much as dictionaries where the engine allows it, and the rows' targets."""
+        store, schema, columns = self.staging, self.schema, _dictionary_columns(self.schema)
+        rows = read_part(store, work.source, work.part, schema, schema.field_names, dictionaries=columns)
+        targets = read_part_targets(store, work.targets_path, work.tasks, work.part.rows)
+        if self.moves_path is not None and self.places is not None:
+            deletes = read_moves(store, self.moves_path, work.number, work.tasks)
+            rows, targets = move_rows(rows, targets, deletes, self.places, schema)
+        yield RoutedRows(work.number, rows, targets)
 
-    def combine(self, work: TargetWork, sent: Iterator[Block]) -> WrittenBucket:
+    def combine(self, target: Target, blocks: Iterator[Block]) -> WrittenBucket:
         """Reduce: write one bucket."""
-        return _write_bucket(self, work.target, work.blocks(self.staging, self.schema, sent))
+        return _write_bucket(self, target, blocks)
+
+
+def _dictionary_columns(schema: TableSchema) -> frozenset[str]:
+    """Return the columns that may be sent as dictionaries: if the merge engine only picks rows and does not read these values."""
+    options = schema.table_options
+    if options.merge_engine != "deduplicate" or options.sequence_field:
+        return frozenset()
+    return text_columns(schema)
+
+
+class PartWork(NamedTuple):
+    """One staged part.
+
+    source         the landing file it is taken from by reference
+    targets_path   the targets of its rows
+    tasks          that placed its rows; None: one process did
+    """
+
+    number: int
+    part: StagedPart
+    source: SourceFile | None
+    targets_path: str
+    tasks: tuple[int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +149,17 @@ def run_index_write(
     assign = context.files.require(BucketAssignmentReport, attempt=attempt)
     schema = staged_schema(context.metadata, context.files)
     tasks = WriteContext.of(context, schema, assign, budget_bytes)
-    parts, targets = plan_work(ingest, assign, context.runner)
+    parts = [
+        PartWork(n, part, ingest.source_of(part), path, tasks_of_part(assign.placing_tasks, n))
+        for n, (part, path) in enumerate(zip(ingest.parts, assign.targets_paths, strict=True))
+    ]
     small = assign.rows <= _SMALL_ROWS * len(assign.targets)
     runner = runner_of_small_files(context.runner, context.store) if small else context.runner
     written = runner.shuffle(
         tasks.split,
         parts,
         tasks.combine,
-        targets=targets,
+        targets=assign.targets,
         weights=[t.rows + _FILE_ROWS for t in assign.targets],
         label=context.label("index_write", _figures(assign)),
     )

@@ -102,8 +102,6 @@ def test_the_functions_of_index_write_do_not_hold_buckets_or_parts(
 class Weighing:
     """A runner in this process that weighs the functions its stages give it, without items and targets."""
 
-    in_memory = False
-
     def __init__(self) -> None:
         self.inner = LocalRunner(1)
         self.parallelism = 2

@@ -47,8 +47,6 @@ def hbase() -> Iterator[None]:
 class MeteredRunner:
     """A runner in this process that counts the bytes of the results that reach its caller, by stage; functions come pickled."""
 
-    in_memory = False
-
     def __init__(self, parallelism: int = 3) -> None:
         self.inner = LocalRunner(1)
         self.parallelism = parallelism
