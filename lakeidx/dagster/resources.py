@@ -20,8 +20,7 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage import ObjectStore, kind_of_store
 from lakeidx.storage.landing_folders import open_landing
 from lakeidx.storage.s3.event_queue import EventQueue
-from lakeidx.tasks.lazy_runner import LazyRunner
-from lakeidx.tasks.runner import LocalRunner, Runner
+from lakeidx.tasks.runner import LazyRunner, LocalRunner, Runner
 
 
 class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]

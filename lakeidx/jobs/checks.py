@@ -18,11 +18,10 @@ from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.upsert import make_context
 from lakeidx.checks.of_batch import batch_results
 from lakeidx.checks.of_table import table_results, verify_whole
-from lakeidx.jobs.engine_arguments import make_runner, run_job
+from lakeidx.jobs.arguments import make_runner, open_table, run_job, stage_parser
 from lakeidx.jobs.pipes import pipes_asked, sent
-from lakeidx.jobs.stage_arguments import open_table, stage_parser
 from lakeidx.quality.whole_table import Verified
-from lakeidx.tasks.lazy_runner import LazyRunner
+from lakeidx.tasks.runner import LazyRunner
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ import sys
 
 from lakeidx.batch.artifacts import CommitReport
 from lakeidx.batch.upsert import commit_batch
-from lakeidx.jobs.engine_arguments import run_job
-from lakeidx.jobs.stage_arguments import make_batch, open_table, stage_parser
+from lakeidx.jobs.arguments import make_batch, open_table, run_job, stage_parser
 from lakeidx.maintenance.after_commit import compact_after_commit
 
 

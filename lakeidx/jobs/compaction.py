@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner, run_job, table_parser
+from lakeidx.jobs.arguments import add_engine_arguments, make_runner, run_job, table_parser
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.partition_argument import find_partitions
 from lakeidx.table.handle import TableHandle

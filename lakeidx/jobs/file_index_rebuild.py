@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner, run_job, table_parser
+from lakeidx.jobs.arguments import add_engine_arguments, make_runner, run_job, table_parser
 from lakeidx.maintenance.file_index_rebuild import FileIndexRebuildReport, rebuild_spec, run_file_index_rebuild
 from lakeidx.table.handle import TableHandle
 

@@ -11,9 +11,8 @@ from importlib.util import find_spec
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.errors import InvalidInputError
-from lakeidx.jobs.engine_arguments import run_job
+from lakeidx.jobs.arguments import make_batch, open_table, run_job, stage_parser
 from lakeidx.jobs.pipes import pipes_asked, sent
-from lakeidx.jobs.stage_arguments import make_batch, open_table, stage_parser
 from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.maintenance.landed_columns import ingest_landing

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner, run_job, table_parser
+from lakeidx.jobs.arguments import add_engine_arguments, make_runner, run_job, table_parser
 from lakeidx.maintenance.lookup_store import LookupStoreReport, run_lookup_store
 from lakeidx.table.handle import TableHandle
 

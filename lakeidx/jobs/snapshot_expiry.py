@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from lakeidx.jobs.engine_arguments import run_job, table_parser
+from lakeidx.jobs.arguments import run_job, table_parser
 from lakeidx.maintenance.snapshot_expiry import run_snapshot_expiry
 from lakeidx.table.handle import TableHandle
 

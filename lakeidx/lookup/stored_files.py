@@ -15,8 +15,7 @@ from lakeidx.lookup.value_rows import Processor
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
-from lakeidx.tasks.in_parallel import in_parallel
-from lakeidx.tasks.parallel_walk import parallel_walk
+from lakeidx.tasks.in_parallel import in_parallel, parallel_walk
 
 #: Partition bytes and bucket.
 Place = tuple[bytes, int]

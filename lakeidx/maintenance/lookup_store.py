@@ -28,8 +28,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.view import data_file_path
 from lakeidx.tasks.groups import GroupedWork
-from lakeidx.tasks.in_parallel import in_parallel, runner_of_small_files
-from lakeidx.tasks.parallel_walk import parallel_walk
+from lakeidx.tasks.in_parallel import in_parallel, parallel_walk, runner_of_small_files
 from lakeidx.tasks.runner import Runner
 
 

@@ -2,7 +2,7 @@
 
 A map task yields one block per group of targets as a binary column; Spark moves the few binary rows to the task that owns the
 group and sorts them there by (group, order); the reduce task reads them back as Arrow and cuts them by target. There is one
-exchange. With a local master blocks lie in files, and where they lie crosses it in their place (`lakeidx.tasks.block_files`).
+exchange. With a local master blocks lie in files, and where they lie crosses it in their place (`lakeidx.tasks.blocks`).
 Elsewhere Spark bounds what a task takes in at a time by bytes (``spark.sql.execution.arrow.maxBytesPerBatch``, 64 MiB).
 
 Items and targets travel as rows when they are many, each to its own task: inside the function every task would read them all.
@@ -30,9 +30,15 @@ from lakeidx.spark.jobs import described
 from lakeidx.spark.session import local_folder
 from lakeidx.spark.slots import session_slots
 from lakeidx.spark.workers.python import python_errors
-from lakeidx.tasks.block_bytes import decode_block, encode_block
-from lakeidx.tasks.block_files import FILE_COMPRESSION, BlockWriter, block_folder, read_block
-from lakeidx.tasks.free_memory import release_free_memory
+from lakeidx.tasks.blocks import (
+    FILE_COMPRESSION,
+    BlockWriter,
+    block_folder,
+    decode_block,
+    encode_block,
+    read_block,
+    release_free_memory,
+)
 from lakeidx.tasks.routed_rows import (
     Block,
     GroupBlock,

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner, Runner
 
@@ -56,3 +56,18 @@ def runner_of_small_files(runner: Runner, store: ObjectStore, largest: int = 0) 
 def idle_cores() -> int:
     """Return over how many threads work that computes may spread: one inside of `in_parallel`, whose threads have the cores."""
     return 1 if getattr(_here, "beside_others", False) else available_cores()
+
+
+def parallel_walk(store: ObjectStore, root: str, *, enough: int = 0) -> list[FileInfo]:
+    """List all files below, at any depth; order not defined.
+
+    enough   directories right below for which one walk will do, where each is known to hold few files
+    cost     the requests of a listing of what is directly below, and of a walk through each directory in it
+    """
+    here = store.list(root)
+    directories = [entry.path for entry in here if entry.is_dir]
+    if 0 < len(directories) <= enough:
+        return list(store.walk(root))
+    # Not by ranges of names: some stores do not list them in their order.
+    below = in_parallel(lambda directory: list(store.walk(directory)), directories)
+    return [entry for entry in here if not entry.is_dir] + [file for found in below for file in found]

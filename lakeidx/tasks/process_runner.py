@@ -22,9 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.errors import InternalError
-from lakeidx.tasks.block_bytes import decode_block, encode_block
-from lakeidx.tasks.block_files import FILE_COMPRESSION, BlockWriter, block_folder, read_block
-from lakeidx.tasks.free_memory import release_free_memory
+from lakeidx.tasks.blocks import (
+    FILE_COMPRESSION,
+    BlockWriter,
+    block_folder,
+    decode_block,
+    encode_block,
+    read_block,
+    release_free_memory,
+)
 from lakeidx.tasks.limits import available_bytes, available_cores
 from lakeidx.tasks.routed_rows import (
     Block,

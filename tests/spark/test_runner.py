@@ -25,7 +25,7 @@ from lakeidx.spark import slots
 from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, task_count
 from lakeidx.spark.session import local_folder
 from lakeidx.spark.slots import session_slots
-from lakeidx.tasks.block_files import block_folder
+from lakeidx.tasks.blocks import block_folder
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS

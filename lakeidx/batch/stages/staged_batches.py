@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from lakeidx.batch.artifacts import BRANCH_FOLDER, WRITING_FOLDER, is_batch_id, stage_name, staging_root
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.storage.base import FileInfo, ObjectStore
-from lakeidx.tasks.parallel_walk import parallel_walk
+from lakeidx.tasks.in_parallel import parallel_walk
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.states import branch_names
-from lakeidx.tasks.in_parallel import in_parallel
-from lakeidx.tasks.parallel_walk import parallel_walk
+from lakeidx.tasks.in_parallel import in_parallel, parallel_walk
 
 T = TypeVar("T")
 

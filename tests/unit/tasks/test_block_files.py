@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import UnavailableError
-from lakeidx.tasks.block_files import BlockWriter, block_folder, read_block
+from lakeidx.tasks.blocks import BlockWriter, block_folder, read_block
 from lakeidx.testing.limits import HANGS_SECONDS
 
 
@@ -74,7 +74,7 @@ def test_a_folder_goes_with_its_shuffle_and_not_with_anothers(tmp_path: Path) ->
 KILLED = """
 import os, signal, sys
 import pyarrow as pa
-from lakeidx.tasks.block_files import BlockWriter, block_folder
+from lakeidx.tasks.blocks import BlockWriter, block_folder
 with block_folder(sys.argv[1]) as folder, BlockWriter(folder) as writer:
     writer.write(pa.py_buffer(b"rows"))
     os.kill(os.getpid(), signal.SIGKILL)

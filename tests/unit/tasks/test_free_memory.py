@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import pytest
 
-from lakeidx.tasks.free_memory import release_free_memory
+from lakeidx.tasks.blocks import release_free_memory
 from lakeidx.testing.limits import HANGS_SECONDS
 
 ARRAYS, MIB = 200, 1 << 20

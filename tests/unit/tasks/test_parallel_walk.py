@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.storage.local import LocalStore
-from lakeidx.tasks.parallel_walk import parallel_walk
+from lakeidx.tasks.in_parallel import parallel_walk
 from lakeidx.testing.metered_store import MeteredStore
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakeidx.batch.assignment.routed_keys import ReceivedKeys, rows_to_route
 from lakeidx.batch.keys import RowKeys
-from lakeidx.tasks.block_bytes import decode_block, encode_block
+from lakeidx.tasks.blocks import decode_block, encode_block
 from lakeidx.tasks.routed_rows import Block, RoutedRows, cut_rows, group_targets
 
 ROWS = 100_000

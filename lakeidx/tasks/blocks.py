@@ -1,12 +1,14 @@
-"""Blocks of rows between the tasks of one machine, in local files that are deleted when their shuffle ends.
+"""Blocks of rows between the tasks of a shuffle: as bytes, and in local files that are deleted when the shuffle ends.
 
-A map task writes its blocks one after another into a file of its own, which no other attempt of that task writes; who reads is told
-where each block lies. The process that shuffles makes the folder of these files and holds its lock as long as it runs: a folder
-whose process was killed has none, and the next shuffle of the machine removes it.
+A block is a compressed Arrow stream with the target of its rows. Between the tasks of one machine, a map task writes its blocks one
+after another into a file of its own, which no other attempt of that task writes; a reduce task gets where each block lies. The
+process that shuffles makes the folder of these files and holds its lock as long as it runs: a folder whose process was killed has
+none, and the next shuffle of the machine removes it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -18,9 +20,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from lakeidx.errors import UnavailableError
+from lakeidx.tasks.routed_rows import GroupBlock, TargetGroups
 
 #: How blocks in files are compressed: not at all. They are read again within seconds, mostly before the disk has them.
 FILE_COMPRESSION: str | None = None
@@ -153,3 +157,60 @@ def _remove(folder: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         if not os.path.isdir(folder):
             return
+
+
+#: Arrow bytes of one block before compression; keeps a block far below Spark's 2 GiB limit for one value.
+BLOCK_BYTES = 64 << 20
+
+# Keys of a block's Arrow schema: which targets its rows go to, and how many go to each.
+_TARGETS, _LENGTHS = b"lakeidx.targets", b"lakeidx.lengths"
+
+
+def encode_block(block: GroupBlock, groups: TargetGroups, *, compression: str | None = "zstd") -> Iterator[pa.Buffer]:
+    """Encode a block, in pieces of at most `BLOCK_BYTES`; each can be decoded alone.
+
+    compression   "zstd", "lz4" or None, as the way goes that it takes
+    """
+    rows = block.rows
+    alone = groups.sizes[block.group] == 1
+    # A group of many targets is small by its making; only a target that is alone comes in pieces.
+    pieces = max(1, -(-rows.nbytes // BLOCK_BYTES)) if alone else 1
+    length = max(1, -(-rows.num_rows // pieces))
+    codec = pa.Codec("zstd", compression_level=1) if compression == "zstd" else compression
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    for start in range(0, max(rows.num_rows, 1), length):
+        cut = rows.slice(start, length)
+        lengths = np.array([cut.num_rows], np.int64) if alone else block.lengths
+        schema = rows.schema.with_metadata(
+            {
+                **(rows.schema.metadata or {}),
+                _TARGETS: block.targets.astype("<i4").tobytes(),
+                _LENGTHS: lengths.astype("<i8").tobytes(),
+            }
+        )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema, options=options) as writer:
+            writer.write_table(cut)
+        yield sink.getvalue()
+
+
+def decode_block(group: int, order: int, payload: pa.Buffer) -> GroupBlock:
+    """Decode a piece that `encode_block` made."""
+    rows = pa.ipc.open_stream(payload).read_all()
+    metadata = dict(rows.schema.metadata)
+    targets = np.frombuffer(metadata.pop(_TARGETS), "<i4")
+    lengths = np.frombuffer(metadata.pop(_LENGTHS), "<i8")
+    return GroupBlock(group, order, rows.replace_schema_metadata(metadata or None), targets, lengths)
+
+
+def release_free_memory() -> None:
+    """Return free memory of this process to the machine.
+
+    Arrow's pool and the C library keep what they are given back: after a task that held much, the next one, with other sizes, takes
+    its memory beside that.
+    """
+    pa.default_memory_pool().release_unused()
+    # Of glibc alone.
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

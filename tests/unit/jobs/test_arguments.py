@@ -9,7 +9,7 @@ import pytest
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, RejectedRowsError, UnavailableError
 from lakeidx.jobs import compaction, file_index_rebuild, ingest, lookup_store
-from lakeidx.jobs.engine_arguments import add_engine_arguments, make_runner, run_job, table_parser
+from lakeidx.jobs.arguments import add_engine_arguments, make_runner, run_job, table_parser
 from tests.kit.small_tables import content, make_table, upsert
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeidx.tasks import block_bytes
-from lakeidx.tasks.block_bytes import decode_block, encode_block
+from lakeidx.tasks import blocks as blocks_module
+from lakeidx.tasks.blocks import decode_block, encode_block
 from lakeidx.tasks.routed_rows import RoutedRows, cut_rows, group_targets
 
 
@@ -15,7 +15,7 @@ from lakeidx.tasks.routed_rows import RoutedRows, cut_rows, group_targets
 def test_pieces_are_of_targets_that_are_alone(
     monkeypatch: pytest.MonkeyPatch, weights: list[int], pieces: list[int]
 ) -> None:
-    monkeypatch.setattr(block_bytes, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(blocks_module, "BLOCK_BYTES", 1000)
     groups = group_targets(weights, 1)
     rows = pa.table({"v": np.arange(1000)}).replace_schema_metadata({"of": "x"})
     targets = (np.arange(1000) % 2).astype(np.int32)
