@@ -29,7 +29,7 @@ from lakeidx.types import STRING_ROOTS
 #: Rows of one part at most: what a map task of a later stage holds in memory.
 PART_ROWS = 1_000_000
 #: Rows of a row group of a staged part.
-STAGED_GROUP_ROWS = PART_ROWS // 4
+_STAGED_GROUP_ROWS = PART_ROWS // 4
 #: Bytes of one part, about: the last rows or row group of it may pass the limit. Text of one chunk ends at 2 GiB.
 PART_BYTES = 256 << 20
 #: Bytes of a row group that is taken from a landing file as it is: a task reads it as a whole.
@@ -166,7 +166,7 @@ def part_checksum(rows: pa.Table) -> str:
 def write_rows(rows: pa.Table, sink: object) -> None:
     """Write staged rows as Parquet."""
     pq.write_table(
-        rows, sink, compression="zstd", compression_level=1, row_group_size=STAGED_GROUP_ROWS, write_page_checksum=True
+        rows, sink, compression="zstd", compression_level=1, row_group_size=_STAGED_GROUP_ROWS, write_page_checksum=True
     )
 
 

@@ -36,11 +36,11 @@ def table_parser(description: str) -> argparse.ArgumentParser:
     """Make the parser of a job on one table."""
     parser = argparse.ArgumentParser(description=description.strip().splitlines()[0])
     parser.add_argument("table", help="the table's directory")
-    add_pipes_arguments(parser)
+    _add_pipes_arguments(parser)
     return parser
 
 
-def add_pipes_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_pipes_arguments(parser: argparse.ArgumentParser) -> None:
     """Let Dagster Pipes pass its parameters as arguments, which services without environment variables need."""
     for name in (CONTEXT_ARGUMENT, MESSAGES_ARGUMENT, STORE_ARGUMENT):
         parser.add_argument(name, help=argparse.SUPPRESS)
@@ -105,7 +105,7 @@ def stage_parser(description: str, *, batch: bool = True) -> argparse.ArgumentPa
         "--overwrite", choices=("partitions", "table"), help="replace instead of upsert; give it to every stage"
     )
     add_engine_arguments(parser)
-    add_pipes_arguments(parser)
+    _add_pipes_arguments(parser)
     return parser
 
 
