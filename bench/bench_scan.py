@@ -31,15 +31,16 @@ from bench.lineitem import lineitem, table_spec
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.data.write_data_file import write_data_files
-from lakeidx.file_index import DataFileIndexWriter, IndexedColumn
+from lakeidx.file_index.options import IndexedColumn
+from lakeidx.file_index.write import DataFileIndexWriter
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import filter_table
 from lakeidx.spark.datasource import read_table
 from lakeidx.spark.session import get_session
 from lakeidx.storage import open_store
-from lakeidx.table.handle import bind_where
 from lakeidx.table.scan.plan import PlanOptions
+from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.tasks.runner import LocalRunner
 
 BUCKETS = 14

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.row_kinds import KIND_COLUMN
-from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.types import DataType, Field, Root, to_arrow
 
 
@@ -89,6 +88,8 @@ def step_rows(rows: pa.Table, kind_column: str | None) -> pa.Table:
 
     kind_column   column of the table that holds row kinds, if it has one
     """
+    from lakeidx.table.scan.layout import ROW_KIND
+
     rows = rows.rename_columns([KIND_COLUMN if n == ROW_KIND else n for n in rows.column_names])
     if kind_column in rows.column_names:
         # The column of a deleted row has the kind with which that came into the other table.

@@ -33,16 +33,7 @@ from lakeidx.landing.new_columns import merge_policy
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_given, ingest_landing
-from lakeidx.predicate import Predicate
-from lakeidx.results import Listing
-from lakeidx.table.expiration.overtaken import on_newest
-from lakeidx.table.handle import TableHandle, bind_where, scan_table
-from lakeidx.table.scan.incremental import IncrementalMode
-from lakeidx.table.scan.layout import Layout
-from lakeidx.table.scan.plan import PlanOptions, skips_level_0
-from lakeidx.table.scan.states import State, StateName, check_range, find_state, state_of
-from lakeidx.table.scan.table_scan import TableScan
-from lakeidx.table.times import Moment, epoch_ms
+from lakeidx.table.handle import TableHandle
 
 if TYPE_CHECKING:
     from lakeidx.api.deletes import DeletePlan
@@ -50,9 +41,16 @@ if TYPE_CHECKING:
     from lakeidx.landing.read import LandingOptions
     from lakeidx.lookup.point.table_lookup import TableLookup
     from lakeidx.maintenance.alter import AlterResult
+    from lakeidx.predicate import Predicate
+    from lakeidx.results import Listing
     from lakeidx.table.scan.changes import ChangeScan
+    from lakeidx.table.scan.incremental import IncrementalMode
+    from lakeidx.table.scan.plan import PlanOptions
+    from lakeidx.table.scan.states import StateName
+    from lakeidx.table.scan.table_scan import TableScan
     from lakeidx.table.stream.follow import StreamStep
     from lakeidx.table.stream.start import Start
+    from lakeidx.table.times import Moment
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +161,7 @@ class Table(TableHandle):
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         incremental: tuple[StateName, StateName | None],
-        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        mode: IncrementalMode | str = "auto",
         kinds: bool = False,
     ) -> ChangeScan: ...
 
@@ -179,7 +177,7 @@ class Table(TableHandle):
         limit: int | None = None,
         layers: PlanOptions | None = None,
         incremental: tuple[StateName, StateName | None] | None = None,
-        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        mode: IncrementalMode | str = "auto",
         kinds: bool = False,
     ) -> TableScan | ChangeScan:
         """Plan a scan of one state of the table, or of the rows between two; reading starts when its rows are requested.
@@ -194,6 +192,11 @@ class Table(TableHandle):
         kinds        with `incremental`: rows have their kind in ``_rowkind`` and deletes are there, too; else only new and changed
                      rows
         """
+        from lakeidx.table.scan.incremental import IncrementalMode
+        from lakeidx.table.scan.layout import Layout
+        from lakeidx.table.scan.table_scan import scan_table
+        from lakeidx.table.times import epoch_ms
+
         if incremental is None:
             if kinds or mode != IncrementalMode.AUTO:
                 raise InvalidInputError("kinds and mode need incremental, the two states whose changes are read")
@@ -211,29 +214,19 @@ class Table(TableHandle):
             )
         if any(v is not None for v in (snapshot, tag, timestamp, timestamp_ms, layers)):
             raise InvalidInputError("incremental=(after, upto) cannot be combined with another state")
-        from lakeidx.table.scan.changes import scan_changes
+        from lakeidx.table.scan.changes import scan_between
 
-        first, last = incremental
-        after = find_state(self.metadata, first)
-
-        def upto(state: State) -> ChangeScan:
-            check_range(state.metadata, after.number, state.number)
-            schema = state.metadata.latest_schema()  # that of the branch the later state is in
-            return scan_changes(
-                schema, after, state, predicate=bind_where(where, schema), columns=columns, limit=limit,
-                mode=IncrementalMode(mode), layout=Layout.KINDS if kinds else Layout.PLAIN,
-            )  # fmt: skip
-
-        if last is not None:
-            return upto(find_state(self.metadata, last))
-        return on_newest(self.metadata, lambda newest: upto(state_of(self.metadata, newest)))
+        layout = Layout.KINDS if kinds else Layout.PLAIN
+        return scan_between(
+            self.metadata, incremental, where, columns=columns, limit=limit, mode=IncrementalMode(mode), layout=layout
+        )
 
     def changes(
         self,
         after: StateName,
         upto: StateName | None = None,
         *,
-        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        mode: IncrementalMode | str = "auto",
         where: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
@@ -257,7 +250,7 @@ class Table(TableHandle):
         ignore_progress: bool = False,
         every: float | None = None,
         stop: Event | None = None,
-        mode: IncrementalMode | str = IncrementalMode.AUTO,
+        mode: IncrementalMode | str = "auto",
         where: str | Predicate | None = None,
         columns: Sequence[str] | None = None,
     ) -> Generator[StreamStep]:
@@ -276,6 +269,7 @@ class Table(TableHandle):
         errors           NotFoundError when a snapshot it is to read has expired; InvalidInputError when one it has read was
                          rolled back or replaced
         """
+        from lakeidx.table.scan.incremental import IncrementalMode
         from lakeidx.table.stream.consumer import StreamConsumer
         from lakeidx.table.stream.follow import ChangeFollower, run_stream
         from lakeidx.table.stream.start import Start
@@ -300,6 +294,8 @@ class Table(TableHandle):
         before, after   snapshot ids, tags, ISO times, ``branch:NAME`` or ``branch:NAME@STATE``
         returns         rows with their kinds; ``.stat()`` counts them by kind, and changed values by column
         """
+        from lakeidx.table.scan.incremental import IncrementalMode
+
         return self.changes(before, after, mode=IncrementalMode.DIFF, where=where, columns=columns)
 
     def lookup(self, keys: Rows) -> pa.Table:
@@ -315,6 +311,7 @@ class Table(TableHandle):
     def _look_up(self, keys: Rows, *, unseen: bool) -> pa.Table:
         """Look up rows; `unseen`: as they are with what readers see after a compaction."""
         from lakeidx.lookup.point.table_lookup import TableLookup
+        from lakeidx.table.scan.plan import skips_level_0
 
         unseen = unseen and skips_level_0(self.schema)
         lookups = self._lookups = self._lookups or {}
@@ -378,12 +375,7 @@ class Table(TableHandle):
         if not rows.num_rows:
             return None
         return self.upsert(
-            rows,
-            batch_id=step.batch_id,
-            missing=missing,
-            on_delete=on_delete,
-            merge_schema=merge_schema,
-            runner=runner,
+            rows, batch_id=step.batch_id, missing=missing, on_delete=on_delete, merge_schema=merge_schema, runner=runner
         )
 
     def overwrite(

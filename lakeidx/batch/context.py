@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lakeidx.batch.artifacts import BatchFiles
 from lakeidx.errors import NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.predicate import Predicate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
+
+if TYPE_CHECKING:
+    from lakeidx.predicate import Predicate
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,9 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.batch.assignment.committed_keys import (
-    CommittedKeys,
-    CommittedPart,
-    committed_parts,
-    notify_in_tasks,
-    store_in_tasks,
-)
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.schema_drift import staged_schema
@@ -38,6 +32,9 @@ from lakeidx.table.commit.changes import CommitRequest
 from lakeidx.table.commit.earlier_commit import was_committed
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
+
+if TYPE_CHECKING:
+    from lakeidx.batch.assignment.committed_keys import CommittedKeys, CommittedPart
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +105,13 @@ class IndexHooks:
         info      without keys
         options   besides the table's
         """
+        from lakeidx.batch.assignment.committed_keys import (
+            CommittedKeys,
+            committed_parts,
+            notify_in_tasks,
+            store_in_tasks,
+        )
+
         metadata = self._context.metadata
         keys = CommittedKeys.of(self._context, self._schema, self._assign)
         parts = committed_parts(self._ingest, self._assign)

@@ -28,7 +28,6 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.options import INDEX_OPTIONS, UNUSED, IndexOptions
 from lakeidx.key_index.port import ExternalState, IndexContext, Locator
 from lakeidx.key_index.registry import IndexType, find_type, index_types, make_locator
-from lakeidx.key_index.table_view import make_tag_context
 from lakeidx.options.names import nearest, unknown_message
 from lakeidx.storage.base import join
 from lakeidx.table.metadata import TableMetadata
@@ -103,6 +102,8 @@ class TableIndex:
 
     def context(self, metadata: TableMetadata, snapshot: Snapshot | None) -> IndexContext:
         """Return what a locator works with on a snapshot, with the options of the newest schema."""
+        from lakeidx.key_index.table_view import make_tag_context
+
         made = make_tag_context(metadata, snapshot, index_dir=index_folder(metadata.paths))
         return replace(made, options=self.options)
 

@@ -22,7 +22,6 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.storage import kind_of_store
 from lakeidx.storage.base import ObjectStore, OutputFile, WriteOnly
-from lakeidx.storage.landing_folders import open_landing
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.types import STRING_ROOTS
 
@@ -45,6 +44,8 @@ def landing_store(store: ObjectStore, path: str, options: Mapping[str, Any]) -> 
 
     options   of the landing files' store; a store of its own is reached as they, and else environment variables, say
     """
+    from lakeidx.storage.landing_folders import open_landing
+
     own = options or kind_of_store(store.uri) != kind_of_store(path)
     return open_landing(path, None, options) if own else store
 

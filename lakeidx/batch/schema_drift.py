@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from lakeidx.batch.artifacts import BatchFiles, CommitReport, IngestReport, writing_note
 from lakeidx.batch.index_types import TableIndex
-from lakeidx.batch.stages.staged_batches import walk_staging
 from lakeidx.errors import CommitConflictError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS
@@ -77,6 +76,8 @@ def drift_reason(staged: TableSchema, now: TableSchema) -> str:
 
 def staged_batches(store: ObjectStore, paths: TablePaths) -> list[str]:
     """Return the ids of the batches that are staged, or run in memory, and are not committed yet."""
+    from lakeidx.batch.stages.staged_batches import walk_staging
+
     staged, notes = walk_staging(store, paths)
     mine = (b for b in staged if b.paths.branch == paths.branch)
     writing = [note.name for note in notes if note.path == writing_note(paths, note.name)]

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -25,14 +26,15 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
-from lakeidx.landing.read import LandingOptions
-from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.landing.types import LandingOptions
 from lakeidx.options.features import Use
-from lakeidx.predicate import Predicate, columns
 from lakeidx.results import Result
-from lakeidx.table.handle import bind_where
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner, Runner
+
+if TYPE_CHECKING:
+    from lakeidx.landing.reject_limit import RejectLimit
+    from lakeidx.predicate import Predicate
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +130,9 @@ def replacing(context: BatchContext, where: str | Predicate | None) -> BatchCont
 
     errors   InvalidInputError for a condition over other columns than the partition's
     """
+    from lakeidx.predicate import columns
+    from lakeidx.table.scan.table_scan import bind_where
+
     if where is None:
         return context
     schema = context.metadata.latest_schema()

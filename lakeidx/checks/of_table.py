@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.errors import CorruptFileError, NotFoundError
-from lakeidx.file_index import indexed_columns
+from lakeidx.file_index.options import indexed_columns
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig

@@ -31,7 +31,7 @@ from lakeidx.data.level_column import with_level
 from lakeidx.data.merge.changelog import Changelog
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.write_data_file import DataFileWriter
-from lakeidx.file_index import index_builder
+from lakeidx.file_index.write import index_builder
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames

@@ -15,9 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeidx.errors import InvalidInputError, did_you_mean
-from lakeidx.file_index.registry import file_index_of
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.predicate.bind import unknown_column
 from lakeidx.types import STRING_ROOTS, DataType, Field, Root
 
 _PREFIX = "file-index."
@@ -90,6 +88,8 @@ def index_type(indexed: IndexedColumn, fields: Mapping[str, Field]) -> DataType:
 
     errors   InvalidInputError for a column that does not exist, or a key on what is no map with string keys
     """
+    from lakeidx.predicate.bind import unknown_column
+
     field = fields.get(indexed.source)
     if field is None:
         raise InvalidInputError(unknown_column(indexed.source, fields))
@@ -115,6 +115,8 @@ def validate_file_index_options(schema: TableSchema) -> None:
 
 def check_indexed(indexed: IndexedColumn, schema: TableSchema) -> None:
     """Check one index of one column; errors as `validate_file_index_options`."""
+    from lakeidx.file_index.registry import file_index_of
+
     key = f"{_PREFIX}{indexed.index}{_COLUMNS}"
     try:
         indexer = file_index_of(indexed.index)

@@ -8,18 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.file_index.container import encode_container
-from lakeidx.file_index.kinds.types import FileIndexWriter
 from lakeidx.file_index.options import IndexedColumn, index_type, indexed_columns
-from lakeidx.file_index.registry import file_index_of
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.types import to_arrow
+
+if TYPE_CHECKING:
+    from lakeidx.file_index.kinds.types import FileIndexWriter
 
 INDEX_SUFFIX = ".index"
 
@@ -65,6 +65,8 @@ class DataFileIndexWriter:
     """
 
     def __init__(self, schema: TableSchema, indexes: Sequence[IndexedColumn], *, threshold: int) -> None:
+        from lakeidx.file_index.registry import file_index_of
+
         self._threshold = threshold
         self._rows = 0
         self._maintainers: dict[str, _Maintainer] = {}
@@ -109,6 +111,8 @@ class DataFileIndexWriter:
         An index that cannot hold the column's values (see `FileIndexWriter.finish`) is left out with a warning: a file
         without an index is read whole, and writing continues.
         """
+        from lakeidx.file_index.container import encode_container
+
         built: dict[str, dict[str, bytes | None]] = {}
         for reference, maintainer in self._maintainers.items():
             for index, writer in maintainer.writers.items():

@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.format.data_file import DataFileMeta
-from lakeidx.key_index.keys.codes import KeyCodes, key_codes
-from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.types import DataType
 
 if TYPE_CHECKING:
     from lakeidx.codec.hudi.bloom import FirstHashes
+    from lakeidx.key_index.keys.codes import KeyCodes
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -49,11 +48,15 @@ class KeyBatch:
     @cached_property
     def codes(self) -> KeyCodes:
         """The keys as comparable codes."""
+        from lakeidx.key_index.keys.codes import key_codes
+
         return key_codes(self.keys.columns, self.key_types)
 
     @cached_property
     def record_keys(self) -> RowBytes:
         """The keys as Hudi's record key text, UTF-8."""
+        from lakeidx.key_index.keys.record_key import record_keys
+
         return record_keys(self.keys.columns, self.keys.column_names)
 
     @cached_property

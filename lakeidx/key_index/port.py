@@ -25,16 +25,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from lakeidx.key_index.keys.reader import KeyReader
 from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.key_buckets import KeyBuckets
 from lakeidx.tasks.runner import LocalRunner, Runner
+
+if TYPE_CHECKING:
+    from lakeidx.key_index.keys.reader import KeyReader
 
 
 class TableView(Protocol):

@@ -18,7 +18,6 @@ from lakeidx.codec.values import map_types
 from lakeidx.data.declared import fit_declared, has_ranges, out_of_range
 from lakeidx.data.nested_nulls import without_hidden_nulls
 from lakeidx.errors import InvalidInputError
-from lakeidx.landing.text.nested_json import nested_from_json
 from lakeidx.types import (
     BYTES_ROOTS,
     INT_ROOTS,
@@ -353,6 +352,8 @@ def _cast_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Array:
+    from lakeidx.landing.text.nested_json import nested_from_json
+
     if pa.types.is_string(target):
         return pc.cast(array, target)
     if wanted.root in BYTES_ROOTS:

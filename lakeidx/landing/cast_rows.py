@@ -12,16 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakeidx.data.json_values import json_rows, json_values
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast import cast_column, plain
 from lakeidx.landing.defaults import fill_default
 from lakeidx.landing.kind_rules import KindRules
-from lakeidx.landing.read import BadLine, Piece
 from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
 from lakeidx.landing.text.utf8 import without_broken_text
-from lakeidx.landing.types import shown_source
+from lakeidx.landing.types import BadLine, Piece, shown_source
 from lakeidx.types import Field, Root
 
 _REJECT_SAMPLE_BYTES = 2000
@@ -52,6 +50,8 @@ class _Rejects:
 
     def mark(self, mask: np.ndarray, reason: str, column: str | None = None) -> None:
         """Reject the rows of a mask; with a column, the reason continues with the row's value there."""
+        from lakeidx.data.json_values import json_values
+
         fresh = np.flatnonzero(mask & ~self.bad)
         shown = [""] * len(fresh)
         if column is not None:
@@ -74,6 +74,8 @@ class _Rejects:
 
     def to_table(self, piece: Piece, source: str) -> pa.Table:
         """Build a table of the rejected rows by REJECT_SCHEMA."""
+        from lakeidx.data.json_values import json_rows
+
         picked = np.flatnonzero(self.bad)
         lines = np.asarray(piece.lines) if piece.lines is not None else piece.first_line + np.arange(len(self.bad))
         return pa.table(

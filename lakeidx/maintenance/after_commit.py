@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeidx.compaction.options import compaction_options
 from lakeidx.errors import NotFoundError
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
@@ -36,7 +36,7 @@ def compact_after_commit(metadata: TableMetadata, runner: Runner) -> CompactionR
     schema = metadata.seen_schema()
     options = schema.table_options
     every = options.full_compaction_delta_commits
-    waits = options.lookup_wait is True and compaction_options(schema).needs_lookup
+    waits = options.lookup_wait is True and _needs_lookup(schema)
     if options.write_only or not (options.commit_force_compact or every is not None or waits):
         return None
     # Most batches end here: what merges files is imported by those that go on.
@@ -47,6 +47,12 @@ def compact_after_commit(metadata: TableMetadata, runner: Runner) -> CompactionR
     if options.commit_force_compact or waits:
         return run_compaction(metadata, runner, gentle=not options.commit_force_compact)
     return None
+
+
+def _needs_lookup(schema: TableSchema) -> bool:
+    from lakeidx.compaction.options import compaction_options
+
+    return compaction_options(schema).needs_lookup
 
 
 def _commits_since_full_compaction(metadata: TableMetadata, enough: int, full_user: str) -> int:

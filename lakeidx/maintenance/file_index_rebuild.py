@@ -26,9 +26,9 @@ from lakeidx.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakeidx.file_index import INDEX_SUFFIX, DataFileIndexWriter, IndexedColumn, indexed_columns
 from lakeidx.file_index.container import decode_container, encode_container
-from lakeidx.file_index.options import check_indexed, split_reference
+from lakeidx.file_index.options import IndexedColumn, check_indexed, indexed_columns, split_reference
+from lakeidx.file_index.write import INDEX_SUFFIX, DataFileIndexWriter
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema

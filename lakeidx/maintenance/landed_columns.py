@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -19,17 +19,17 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.ingest import Absent, Publish
 from lakeidx.batch.upsert import ingest_files, ingest_rows
 from lakeidx.errors import CommitConflictError, InvalidInputError
-from lakeidx.format.schema.edits import SchemaEdits, schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.new_columns import NewColumnsError, type_at
-from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
-from lakeidx.maintenance.alter import plan_alteration, put_schema
 from lakeidx.table.handle import TableHandle
 from lakeidx.types import DataType
+
+if TYPE_CHECKING:
+    from lakeidx.landing.reject_limit import RejectLimit
 
 log = logging.getLogger(__name__)
 
@@ -120,6 +120,9 @@ def _publish(table: TableHandle, base: TableSchema, wanted: TableSchema) -> None
 
 def put_columns(table: TableHandle, base: TableSchema, wanted: TableSchema) -> bool:
     """Make a schema from `plan_columns` the table's newest; False when another alteration was faster."""
+    from lakeidx.format.schema.edits import schema_differences
+    from lakeidx.maintenance.alter import put_schema
+
     if not put_schema(table, wanted):
         log.info("%s: the schema was changed by another process, planning the new columns again", table.uri)
         return False
@@ -135,6 +138,9 @@ def plan_columns(table: TableHandle, base: TableSchema, columns: Mapping[str, Da
     errors   InvalidInputError for a column that differs from one of the table only by upper and lower case; and those of
              `lakeidx.maintenance.alter.plan_alteration`
     """
+    from lakeidx.format.schema.edits import SchemaEdits
+    from lakeidx.maintenance.alter import plan_alteration
+
     here = {n: type_at(base.fields, n) for n in columns}
     folded = {n.casefold(): n for n in base.field_names}
     for name in columns:

@@ -42,7 +42,7 @@ from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import DEFAULT_TARGET_BYTES, write_data_files
 from lakeidx.errors import CommitConflictError, InvalidInputError
-from lakeidx.file_index import index_builder
+from lakeidx.file_index.write import index_builder
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.deletion_vector import Positions
 from lakeidx.format.index_manifest import IndexEntry

@@ -19,12 +19,12 @@ from pyroaring import BitMap
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, UnavailableError, UnsupportedError
-from lakeidx.file_index import INDEX_SUFFIX
 from lakeidx.file_index.container import FileIndexContainer, IndexAt
 from lakeidx.file_index.evaluate import both_zeros
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, Verdict
 from lakeidx.file_index.options import split_reference
 from lakeidx.file_index.registry import find_file_index
+from lakeidx.file_index.write import INDEX_SUFFIX
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate.bind import reference_type

@@ -16,11 +16,11 @@ from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.spark.read_options import DEFAULT_SPLIT_BYTES, ReadOptions
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import to_spark
-from lakeidx.table.handle import bind_where, plan_state
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
 from lakeidx.table.scan.states import State, check_range, state_of, time_travel
+from lakeidx.table.scan.table_scan import bind_where, plan_state
 from lakeidx.table.stream.start import StartMode
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,6 @@ from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError, NotFoundError
-from lakeidx.format.deletion_vector import Positions, decode_vector, encode_deletion_vectors, vector_range
 from lakeidx.format.hash_index import REBUILD, check_checksum, decode_hash_index, encode_hash_index, has_its_checksum
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import FileKind
@@ -27,6 +27,9 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.decoded_files import Decoded
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX, decode_partition_dict
+
+if TYPE_CHECKING:
+    from lakeidx.format.deletion_vector import Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,8 @@ def write_deletion_vectors(
 
     vectors   data file name -> deleted rows
     """
+    from lakeidx.format.deletion_vector import encode_deletion_vectors
+
     bitmap64 = schema.table_options.deletion_vectors_bitmap64
     data, ranges = encode_deletion_vectors(vectors, bitmap64=bitmap64)
     entry = IndexEntry(
@@ -188,6 +193,8 @@ def read_deletion_vector(
     errors   CorruptFileError for bytes that are no vector, or one of another cardinality than the manifest says;
              NotFoundError
     """
+    from lakeidx.format.deletion_vector import decode_vector, vector_range
+
     values = decode_partition_dict(partition, schema)
     path = metadata.paths.index_file(values, bucket, vector.file_name, external_path=vector.external_path)
     return decode_vector(metadata.store.get_range(path, *vector_range(vector.range)), vector.range, path)

@@ -6,11 +6,14 @@ apart (`lakeidx.table.index_files`).
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list
 from lakeidx.format.paths import TablePaths
@@ -20,8 +23,6 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.decoded_files import Decoded, DecodedFiles
 from lakeidx.table.entries import Entries, KeepPartitions, joined
 from lakeidx.table.entry_decoder import decode_entries
-from lakeidx.table.external_paths import check_external_paths
-from lakeidx.table.manifest_checks import check_partitions, check_size
 from lakeidx.tasks.in_parallel import REQUESTS, in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 
@@ -42,6 +43,8 @@ KEPT_ENTRIES = 20_000
 _IN_FLIGHT_BYTES = 32 << 20
 #: Bytes of manifests that one thread reads from a local disk, and decodes, as fast as several.
 _FEW_BYTES = 1 << 20
+_SCHEME = re.compile(r"^(?P<scheme>[a-z][a-z0-9+.-]*):/*", re.IGNORECASE)
+_SAME_STORE = {"s3a": "s3", "s3n": "s3"}
 
 
 class ManifestFiles:
@@ -93,7 +96,7 @@ class ManifestFiles:
             path = self.paths.manifest_path(meta.file_name)
             if not fits and path not in self._cache:
                 data = self.store.get(path)
-                check_size(len(data), meta.file_size, path)
+                _check_size(len(data), meta.file_size, path)
                 return self._decode_manifest(data, path, keep=keep, hold=hold)
             return self.load_manifest(meta.file_name, meta.file_size)
 
@@ -126,11 +129,11 @@ class ManifestFiles:
         self, data: bytes, path: str, *, keep: KeepPartitions | None = None, hold: bool = True
     ) -> Entries:
         def check(external: list[str]) -> None:
-            check_external_paths(external, self.paths.root, self.all_schemas, path)
+            _check_external_paths(external, self.paths.root, self.all_schemas, path)
 
         with self._decoding:
             entries = decode_entries(data, path, external=check, keep=keep, hold=hold)
-        check_partitions(entries.partitions(), path)
+        _check_partitions(entries.partitions(), path)
         return entries
 
     def load_index_manifest(self, name: str | None, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
@@ -166,8 +169,8 @@ class ManifestFiles:
 
     def _decode_index(self, data: bytes, path: str, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
         entries = decode_index_manifest(data, path, partitions=partitions)
-        check_partitions({e.partition for e in entries}, path)
-        check_external_paths((e.external_path for e in entries), self.paths.root, self.all_schemas, path)
+        _check_partitions({e.partition for e in entries}, path)
+        _check_external_paths((e.external_path for e in entries), self.paths.root, self.all_schemas, path)
         return entries
 
     def data_manifests(self, snapshot: Snapshot) -> list[ManifestFileMeta]:
@@ -185,13 +188,75 @@ class ManifestFiles:
     ) -> T:
         hit = self._cache.find(path)
         if hit is not None:
-            check_size(hit.size, size, path)
+            _check_size(hit.size, size, path)
             found: T = hit.value
             return found
         if data is None:
             data = self.store.get(path)
-        check_size(len(data), size, path)
+        _check_size(len(data), size, path)
         value = decode(data, path)
         held = value.nbytes if isinstance(value, Entries) else len(data)
         self._cache.keep(path, Decoded(value, len(data), held))
         return value
+
+
+def _check_size(found: int, size: int | None, path: str) -> None:
+    """Compare a file's bytes with the recorded size, if there is one: Avro cannot notice missing blocks.
+
+    errors   CorruptFileError
+    """
+    if size is not None and found != size:
+        raise CorruptFileError(f"the file has {found} bytes, not {size} as the file that names it says", path=path)
+
+
+def _check_partitions(partitions: Iterable[bytes], path: str) -> None:
+    """Check the distinct partitions of a manifest's entries: later it is unknown which manifest one came from.
+
+    errors   CorruptFileError
+    """
+    for partition in partitions:
+        try:
+            split_arity(partition)
+        except CorruptFileError as error:
+            raise CorruptFileError(f"the partition of an entry: {error}", path=path) from error
+
+
+def _check_external_paths(
+    external: Iterable[str | None], root: str, schemas: Callable[[], Iterable[TableSchema]], path: str
+) -> None:
+    """Refuse external paths (``_EXTERNAL_PATH``) that the options of no schema of the table allow.
+
+    Such a file is read, and deleted at expiry: it must be below the table's directory, or below a path of option
+    ``data-file.external-paths``. Files stay where they are when the option changes.
+    external   as manifest entries have them; None for files of the table's own directories
+    schemas    gives all schemas of the table; called only when there is an external path
+    path       the manifest, for the message
+    errors     CorruptFileError
+    """
+    named = {e for e in external if e is not None}
+    if not named:
+        return
+    allowed = [root, *(place for schema in schemas() for place in _places(schema))]
+    prefixes = tuple(f"{_canonical(place).rstrip('/')}/" for place in allowed)
+    for found in sorted(named):
+        if ".." in found.split("/") or not _canonical(found).startswith(prefixes):
+            raise CorruptFileError(
+                f"an entry names the file {found!r}, which is neither in the table nor below a path of option "
+                "'data-file.external-paths'",
+                path=path,
+            )
+
+
+def _places(schema: TableSchema) -> list[str]:
+    options = schema.table_options
+    listed = [*(options.data_file_external_paths or "").split(","), options.global_index_external_path or ""]
+    return [place.strip() for place in listed if place.strip()]
+
+
+def _canonical(uri: str) -> str:
+    """Normalize a path or URI: ``file:///x`` as ``/x``, ``s3a://b/x`` as ``s3://b/x``."""
+    match = _SCHEME.match(uri)
+    if match is None:
+        return uri
+    scheme, rest = match["scheme"].lower(), uri[match.end() :]
+    return f"/{rest}" if scheme == "file" else f"{_SAME_STORE.get(scheme, scheme)}://{rest}"

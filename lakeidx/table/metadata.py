@@ -11,19 +11,19 @@ source   org.apache.paimon.utils.SnapshotManager, HintFileUtils; org.apache.paim
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, TableReplacedError
+from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError, TableReplacedError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, decode_schema
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.table.manifest_files import ManifestFiles
-from lakeidx.table.no_table import no_table
 from lakeidx.table.times import iso_utc
 
 #: How often a reader looks again when the snapshot it was pointed to has just been expired.
@@ -299,7 +299,7 @@ class TableMetadata(ManifestFiles):
         if not listed:
             if self._table_id is not None:
                 raise TableReplacedError("the table was dropped; it has no schema any more", path=self.paths.root)
-            raise no_table(self.store, self.paths)
+            raise _no_table(self.store, self.paths)
         self._check_schemas(listed)
         return self.load_schema(max(listed))
 
@@ -418,3 +418,17 @@ class TableMetadata(ManifestFiles):
     def _ids_in(self, directory: str, prefix: str) -> list[int]:
         names = (f.name for f in self.store.list(directory) if f.name.startswith(prefix))
         return sorted(int(n[len(prefix) :]) for n in names if n[len(prefix) :].isdigit())
+
+
+def _no_table(store: ObjectStore, paths: TablePaths) -> NotFoundError:
+    """Return the error for a directory without schemas, with the most similar names of directories beside it."""
+    folder, _, name = paths.root.rstrip("/").rpartition("/")
+    try:
+        beside = [f.name for f in store.list(folder) if f.is_dir and not f.name.startswith("_")] if folder else []
+    except LakeIdxError:
+        # Whoever may read the table need not be allowed to list its neighbours; the error is the same without them.
+        beside = []
+    near = difflib.get_close_matches(name, beside, n=3)
+    hint = f"did you mean {' or '.join(repr(n) for n in near)}? Else " if near else ""
+    text = f"not a Paimon table: it has no schema/schema-0; {hint}create it with `lakeidx table create`"
+    return NotFoundError(text, path=paths.root)

@@ -14,7 +14,7 @@ from lakeidx.codec.containers.compress import BlockCompressor, parse_codec
 from lakeidx.data.engines import validate_merge_options
 from lakeidx.data.write_spec import WriteSpec
 from lakeidx.errors import LakeIdxError, UnsupportedError
-from lakeidx.file_index import validate_file_index_options
+from lakeidx.file_index.options import validate_file_index_options
 from lakeidx.format.data_file import FileSource
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.options.features import Use, refused_by

@@ -27,7 +27,6 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.key_index.locations import KeyBatch, KeyLocations
-from lakeidx.key_index.table_view import key_batch
 from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.in_parallel import in_parallel
 
@@ -81,6 +80,8 @@ def read_batch(
     store: ObjectStore, parts: Sequence[tuple[StagedPart, SourceFile | None]], schema: TableSchema
 ) -> KeyedBatch:
     """Read key and partition columns and row kinds of parts (`sourced_parts`); memory follows their keys."""
+    from lakeidx.key_index.table_view import key_batch
+
     names = list(schema.identity_columns)
 
     def read(item: tuple[StagedPart, SourceFile | None]) -> tuple[pa.Table, NDArray[np.bool_]]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.batch.assignment.keyed_batch import KeyedBatch, PartRows
-from lakeidx.key_index.key_moves import MovePlan
 from lakeidx.key_index.locations import KeyLocations
+
+if TYPE_CHECKING:
+    from lakeidx.key_index.key_moves import MovePlan
 
 #: (partition bytes, bucket)
 Place = tuple[bytes, int]

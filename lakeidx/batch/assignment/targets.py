@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from lakeidx.batch.artifacts import Target
 from lakeidx.batch.assignment.keyed_batch import PartRows, located_path, write_located
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
-from lakeidx.batch.moved_rows import write_moves
 from lakeidx.batch.target_files import targets_path, write_part_share, write_targets
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
@@ -302,6 +301,8 @@ def _write_places(
         if placed.moves.any or (task is not None and placed.is_global):
             at = (plan.delete_row[deletes[i]] - rows.start).astype(np.int32)
             at = at if part.at is None else part.at[at]
+            from lakeidx.batch.moved_rows import write_moves
+
             write_moves(store, directory, part.number, at, goes[count:], task=task)
 
     deletes = [] if placed.moves is None else placed.moves.batch.split_rows(placed.moves.plan.delete_row)

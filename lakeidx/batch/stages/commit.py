@@ -20,13 +20,10 @@ from lakeidx.batch.stages.rerun import why_superseded
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.predicate import Compare, IsNull, Op, and_, format_predicate
 from lakeidx.table.commit.changes import CommitRequest, Overwrite, TableChanges, decode_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import missing_files, was_committed
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags, make_batch_tag
-from lakeidx.table.expiration.overtaken import load_newest
-from lakeidx.table.scan.prune import partition_matcher
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.uuids import named_uuid
 
@@ -98,6 +95,10 @@ def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) 
 
     errors   InvalidInputError for a row in a partition that is not to be replaced
     """
+    from lakeidx.predicate import Compare, IsNull, Op, and_, format_predicate
+    from lakeidx.table.expiration.overtaken import load_newest
+    from lakeidx.table.scan.prune import partition_matcher
+
     touched = frozenset(bytes.fromhex(t.partition) for t in assign.targets)
     if context.replaces is None:
         return touched

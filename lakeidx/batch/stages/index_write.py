@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,6 @@ from lakeidx.batch.artifacts import (
     Target,
 )
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves
 from lakeidx.batch.parts import read_part, text_columns
 from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.target_files import read_part_targets, tasks_of_part
@@ -39,7 +38,6 @@ from lakeidx.data.merge.sort import merge_order
 from lakeidx.data.rows import gather_rows
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import InternalError, InvalidInputError
-from lakeidx.file_index import index_builder
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -54,6 +52,9 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict
 from lakeidx.tasks.in_parallel import runner_of_small_files
 from lakeidx.tasks.routed_rows import Block, RoutedRows
+
+if TYPE_CHECKING:
+    from lakeidx.batch.moved_rows import TargetPartitions
 
 _SEQUENCE = "_SEQUENCE_NUMBER"
 
@@ -88,11 +89,15 @@ class WriteContext:
         cls, context: BatchContext, schema: TableSchema, assign: BucketAssignmentReport, budget: int
     ) -> WriteContext:
         """Make the context of a batch."""
+        from lakeidx.batch.moved_rows import TargetPartitions
+
         places = None if assign.moves_path is None else TargetPartitions.of(assign.targets)
         return cls(context.metadata, context.files.store, schema, assign.moves_path, places, budget)
 
     def split(self, work: PartWork) -> Iterator[RoutedRows]:
         """Map: read one staged part, texts that repeat much as dictionaries where the engine allows it, and the rows' targets."""
+        from lakeidx.batch.moved_rows import move_rows, read_moves
+
         store, schema, columns = self.staging, self.schema, _dictionary_columns(self.schema)
         rows = read_part(store, work.source, work.part, schema, schema.field_names, dictionaries=columns)
         targets = read_part_targets(store, work.targets_path, work.tasks, work.part.rows)
@@ -260,6 +265,8 @@ class _BucketWriter:
     """Gathers a bucket's rows up to the budget and writes each fill as sorted level-0 files."""
 
     def __init__(self, context: WriteContext, target: Target, directory: str, names: NewFileNames) -> None:
+        from lakeidx.file_index.write import index_builder
+
         self.context = context
         self.directory = directory
         self.names = names

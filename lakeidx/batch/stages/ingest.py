@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
 from lakeidx.batch.parts import cut, part_checksum, unchanged, write_part
 from lakeidx.batch.stages.ingest_task import IngestedFile, IngestTask, by_reference, ingest_files, key_names
-from lakeidx.batch.stages.landing_shares import share_files
-from lakeidx.batch.stages.rejected_rows import RejectedRows, join_rejected
 from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema, schema_digest
@@ -36,18 +34,16 @@ from lakeidx.landing.missing_columns import (
     refuse_missing,
 )
 from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns, says_nothing
-from lakeidx.landing.read import (
-    LandingOptions,
-    Piece,
-    check_columns,
-)
-from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import has_upserts
-from lakeidx.landing.types import CHANGE_FORMATS, OTHER_TABLES
+from lakeidx.landing.types import CHANGE_FORMATS, OTHER_TABLES, LandingOptions, Piece, check_columns
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
 from lakeidx.types import DataType
+
+if TYPE_CHECKING:
+    from lakeidx.batch.stages.rejected_rows import RejectedRows
+    from lakeidx.landing.reject_limit import RejectLimit
 
 _FOOTER_THREADS = 8
 log = logging.getLogger(__name__)
@@ -230,6 +226,9 @@ def _rejected(
     results: Sequence[IngestedFile], rows_in: int, limit: RejectLimit | None, *, strict: bool
 ) -> RejectedRows:
     """Join what was rejected; RejectedRowsError when that is too much."""
+    from lakeidx.batch.stages.rejected_rows import join_rejected
+    from lakeidx.landing.reject_limit import RejectLimit
+
     rejected = join_rejected([r.rejected for r in results])
     why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.rows, rows_in)
     if not why:
@@ -249,6 +248,8 @@ def _ingest_all(
 
     returns   the tasks in the order of their rows, and what came of each
     """
+    from lakeidx.batch.stages.landing_shares import share_files
+
     referred = in_parallel(by_reference, tasks, threads=_FOOTER_THREADS)
     rest = {t.source: t.file for t, found in zip(tasks, referred, strict=True) if found is None}
     # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.

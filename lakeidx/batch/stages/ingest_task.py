@@ -20,23 +20,14 @@ from lakeidx.landing.cast_rows import CompleteRows, RefuseRows, cast_piece
 from lakeidx.landing.kind_rules import KindRules
 from lakeidx.landing.lacking_rows import LackingRows
 from lakeidx.landing.new_columns import new_columns
-from lakeidx.landing.read import (
-    LandingOptions,
-    Piece,
-    check_columns,
-    landing_format,
-    open_chunks,
-    open_parquet,
-    read_landing,
-)
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
-from lakeidx.landing.text.json_values import wider_of_values
-from lakeidx.landing.text.shares import TextShare
+from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
 
 if TYPE_CHECKING:
+    from lakeidx.landing.text.shares import TextShare
     from lakeidx.lookup.point.table_lookup import TableLookup
 
 _FLOATS = (Root.FLOAT, Root.DOUBLE)
@@ -125,6 +116,8 @@ def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
 def _ingest_file(
     task: IngestTask, refuse: Sequence[RefuseRows], complete: CompleteRows | None, rejects: RejectWriter
 ) -> IngestedFile:
+    from lakeidx.landing.text.json_values import wider_of_values
+
     lacking = LackingRows(task.schema, "null" if complete is not None else task.options.missing, task.new)
     writer = PartWriter(task.store, task.out_dir, task.source, task.share_number)
     kinds = KindRules(task.schema, task.options.on_delete)
@@ -162,6 +155,8 @@ def _ingest_file(
 
 
 def _read(task: IngestTask) -> Iterator[Piece]:
+    from lakeidx.landing.read import read_landing
+
     store, path = landing_store(task.store, task.file.path, task.options.storage_options), task.file.path
     if task.options.is_changes:
         from lakeidx.landing.cdc.reader import read_changes
@@ -213,6 +208,8 @@ def _number(bound: int | bytes) -> int:
 
 def by_reference(task: IngestTask) -> IngestedFile | None:
     """Return the parts that point into the landing file, None when its rows must be cast or examined."""
+    from lakeidx.landing.read import landing_format, open_chunks, open_parquet
+
     path = task.file.path
     if landing_format(path, task.options) != "parquet" or task.options.is_changes or task.judge is not None:
         return None

@@ -23,7 +23,6 @@ from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.storage.base import ObjectStore, kind_of_store
 from lakeidx.table.commit.chain import is_stray
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan.states import branch_names
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +84,8 @@ def supersede_lost(metadata: TableMetadata, files: BatchFiles, ingest: IngestRep
 
 def _branch_with(metadata: TableMetadata, commit: CommitReport | None) -> str | None:
     """Find a branch that has a batch's snapshot, or one after it and none as old: Java may put it in the place of the table's."""
+    from lakeidx.table.scan.states import branch_names
+
     if commit is None or not commit.snapshot_ids or metadata.paths.branch != MAIN_BRANCH:
         return None
     last = commit.snapshot_ids[-1]

@@ -27,7 +27,8 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import ExpectationConfig
 from lakeidx.table.expiration.overtaken import on_newest
-from lakeidx.table.handle import TableHandle, scan_table
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.scan.table_scan import scan_table
 
 Where = Literal["landed", "table", "batches"]
 #: Row kinds of rows that stay: +I and +U.

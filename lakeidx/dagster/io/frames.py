@@ -17,7 +17,7 @@ from lakeidx.dagster.resources import SparkResource
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate import Predicate, and_, format_predicate
 from lakeidx.table.expiration.overtaken import on_newest
-from lakeidx.table.handle import bind_where
+from lakeidx.table.scan.table_scan import bind_where
 
 #: Names of the types, for messages.
 _FORMS = (

@@ -27,7 +27,7 @@ from lakeidx.dagster.resources import SparkResource, StoreResource
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.predicate import Predicate, format_predicate
-from lakeidx.table.handle import bind_where
+from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.table.times import epoch_ms
 from lakeidx.types import format_type, from_arrow
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from lakeidx.data.engines.base import MergeEngine
 from lakeidx.data.engines.deduplicate import DeduplicateEngine
-from lakeidx.data.engines.first_row import FirstRowEngine
 from lakeidx.data.engines.options import Engine, kept_merge_options, merge_options
-from lakeidx.data.engines.scalar.base import is_ordered
 from lakeidx.data.engines.writing import sequence_fields
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -21,6 +19,8 @@ def make_engine(schema: TableSchema) -> MergeEngine:
     if options.engine is Engine.DEDUPLICATE:
         return DeduplicateEngine(ignore_delete=options.ignore_delete)
     if options.engine is Engine.FIRST_ROW:
+        from lakeidx.data.engines.first_row import FirstRowEngine
+
         return FirstRowEngine(ignore_delete=options.ignore_delete)
     # With these two come all functions of columns: few tables have them.
     if options.engine is Engine.PARTIAL_UPDATE:
@@ -40,6 +40,8 @@ def validate_merge_options(schema: TableSchema) -> None:
 
     errors   InvalidInputError naming column and option; UnsupportedError for a function lakeidx does not have
     """
+    from lakeidx.data.engines.scalar.base import is_ordered
+
     options = merge_options(schema)
     sequence_fields(schema)
     for spec in options.functions.values():

@@ -12,7 +12,7 @@ source   org.apache.paimon.mergetree.compact.SortMergeReaderWithMinHeap, Reducer
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,6 @@ from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, norm
 from lakeidx.data.engines import MergeEngine, make_engine
 from lakeidx.data.engines.deduplicate import DeduplicateEngine
 from lakeidx.data.level_column import LEVEL, merges_by_level, newest_above_0
-from lakeidx.data.merge.changelog import Changelog
 from lakeidx.data.merge.kernels import pick_last, sort_groups
 from lakeidx.data.merge.key_streams import (
     concat_keys,
@@ -34,11 +33,14 @@ from lakeidx.data.merge.key_streams import (
     starts_of_keys,
     take_keys,
 )
-from lakeidx.data.merge.run_parts import Part, complete_parts
 from lakeidx.data.merge.sort import merge_order, sequence_columns
 from lakeidx.data.rows import gather_rows
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.types import DataType, Root
+
+if TYPE_CHECKING:
+    from lakeidx.data.merge.changelog import Changelog
+    from lakeidx.data.merge.run_parts import Part
 
 Int64s = npt.NDArray[np.int64]
 Int8s = npt.NDArray[np.int8]
@@ -71,6 +73,8 @@ def merge_sorted_runs(
     errors        CorruptFileError for a run that is not in key order; InvalidInputError for what the engine cannot merge
     memory        a batch per run, their keys, and the merged rows up to the next cut
     """
+    from lakeidx.data.merge.run_parts import complete_parts
+
     merger = _Merger(
         schema,
         engine or make_engine(schema),

@@ -6,19 +6,21 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.data.nested_nulls import settle_column
-from lakeidx.data.parquet.footer import TimestampMark, change_footer
 from lakeidx.data.parquet.properties import WriterSettings
 from lakeidx.data.parquet.schema import holds_int96, is_int96, leaf_paths, parquet_arrow_schema
 from lakeidx.data.stats import FloatMarks, float_marks
 from lakeidx.errors import InvalidInputError
 from lakeidx.storage.base import ObjectStore, OutputFile
 from lakeidx.types import Field, Root
+
+if TYPE_CHECKING:
+    from lakeidx.data.parquet.footer import TimestampMark
 
 _BUFFER_BYTES = 256 << 10
 #: What Arrow raises for rows that it cannot write.
@@ -134,6 +136,8 @@ class ParquetFile:
 
         key_values  Parquet key-value metadata to put into the footer
         """
+        from lakeidx.data.parquet.footer import change_footer
+
         if self._writer is None:
             self.write_group(self._schema.empty_table())
         writer, sink, stream = self._writer, self._sink, self._stream
@@ -242,6 +246,8 @@ def _first_leaves(schema: pa.Schema) -> dict[str, int]:
 
 def _timestamp_marks(schema: pa.Schema) -> dict[int, TimestampMark]:
     """Return by number of the leaf column the annotation of every timestamp that is not INT96."""
+    from lakeidx.data.parquet.footer import TimestampMark
+
     leaves = [t for field in schema for _, t in leaf_paths(field.name, field.type)]
     return {
         i: TimestampMark(t.unit, t.tz is not None)

@@ -35,7 +35,6 @@ from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.options.features import Use
-from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite
 from lakeidx.table.commit.conflicts import (
     bucket_count_conflicts,
@@ -54,7 +53,6 @@ from lakeidx.table.commit.earlier_commit import committed_id
 from lakeidx.table.commit.hash_conflicts import AddedHashes
 from lakeidx.table.commit.manifest_merge import merge_manifests
 from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
-from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
 from lakeidx.table.commit.publish import Made, publish
 from lakeidx.table.entries import Entries
 from lakeidx.table.entry_decoder import entries_of
@@ -98,6 +96,8 @@ def commit_changes(
     """
     if not metadata.store.place.startswith("local:"):
         # The kernel keeps this promise on a disk; of an object store it is asked, once per process.
+        from lakeidx.storage.probe import ensure_safe
+
         ensure_safe(metadata.store, metadata.paths.manifest_dir)
     schema = schema or metadata.latest_schema()
     if request.schema is not None and request.schema != schema:
@@ -112,6 +112,8 @@ def commit_changes(
     )
     deltas: list[_Delta] = []
     if request.overwrite is not None:
+        from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
+
         data = upgrade_overwrite(changes.append, schema) if not changes.has_compact else changes.append
         deltas.append(_Delta(CommitKind.OVERWRITE, data, changes.append_index, (), request.overwrite))
     elif changes.has_append:

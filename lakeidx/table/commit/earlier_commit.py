@@ -14,7 +14,6 @@ from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.storage.base import join, parent_of
 from lakeidx.table.commit.chain import absent, discard_unreadable, was_bypassed
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
-from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, names_that_are_read
 from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path, load_view
@@ -155,6 +154,8 @@ def _are_read(
     A snapshot of the batch itself tells nothing: another process may have put it on an expired id, and one in the history would
     have been found.
     """
+    from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, names_that_are_read
+
     for snapshot_id in {i for i in (metadata.earliest_snapshot_id(), metadata.latest_snapshot_id()) if i is not None}:
         snapshot = metadata.load_snapshot(snapshot_id)
         if snapshot.commit_user == user:

@@ -22,8 +22,6 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.options.table_options import TableOptions
-from lakeidx.table.expiration.read import read_tags
-from lakeidx.table.expiration.tags import delete_tag, put_tag
 from lakeidx.table.metadata import TableMetadata
 
 log = logging.getLogger(__name__)
@@ -208,6 +206,8 @@ def make_batch_tag(metadata: TableMetadata, schema: TableSchema) -> str | None:
         tagged = metadata.load_tag(name)
         if (tagged.id, tagged.uuid) == (latest.id, latest.uuid):
             return name
+        from lakeidx.table.expiration.tags import delete_tag
+
         delete_tag(metadata, schema, name)
     _make(metadata, schema, latest.id, name)
     daily = TagPeriod(_PERIODS["daily"], _BATCH_PREFIX + _DAY)
@@ -224,6 +224,8 @@ def _times(metadata: TableMetadata, ids: Iterable[int], time_of: Time) -> Iterat
 
 
 def _make(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, name: str) -> bool:
+    from lakeidx.table.expiration.tags import put_tag
+
     try:
         tag = put_tag(
             metadata, name, metadata.load_snapshot(snapshot_id), schema.table_options.tag_default_time_retained
@@ -240,6 +242,9 @@ def _drop_oldest(metadata: TableMetadata, schema: TableSchema, is_automatic: Cal
     most = schema.table_options.tag_num_retained_max
     if most is None or sum(map(is_automatic, metadata.tag_names())) <= most:
         return
+    from lakeidx.table.expiration.read import read_tags
+    from lakeidx.table.expiration.tags import delete_tag
+
     tags = {n: t for n, t in read_tags(metadata).items() if is_automatic(n)}
     oldest = sorted(tags, key=lambda n: (tags[n].snapshot.id, n))
     for name in oldest[: len(oldest) - most]:

@@ -31,6 +31,7 @@ from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.predicate import TRUE, Predicate
 from lakeidx.results import Listing
+from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit, count_differing, plan_diff, read_changes, read_diff
@@ -38,8 +39,8 @@ from lakeidx.table.scan.layout import ROW_KIND, Layout
 from lakeidx.table.scan.moved_keys import gone_first, only_deletes
 from lakeidx.table.scan.plan import ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND
-from lakeidx.table.scan.states import State
-from lakeidx.table.scan.table_scan import ScanUnit, TableScan
+from lakeidx.table.scan.states import State, StateName, check_range, find_state, state_of
+from lakeidx.table.scan.table_scan import ScanUnit, TableScan, bind_where
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
 
@@ -226,6 +227,33 @@ def scan_changes(
         numbers = [*range(after.number, upto.number), upto.number] if alone else [after.number, upto.number]
         plans = tuple(plan_incremental(metadata, schema, a, b, predicate, mode=mode) for a, b in pairwise(numbers))
     return ChangeScan(metadata, schema, names, plans, layout, limit)
+
+
+def scan_between(
+    metadata: TableMetadata,
+    states: tuple[StateName, StateName | None],
+    where: str | Predicate | None,
+    *,
+    columns: Sequence[str] | None,
+    limit: int | None,
+    mode: IncrementalMode,
+    layout: Layout,
+) -> ChangeScan:
+    """Plan the rows between two states by their names, as `scan_changes`; None = up to the newest."""
+    first, last = states
+    after = find_state(metadata, first)
+
+    def plan(upto: State) -> ChangeScan:
+        check_range(upto.metadata, after.number, upto.number)
+        schema = upto.metadata.latest_schema()  # that of the branch the later state is in
+        predicate = bind_where(where, schema)
+        return scan_changes(
+            schema, after, upto, predicate=predicate, columns=columns, limit=limit, mode=mode, layout=layout
+        )
+
+    if last is not None:
+        return plan(find_state(metadata, last))
+    return on_newest(metadata, lambda newest: plan(state_of(metadata, newest)))
 
 
 def scan_with_kinds(scan: TableScan, layout: Layout) -> ChangeScan:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pyroaring import BitMap
 
 from lakeidx.errors import CorruptFileError, NotFoundError, UnsupportedError
-from lakeidx.file_index import INDEX_SUFFIX, evaluate_container
 from lakeidx.file_index.container import FileIndexContainer, IndexAt
+from lakeidx.file_index.evaluate import evaluate_container
 from lakeidx.file_index.kinds.types import FileIndexResult, Verdict
+from lakeidx.file_index.write import INDEX_SUFFIX
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import BoundPredicate, Leaf, Predicate

@@ -13,15 +13,22 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lakeidx.data.read_counters import ReadCounters
-from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
-from lakeidx.table.expiration.overtaken import says_expired
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, TableSchema
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.predicate import TRUE, BoundPredicate, Predicate, bind
+from lakeidx.table.expiration.overtaken import on_newest, says_expired
+from lakeidx.table.handle import TableHandle
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.bucket_finder import make_bucket_finder
 from lakeidx.table.scan.explain import ScanExplanation
+from lakeidx.table.scan.file_indexes import FileIndexTest
 from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.metrics import ScanMetrics
-from lakeidx.table.scan.plan import BucketFiles, ScanPlan, selected_columns
+from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan, plan_scan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND, ScanFilter, SectionReader
+from lakeidx.table.scan.states import time_travel
 from lakeidx.tasks.in_parallel import requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
@@ -175,3 +182,89 @@ class TableScan:
         finally:
             with self._lock:
                 self.metrics.add(reader.metrics)
+
+
+def scan_table(
+    table: TableHandle,
+    *,
+    where: str | Predicate | None = None,
+    columns: Sequence[str] | None = None,
+    snapshot: int | None = None,
+    tag: str | None = None,
+    timestamp_ms: int | None = None,
+    limit: int | None = None,
+    layers: PlanOptions | None = None,
+) -> TableScan:
+    """Plan a scan of one state of the table; reading starts when its batches are requested.
+
+    where    SQL text (``"carrier = 'UA' AND month >= 6"``) or a predicate
+    state    newest unless one of `snapshot`, `tag`, `timestamp_ms` is given; time travel reads with the schema of
+             that time, the newest state with the newest schema
+    layers   pruning layers that take part (for tests and comparisons)
+    """
+    newest = table.schema
+    if snapshot is None and tag is None and timestamp_ms is None:
+        planned = on_newest(
+            table.metadata, lambda found: plan_state(table.metadata, found, newest, where, layers=layers)
+        )
+    else:
+        found = time_travel(table.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
+        schema = newest if found is None else table.metadata.load_schema(found.schema_id)
+        planned = plan_state(table.metadata, found, schema, where, layers=layers)
+    return TableScan(table.metadata, planned, columns=columns, limit=limit)
+
+
+def scan_committed(
+    table: TableHandle,
+    *,
+    where: str | Predicate | None = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> TableScan:
+    """Plan a scan of the newest state as the next compaction leaves it, with what readers do not see before: for verbs that
+    read before they write.
+    """
+    schema = table.schema
+    planned = on_newest(table.metadata, lambda found: plan_state(table.metadata, found, schema, where, least_level=0))
+    return TableScan(table.metadata, planned, columns=columns, limit=limit)
+
+
+def plan_state(
+    metadata: TableMetadata,
+    found: Snapshot | None,
+    schema: TableSchema,
+    where: str | Predicate | None = None,
+    *,
+    layers: PlanOptions | None = None,
+    least_level: int | None = None,
+) -> ScanPlan:
+    """Plan a scan of a snapshot that was found before, in the columns of a schema.
+
+    errors   NotFoundError, which says that the snapshot has expired or was rolled back, when it was
+    """
+    predicate = bind_where(where, schema)
+    with says_expired(metadata, found):
+        return plan_scan(
+            metadata,
+            found,
+            schema,
+            predicate,
+            bucket_finder=make_bucket_finder(metadata, schema),
+            embedded_test=FileIndexTest(metadata.store, BoundPredicate(predicate, schema.fields)).embedded_may_match,
+            layers=layers,
+            least_level=least_level,
+        )
+
+
+def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:
+    """Bind a filter, text or tree, to the schema's columns and types."""
+    if where is None:
+        return TRUE
+    if isinstance(where, str):
+        # sqlglot takes a fifth of a second to import: only text needs it.
+        from lakeidx.predicate.parse import parse_where
+
+        return parse_where(where, schema.fields)
+    if not isinstance(where, Predicate):
+        raise InvalidInputError(f"where must be SQL text or a predicate, not {where!r}")
+    return bind(where, schema.fields)

@@ -20,12 +20,12 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.predicate import Predicate, columns
-from lakeidx.table.handle import bind_where
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.changes import ChangeScan, scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.plan import plan_scan
 from lakeidx.table.scan.states import State, check_range
+from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position, check_history
 from lakeidx.table.stream.start import Start

@@ -13,8 +13,9 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
-from lakeidx.file_index import DataFileIndexWriter, indexed_columns
 from lakeidx.file_index.container import decode_container, encode_container
+from lakeidx.file_index.options import indexed_columns
+from lakeidx.file_index.write import DataFileIndexWriter
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.quality.file_index_answers import check_file_indexes
 from lakeidx.table.view import load_view

@@ -11,8 +11,7 @@ from lakeidx.api.table import Table
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.quality import lookup_agrees
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
-from lakeidx.table.handle import scan_table
-from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.table.scan.table_scan import TableScan, scan_table
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import make_table, upsert

@@ -10,7 +10,7 @@ import lakeidx
 from lakeidx.errors import NotFoundError, UnavailableError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage.local import LocalStore
-from lakeidx.table.no_table import no_table
+from lakeidx.table.metadata import TableMetadata
 
 
 def test_names_like_it_are_named(tmp_path: Path) -> None:
@@ -25,7 +25,10 @@ def test_names_like_it_are_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_may_not_be_listed_is_no_other_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(store: LocalStore, dir: str) -> list[object]:
+        if dir.endswith("/schema"):
+            return []
         raise UnavailableError("access denied", path=dir)
 
     monkeypatch.setattr(LocalStore, "list", refuse)
-    assert "create it with" in str(no_table(LocalStore(), TablePaths(f"{tmp_path}/d.db/t")))
+    with pytest.raises(NotFoundError, match="create it with"):
+        TableMetadata(LocalStore(), TablePaths(f"{tmp_path}/d.db/t")).latest_schema()

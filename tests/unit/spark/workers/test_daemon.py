@@ -39,7 +39,7 @@ from lakeidx.spark.workers import daemon
 before = set(sys.modules)
 
 from lakeidx.data.engines import make_engine
-from lakeidx.file_index import file_index_names
+from lakeidx.file_index.registry import file_index_names
 from lakeidx.file_index.registry import find_file_index
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.key_index.options import IndexOptions
