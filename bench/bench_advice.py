@@ -48,6 +48,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.key_index.advice.advise import advise, measure
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Costs, Machine, predict, times_written
+from lakeidx.key_index.advice.profiles import profile_of
 from lakeidx.key_index.bloom.footer import BloomFooterBuilder
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.locations import CommitInfo, KeyBatch
@@ -345,7 +346,7 @@ def fit(outcomes: list[Outcome], types: Sequence[str] = TYPES) -> Costs:
         names = [n for n in names if n.partition("_")[0] in types]
     zero = {f.name: 0.0 for f in dataclasses.fields(Costs)}
     rest = dataclasses.replace(Costs(), **dict.fromkeys(names, 0.0))
-    models = {t.name: t.work for t in index_types() if t.work is not None}
+    models = {t.name: profile.work for t in index_types() if (profile := profile_of(t)) is not None}
     rows, right = [], []
     for outcome in outcomes:
         for kind, seconds in outcome.seconds.items():

@@ -23,7 +23,7 @@ from bench.growth.points import TYPES, Measured, Point, rows
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
 from lakeidx.key_index.hbase.client import create_location_table
-from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session
 from lakeidx.tasks.runner import Runner
@@ -64,7 +64,7 @@ def _options(point: Point, hbase_port: int) -> dict[str, str]:
             "hoodie.index.hbase.put.batch.size": "2000",
             "index.hbase.max-requests-per-second": "10000000",
         }
-        create_location_table(IndexOptions(found))
+        create_location_table(HBaseOptions(found))
     return found
 
 

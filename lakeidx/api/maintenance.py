@@ -17,6 +17,7 @@ from lakeidx import arguments
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.options.descriptors import parse_duration_ms, parse_size
+from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.results import Listing, Result
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.times import iso_utc
@@ -280,13 +281,13 @@ class Maintenance:
         batches   key and partition columns of some batches; None = the last one that was appended
         sample    rows of a batch that are looked at; None = `lakeidx.maintenance.advise.SAMPLE`
         """
-        from lakeidx.maintenance.advise import SAMPLE, Workload, advise_table
-
+        tool = load_plugin(TOOLS, "advise")
         if batches is None and batch_rows is not None:
             raise InvalidInputError("batch_rows (--batch-rows) needs batches (--keys)")
-        sample = SAMPLE if sample is None else sample
-        work = Workload(batches=list(batches), batch_rows=batch_rows, sample=sample) if batches else None
-        return advise_table(self.table.metadata, work, needs=needs, machine=machine, sample=sample)
+        sample = tool.SAMPLE if sample is None else sample
+        work = tool.Workload(batches=list(batches), batch_rows=batch_rows, sample=sample) if batches else None
+        found: Advice = tool.advise_table(self.table.metadata, work, needs=needs, machine=machine, sample=sample)
+        return found
 
     def verify(
         self,
@@ -381,7 +382,6 @@ def advise_new_table(
     errors              InvalidInputError when there are too few files, no key, or a column that is not there
     """
     from lakeidx.landing.key_rows import column_names, landing_types, read_key_rows
-    from lakeidx.maintenance.advise import SAMPLE, SourceRows, Workload, advise_files
     from lakeidx.storage.landing_folders import open_landing
 
     if not files:
@@ -402,9 +402,10 @@ def advise_new_table(
     rows = [read_key_rows(p, fields) for p in batches]
     if not any(batch.num_rows for batch in rows):
         raise InvalidInputError(f"there are no rows in {', '.join(batches)}")
-    return advise_files(
-        [SourceRows(p, read_key_rows(p, fields), open_landing(p).size(p)) for p in held],
-        Workload(batches=rows, batch_rows=batch_rows, sample=SAMPLE if sample is None else sample),
+    tool = load_plugin(TOOLS, "advise")
+    found: Advice = tool.advise_files(
+        [tool.SourceRows(p, read_key_rows(p, fields), open_landing(p).size(p)) for p in held],
+        tool.Workload(batches=rows, batch_rows=batch_rows, sample=tool.SAMPLE if sample is None else sample),
         keys=key,
         key_types=[types[n] for n in key],
         partition_by=partition_by,
@@ -412,6 +413,7 @@ def advise_new_table(
         needs=needs,
         machine=machine,
     )
+    return found
 
 
 def _snapshot_id(value: int | None) -> int | None:

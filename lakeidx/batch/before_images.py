@@ -23,8 +23,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast import cast_column
 from lakeidx.landing.cast_rows import short_text
-from lakeidx.landing.cdc.envelopes import ENVELOPES
-from lakeidx.landing.types import LandingOptions, Piece
+from lakeidx.landing.types import LandingOptions, Piece, message_formats
 from lakeidx.lookup.point.answers import LookupResult
 from lakeidx.types import DataType, Field, Root, to_arrow
 
@@ -39,8 +38,8 @@ def refuse_uncheckable(schema: TableSchema, options: LandingOptions) -> None:
     table = schema.table_options
     if not 0 < options.check_before <= 1:
         why = f"the share of keys is between 0 and 1, not {options.check_before:g}"
-    elif options.format not in ENVELOPES:
-        why = f"landing files of {options.format or 'no given format'} have none; use one of {', '.join(ENVELOPES)}"
+    elif options.format not in message_formats():
+        why = f"landing files of {options.format or 'no given format'} have none; use one of {', '.join(message_formats())}"
     elif table.merge_engine != "deduplicate" or table.ignore_delete:
         why = "the table does not keep rows as messages have them; that takes merge-engine=deduplicate without ignore-delete"
     else:

@@ -12,7 +12,7 @@ since another process may have assigned them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,8 +26,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.locations import CommitInfo, LiveFile
-from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.port import ExternalState, IndexContext, SharedState
+from lakeidx.key_index.port import ExternalState, SharedState
 from lakeidx.table.commit.changes import CommitRequest
 from lakeidx.table.commit.earlier_commit import was_committed
 from lakeidx.table.metadata import TableMetadata
@@ -89,21 +88,16 @@ class IndexHooks:
         """Roll the index back after the commit lost a conflict."""
         if not self._active or self._catches_up:
             return
-        # The next attempt commits under the same name, so what this one left has to go, whatever the option says.
-        sync = {"hoodie.index.hbase.rollback.sync": "true"}
-        self._call("rollback", self._describe(), self._base(), sync)
+        self._call("rollback", self._describe(), self._base())
 
     @property
     def _catches_up(self) -> bool:
         return isinstance(self._index.locator, ExternalState) and self._index.locator.catches_up
 
-    def _call(
-        self, call: str, info: CommitInfo, snapshot: Snapshot | None, options: Mapping[str, str] | None = None
-    ) -> None:
+    def _call(self, call: str, info: CommitInfo, snapshot: Snapshot | None) -> None:
         """Call a method of the external state with the batch's keys: in tasks, each with its share, where tasks placed the batch.
 
-        info      without keys
-        options   besides the table's
+        info   without keys
         """
         from lakeidx.batch.assignment.committed_keys import (
             CommittedKeys,
@@ -115,7 +109,7 @@ class IndexHooks:
         metadata = self._context.metadata
         keys = CommittedKeys.of(self._context, self._schema, self._assign)
         parts = committed_parts(self._ingest, self._assign)
-        remake = partial(_call_context, self._index, metadata, snapshot, options)
+        remake = partial(self._index.context, metadata, snapshot)
         with self._index.open(self._context.paths) as state:
             if not self._assign.placing_tasks:
                 getattr(state, call)(self._with_keys(keys, parts, info), remake())
@@ -141,13 +135,6 @@ class IndexHooks:
             started_ms=self._context.files.closed_ms(IngestReport),
             base_id=self._assign.base_snapshot_id,
         )
-
-
-def _call_context(
-    index: TableIndex, metadata: TableMetadata, snapshot: Snapshot | None, options: Mapping[str, str] | None
-) -> IndexContext:
-    made = index.context(metadata, snapshot)
-    return replace(made, options=IndexOptions({**made.options.raw, **options})) if options else made
 
 
 def _own_snapshot(metadata: TableMetadata, snapshot_id: int, commit_user: str) -> Snapshot | None:

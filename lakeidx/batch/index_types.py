@@ -25,10 +25,12 @@ from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.key_index.options import INDEX_OPTIONS, UNUSED, IndexOptions
+from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import ExternalState, IndexContext, Locator
 from lakeidx.key_index.registry import IndexType, find_type, index_types, make_locator
 from lakeidx.options.names import nearest, unknown_message
+from lakeidx.plugins import INDEX_TYPES as PLUGINS
+from lakeidx.plugins import plugin_names
 from lakeidx.storage.base import join
 from lakeidx.table.metadata import TableMetadata
 
@@ -36,7 +38,6 @@ _INDEX_FOLDER = "_index"
 _MS_PER_DAY = 86_400_000
 _MEMORY_TABLES = 8
 _HASH, _BUCKET, _STATE = "hash", "bucket", "state"
-_KNOWN = frozenset({option.key for option in INDEX_OPTIONS} | UNUSED.keys())
 
 # Indexes kept in this process: they live from batch to batch, those of the tables used last.
 _in_memory: OrderedDict[str, Locator] = OrderedDict()
@@ -75,7 +76,9 @@ class TableIndex:
         options = IndexOptions(raw)
         if computed:
             return cls(keyed, None, options, None)
-        return cls(keyed, find_type(options), options, make_locator(options))
+        found = find_type(options)
+        options = options if found.options is IndexOptions else found.options(raw)
+        return cls(keyed, found, options, make_locator(options))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TableIndex._found, (self.keyed, self.type is None, self.options.raw)
@@ -162,9 +165,9 @@ def _index_texts(schema: TableSchema) -> dict[str, str]:
 
 def check_index_type(schema: TableSchema) -> None:
     """Raise InvalidInputError or UnsupportedError for index options that cannot be used with the table."""
-    _check_names(schema)
     index, mode = TableIndex.of(schema), schema.bucket_mode
     options, kind = index.options, str(index.options.index_type)
+    _check_names(schema, find_type(options).options)
     if not schema.primary_keys:
         if kind != _HASH:
             raise InvalidInputError(f"option 'index.type' = {kind} needs a primary key")
@@ -180,13 +183,17 @@ def check_index_type(schema: TableSchema) -> None:
         _check_moves(index, schema.table_options.merge_engine)
 
 
-def _check_names(schema: TableSchema) -> None:
-    """Refuse misspelt options of the index family; Hudi's others are taken as they are."""
+def _check_names(schema: TableSchema, family: type[IndexOptions]) -> None:
+    """Refuse misspelt options of the index family; Hudi's others, and those of plug-ins that the table does not use, are taken as
+    they are.
+    """
+    known = {option.key for option in family.declared()} | family.unused.keys()
     for key in schema.options:
-        if key in _KNOWN or not key.startswith(("index.", "hoodie.")):
+        if key in known or not key.startswith(("index.", "hoodie.")):
             continue
-        near = nearest(key, _KNOWN, slip=key.startswith("hoodie."))
-        if near is not None or not key.startswith("hoodie."):
+        near = nearest(key, known, slip=key.startswith("hoodie."))
+        of_plugin = key.split(".")[1] in plugin_names(PLUGINS)
+        if near is not None or not (of_plugin or key.startswith("hoodie.")):
             raise InvalidInputError(unknown_message(key, near))
 
 

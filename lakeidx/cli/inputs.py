@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lakeidx.errors import InvalidInputError, LakeIdxError
-from lakeidx.landing.read import FORMATS
-from lakeidx.landing.types import STDIN_FOLDER, shown_source
+from lakeidx.landing.types import ROW_FORMATS, STDIN_FOLDER, change_formats, shown_source
 from lakeidx.storage.local import absolute
 
 _STDIN = "-"
@@ -34,7 +33,7 @@ def stdin_as_file(files: Sequence[str], file_format: str | None) -> Iterator[lis
     if list(files).count(_STDIN) > 1:
         raise InvalidInputError("- can be given once: standard input is read once")
     if file_format is None:
-        raise InvalidInputError(f"- needs --format: {', '.join(FORMATS)}")
+        raise InvalidInputError(f"- needs --format: {', '.join((*ROW_FORMATS, *change_formats()))}")
     with tempfile.TemporaryDirectory(prefix=STDIN_FOLDER) as folder:
         path = Path(folder) / f"stdin.{file_format}"
         with path.open("wb") as sink:

@@ -32,12 +32,12 @@ from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.edits import schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.key_rows import read_key_rows
-from lakeidx.landing.read import ENDINGS, FORMATS, LandingOptions
+from lakeidx.landing.read import ENDINGS, LandingOptions
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.landing_folders import refuse_plain_secrets
 from lakeidx.storage.local import absolute
 
-_FORMAT_HELP = f"{', '.join(FORMATS)}; default by ending"
+_FORMAT_HELP = "parquet, arrow, csv, jsonl, debezium, canal, maxwell, ogg, dms-json, dms; default by ending"
 FormatOption = Annotated[str | None, typer.Option("--format", help=_FORMAT_HELP)]
 OrderOption = Annotated[
     list[str] | None,

@@ -1,7 +1,7 @@
 """Options of the index family: Hudi's names with Hudi's defaults, and a few of lakeidx's own under ``index.``.
 
-They are table options like all others. Options of Hudi or of an older release that have no meaning here are in `UNUSED`, each with
-the reason; a table may carry them, they change nothing.
+They are table options like all others. Options of Hudi or of an older release that have no meaning here are in
+`IndexOptions.unused`, each with the reason; a table may carry them, they change nothing.
 
 source   org.apache.hudi.config.{HoodieIndexConfig,HoodieHBaseIndexConfig}, release 1.0.2; Flink's FlinkOptions
 """
@@ -9,7 +9,8 @@ source   org.apache.hudi.config.{HoodieIndexConfig,HoodieHBaseIndexConfig}, rele
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.options.descriptors import (
@@ -22,15 +23,26 @@ from lakeidx.options.descriptors import (
     names,
     number,
     opt_integer,
-    opt_text,
     size,
     text,
 )
 from lakeidx.options.table_options import TableOptions
+from lakeidx.plugins import INDEX_TYPES as PLUGINS
+from lakeidx.plugins import NO_PLUGINS, plugin_names
 
-#: Values of option ``index.type``; `lakeidx.key_index.registry.register` adds to them.
-INDEX_TYPES = ["hash", "bucket", "bloom", "global-bloom", "simple", "global-simple", "inmemory", "hbase", "state"]
+#: Index types of lakeidx's core; others are plug-ins.
+INDEX_TYPES = ("hash", "bucket", "bloom", "global-bloom", "simple", "global-simple", "inmemory", "state")
 _MANY = INT_MAX
+
+
+def _index_type(text: str) -> str:
+    """Parse option ``index.type``: a type of the core, or of a plug-in; ValueError for another text."""
+    name = text.strip().lower()
+    if name in INDEX_TYPES or name in plugin_names(PLUGINS):
+        return name
+    known = (*INDEX_TYPES, *plugin_names(PLUGINS))
+    hint = "" if plugin_names(PLUGINS) else f" ({NO_PLUGINS})"
+    raise ValueError(f"one of {', '.join(known)}{hint}")
 
 
 class IndexOptions(TableOptions):
@@ -39,14 +51,30 @@ class IndexOptions(TableOptions):
     errors   InvalidInputError from the constructor for a value that cannot be read
     """
 
+    #: Options, Hudi's and of older releases, that change nothing, and why.
+    unused: ClassVar[Mapping[str, str]] = {}
+
     def __init__(self, raw: Mapping[str, str]) -> None:
         super().__init__(raw)
-        for option in INDEX_OPTIONS:
+        for option in self.declared():
             found = option.find(self.raw)
             if found is not None:
                 setattr(self, option.attribute, option.value_of(found))
 
-    index_type = choice("index.type", INDEX_TYPES, "How a row finds where its key lives.")
+    @classmethod
+    @cache
+    def declared(cls) -> tuple[Option[Any], ...]:
+        """Return the options of the index family; of a plug-in's class its own too."""
+        family = [c for c in cls.__mro__ if issubclass(c, IndexOptions)]
+        return tuple(v for c in family for v in vars(c).values() if isinstance(v, Option))
+
+    index_type = Option(
+        "index.type",
+        f"{' | '.join(INDEX_TYPES)} | a plug-in",
+        _index_type,
+        "hash",
+        "How a row finds where its key lives.",
+    )
     index_bad_filter = choice(
         "index.bad-filter", "read-keys fail", "A filter that cannot be read: read the file's keys, or stop."
     )
@@ -124,45 +152,6 @@ class IndexOptions(TableOptions):
         "hoodie.bucket.index.merge.threshold", 0.2, "Merge neighbours up to this many target file sizes.", most=1e9
     )
 
-    # HBase
-    index_hbase_thrift_host = text("index.hbase.thrift.host", "localhost", "Host of HBase's Thrift server.")
-    index_hbase_thrift_port = integer("index.hbase.thrift.port", 9090, "Its port.", least=1, most=65535)
-    index_hbase_timeout_ms = integer("index.hbase.timeout-ms", 15000, "Time limit of one request.", least=1)
-    hoodie_index_hbase_table = opt_text("hoodie.index.hbase.table", "HBase table of the index; it must exist.")
-    hoodie_index_hbase_get_batch_size = integer("hoodie.index.hbase.get.batch.size", 100, "Keys per get.", least=1)
-    hoodie_index_hbase_put_batch_size = integer("hoodie.index.hbase.put.batch.size", 100, "Rows per put.", least=1)
-    hoodie_index_hbase_put_batch_size_autocompute = boolean(
-        "hoodie.index.hbase.put.batch.size.autocompute", False, "Compute the put batch size from the QPS limit instead."
-    )
-    hoodie_index_hbase_qps_fraction = number(
-        "hoodie.index.hbase.qps.fraction", 0.5, "Share of the servers' limit this writer may use."
-    )
-    hoodie_index_hbase_max_qps_per_region_server = integer(
-        "hoodie.index.hbase.max.qps.per.region.server", 1000, "Requests per second one region server serves.", least=1
-    )
-    hoodie_index_hbase_sleep_ms_for_put_batch = integer(
-        "hoodie.index.hbase.sleep.ms.for.put.batch", 0, "Pause after each put batch.", least=0
-    )
-    hoodie_index_hbase_sleep_ms_for_get_batch = integer(
-        "hoodie.index.hbase.sleep.ms.for.get.batch", 0, "Pause after each get batch.", least=0
-    )
-    hoodie_hbase_index_update_partition_path = boolean(
-        "hoodie.hbase.index.update.partition.path", False, "hbase: a key may move to the row's partition."
-    )
-    hoodie_index_hbase_rollback_sync = boolean(
-        "hoodie.index.hbase.rollback.sync", False, "Restore the older locations when a commit is rolled back."
-    )
-    hoodie_index_hbase_bucket_number = integer(
-        "hoodie.index.hbase.bucket.number", 8, "Row key prefixes of the rebalanced form.", least=1
-    )
-    index_hbase_max_requests_per_second = integer(
-        "index.hbase.max-requests-per-second", 0, "Keys read or written per second; 0 = Hudi's rule.", least=0
-    )
-    index_hbase_attempts = integer("index.hbase.attempts", 5, "Attempts of one request, with growing pauses.", least=1)
-    index_hbase_rebalanced = boolean(
-        "index.hbase.rebalanced", False, "Row keys start with a hash (Hudi: another index class)."
-    )
-
     # State (Flink's names)
     index_state_ttl = number("index.state.ttl", 0.0, "Days after which the state forgets a key; 0 = never.", most=36500)
     index_global_enabled = boolean("index.global.enabled", True, "state: a key lives in one partition at a time.")
@@ -178,10 +167,7 @@ def options_of(schema: TableSchema) -> IndexOptions:
     return schema.once("options_of_index", lambda: IndexOptions(schema.options))
 
 
-INDEX_OPTIONS: tuple[Option[Any], ...] = tuple(v for v in vars(IndexOptions).values() if isinstance(v, Option))
-
-#: Options of the index family, Hudi's and of older releases, that change nothing here, and why.
-UNUSED: Mapping[str, str] = {
+IndexOptions.unused = {
     "hoodie.index.type": "index.type has lakeidx's own set of types",
     "hoodie.index.class": "indexes are chosen by name, not by a Java class",
     "hoodie.bloom.index.use.caching": "the keys of a batch are decoded once",
@@ -216,22 +202,6 @@ UNUSED: Mapping[str, str] = {
     "hoodie.metadata.record.index.growth.factor": "as hoodie.metadata.record.index.enable",
     "hoodie.record.index.use.caching": "as hoodie.metadata.record.index.enable",
     "hoodie.record.index.update.partition.path": "as hoodie.metadata.record.index.enable",
-    "hoodie.index.hbase.zkquorum": "HBase is reached through its Thrift server, which knows the cluster",
-    "hoodie.index.hbase.zkport": "as hoodie.index.hbase.zkquorum",
-    "hoodie.index.hbase.zknode.path": "as hoodie.index.hbase.zkquorum",
-    "hoodie.index.hbase.zk.session_timeout_ms": "as hoodie.index.hbase.zkquorum",
-    "hoodie.index.hbase.zk.connection_timeout_ms": "as hoodie.index.hbase.zkquorum",
-    "hoodie.index.hbase.zkpath.qps_root": "as hoodie.index.hbase.zkquorum",
-    "hoodie.index.hbase.qps.allocator.class": "a Java class; the default one returns hoodie.index.hbase.qps.fraction",
-    "hoodie.index.hbase.dynamic_qps": "Hudi has no allocator that reads it",
-    "hoodie.index.hbase.min.qps.fraction": "as hoodie.index.hbase.dynamic_qps",
-    "hoodie.index.hbase.max.qps.fraction": "as hoodie.index.hbase.dynamic_qps",
-    "hoodie.index.hbase.desired_puts_time_in_secs": "as hoodie.index.hbase.dynamic_qps",
-    "hoodie.index.hbase.security.authentication": "Thrift's own settings decide who may connect",
-    "hoodie.index.hbase.kerberos.user.keytab": "as hoodie.index.hbase.security.authentication",
-    "hoodie.index.hbase.kerberos.user.principal": "as hoodie.index.hbase.security.authentication",
-    "hoodie.index.hbase.regionserver.kerberos.principal": "as hoodie.index.hbase.security.authentication",
-    "hoodie.index.hbase.master.kerberos.principal": "as hoodie.index.hbase.security.authentication",
     "index.state.dir": "the state lies on the table's store; nothing of it is on a local disk",
     "index.state.wait": "any number of processes may use the state at once",
     "index.state.checkpoint-every": "the state of every snapshot is put on the store",

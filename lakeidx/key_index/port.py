@@ -185,7 +185,9 @@ class ExternalState(ABC):
         """Update locations; called when the snapshot is there."""
 
     def rollback(self, commit: CommitInfo, context: IndexContext) -> None:  # noqa: B027
-        """Roll back; called when the commit is aborted, so that what `prepare_commit` left is ignored from now on."""
+        """Roll back; called when the commit is aborted, so that what `prepare_commit` left is ignored: the next attempt commits
+        under the same name.
+        """
 
 
 class ShareUpdate(Protocol):

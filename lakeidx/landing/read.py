@@ -21,7 +21,16 @@ from lakeidx.landing.text.csv import read_csv
 from lakeidx.landing.text.json_lines import read_jsonl
 from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.text.utf8 import check_layout
-from lakeidx.landing.types import CHANGE_FORMATS, BadLine, LandingOptions, Piece, check_columns, rows_at_a_time
+from lakeidx.landing.types import (
+    ROW_FORMATS,
+    BadLine,
+    LandingOptions,
+    Piece,
+    change_formats,
+    check_columns,
+    rows_at_a_time,
+)
+from lakeidx.plugins import NO_PLUGINS
 from lakeidx.storage.base import ObjectStore, innermost
 from lakeidx.types import Field
 
@@ -35,7 +44,6 @@ __all__ = [
     "read_landing",
 ]
 
-FORMATS = ("parquet", "arrow", "csv", "jsonl", *CHANGE_FORMATS)
 _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -56,8 +64,10 @@ ENDINGS = ".parquet .arrow .csv .jsonl, texts also .gz .zst"
 def landing_format(path: str, options: LandingOptions) -> str:
     """Find the format of a landing file; InvalidInputError when the ending is unknown."""
     if options.format is not None and options.format != "dms":
-        if options.format not in FORMATS:
-            raise InvalidInputError(f"unknown landing format {options.format!r}; use one of {', '.join(FORMATS)}")
+        if options.format not in ROW_FORMATS and options.format not in change_formats():
+            formats = ", ".join((*ROW_FORMATS, *change_formats()))
+            none = "" if change_formats() else f"; of changes {NO_PLUGINS}"
+            raise InvalidInputError(f"unknown landing format {options.format!r}; use one of {formats}{none}")
         return options.format
     plain = without_codec(path)
     found = next((name for suffix, name in _SUFFIXES.items() if plain.lower().endswith(suffix)), None)

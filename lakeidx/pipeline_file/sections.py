@@ -21,7 +21,7 @@ from lakeidx.arguments import path_text
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.kind_rules import parse_on_delete
 from lakeidx.landing.read import LandingOptions
-from lakeidx.landing.types import CHANGE_FORMATS
+from lakeidx.landing.types import message_formats
 from lakeidx.pipeline_file.cron import check_cron
 from lakeidx.storage.landing_folders import refuse_plain_secrets
 
@@ -175,13 +175,13 @@ class LandingConfig(Strict):
     def _order_of_changes(self) -> LandingConfig:
         if (self.order or self.op_values) and not self.is_changes:
             raise ValueError("order and op_values are for changes: set format or op_column")
-        if self.op_column is not None and self.format in CHANGE_FORMATS and self.format != "dms":
+        if self.op_column is not None and self.format in message_formats():
             raise ValueError(f"messages of {self.format} have their operation in the message: leave op_column out")
-        if self.check_before and (self.format not in CHANGE_FORMATS or self.format == "dms"):
+        if self.check_before and self.format not in message_formats():
             raise ValueError("check_before is for messages, which have rows before changes: set their format")
         if self.check_before and self.missing_columns == "table":
             raise ValueError("check_before and missing_columns: table do not go together: set one of them")
-        if self.source and (self.format not in CHANGE_FORMATS or self.format == "dms"):
+        if self.source and self.format not in message_formats():
             raise ValueError("source is for messages, which name their table: set their format")
         self._check_on_delete()
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.arch.sources import MODULES, ROOT, parsed
 #: Line of each package; a module imports from its own line or lines above.
 LAYERS = {
     "lakeidx.errors": 0, "lakeidx.types": 0, "lakeidx.arguments": 0, "lakeidx.options": 0, "lakeidx.results": 0,
-    "lakeidx.lazy_names": 0, "lakeidx.uuids": 0,
+    "lakeidx.lazy_names": 0, "lakeidx.uuids": 0, "lakeidx.plugins": 0,
     "lakeidx.codec": 1, "lakeidx.predicate": 1, "lakeidx.bucket_assignment": 1,
     "lakeidx.format": 2, "lakeidx.storage": 2,
     "lakeidx.file_index": 3,
@@ -37,6 +38,16 @@ KEPT_TO = {
     "dagster_pipes": ("lakeidx.jobs",),
     "great_expectations": ("lakeidx.dagster",),
     "typer": ("lakeidx.cli",),
+}
+
+#: Parts that the core finds by entry points (`lakeidx.plugins`), and what may import each: itself, and its own commands.
+PLUGINS = {
+    "lakeidx.key_index.hbase": (),
+    "lakeidx.key_index.hudi_table": ("lakeidx.api.hudi",),
+    "lakeidx.api.hudi": ("lakeidx.cli.hudi_commands",),
+    "lakeidx.key_index.advice": ("lakeidx.maintenance.advise", "lakeidx.cli.advise_command"),
+    "lakeidx.maintenance.advise": ("lakeidx.cli.advise_command",),
+    "lakeidx.landing.cdc": (),
 }
 
 #: Packages that others may not import, though their layer is lower: (importing package, what stays out of it).
@@ -106,6 +117,21 @@ def test_packages_stay_out_of_those_above_them() -> None:
         if f"{name}.".startswith(f"{package}.") and f"{imported}.".startswith(f"{kept_out}.")
     ]
     assert not wrong
+
+
+def test_the_core_imports_no_plug_in() -> None:
+    wrong = [
+        f"{name} imports {imported}"
+        for name, file in MODULES.items()
+        for imported, _ in imports(file)
+        for plugin, users in PLUGINS.items()
+        if f"{imported}.".startswith(f"{plugin}.")
+        and not f"{name}.".startswith((f"{plugin}.", *(f"{u}." for u in users)))
+    ]
+    assert not wrong
+    entries = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    named = [v.partition(":")[0] for g in entries if g.startswith("lakeidx.") for v in entries[g].values()]
+    assert [n for n in named if not f"{n}.".startswith(tuple(f"{p}." for p in PLUGINS))] == []
 
 
 def test_struct_formats_say_their_byte_order() -> None:

@@ -105,7 +105,8 @@ def _used() -> Counter[str]:
 
 @cache
 def _described() -> frozenset[str]:
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    """Words of pages, and of the entry points that name plug-ins."""
+    pages = [ROOT / "README.md", ROOT / "pyproject.toml", *(ROOT / "docs").rglob("*.md")]
     return frozenset(word for page in pages for word in re.findall(r"\w+", page.read_text(encoding="utf-8")))
 
 

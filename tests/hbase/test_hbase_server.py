@@ -23,7 +23,7 @@ from lakeidx.key_index.hbase.client import (
     create_location_table,
 )
 from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
-from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.index_history import GLOBAL_TYPES, IndexedTable, Model, apply, fixed_history
 from tests.ports import free_ports
@@ -69,7 +69,7 @@ def options(server: int) -> dict[str, str]:
         # A table whose creation got no answer may be there: the next attempt makes another.
         made["hoodie.index.hbase.table"] = f"t_{uuid.uuid4().hex}"
         try:
-            create_location_table(IndexOptions(made))
+            create_location_table(HBaseOptions(made))
             return made
         except UnavailableError:
             if time.monotonic() > end:
@@ -83,14 +83,14 @@ class TestRealHBase(HBaseCases):
 
     @pytest.fixture
     def locations(self, options: dict[str, str]) -> LocationTable:
-        return HBaseLocations(IndexOptions(options), connections=2)
+        return HBaseLocations(HBaseOptions(options), connections=2)
 
 
 def test_columns_are_hudis(options: dict[str, str]) -> None:
     """Read with happybase alone: family, qualifiers and values as Hudi's index has them."""
     import happybase
 
-    locations = HBaseLocations(IndexOptions(options), connections=1)
+    locations = HBaseLocations(HBaseOptions(options), connections=1)
     locations.put([("ключ".encode(), StoredLocation("20260101000000001", "f-0", "p=é", 0))])
     connection = happybase.Connection("127.0.0.1", int(options["index.hbase.thrift.port"]))
     row = connection.table(options["hoodie.index.hbase.table"]).row("ключ".encode())
@@ -118,27 +118,27 @@ def test_rows_that_no_index_writer_leaves(options: dict[str, str]) -> None:
     connection = happybase.Connection("127.0.0.1", int(options["index.hbase.thrift.port"]))
     connection.table(options["hoodie.index.hbase.table"]).put(b"half", {b"_s:commit_ts": b"1"})
     connection.close()
-    assert HBaseLocations(IndexOptions(options), connections=1).get([b"half", b"none"]) == {}
+    assert HBaseLocations(HBaseOptions(options), connections=1).get([b"half", b"none"]) == {}
 
 
 def test_tables_that_cannot_serve(options: dict[str, str]) -> None:
     import happybase
 
-    missing = IndexOptions({**options, "hoodie.index.hbase.table": "no_such_table", "index.hbase.attempts": "1"})
+    missing = HBaseOptions({**options, "hoodie.index.hbase.table": "no_such_table", "index.hbase.attempts": "1"})
     with pytest.raises(NotFoundError, match="no_such_table"):
         HBaseLocations(missing, connections=1)
     with pytest.raises(InvalidInputError, match="exists"):
-        create_location_table(IndexOptions(options))
+        create_location_table(HBaseOptions(options))
     name = f"t_{uuid.uuid4().hex}"
     connection = happybase.Connection("127.0.0.1", int(options["index.hbase.thrift.port"]))
     connection.create_table(name, {"_s": {"max_versions": 1}})
     connection.close()
     with pytest.raises(InvalidInputError, match="VERSIONS"):
-        HBaseLocations(IndexOptions({**options, "hoodie.index.hbase.table": name}), connections=1)
+        HBaseLocations(HBaseOptions({**options, "hoodie.index.hbase.table": name}), connections=1)
 
 
 def test_a_connection_that_breaks_is_made_again(options: dict[str, str]) -> None:
-    locations = HBaseLocations(IndexOptions(options), connections=1)
+    locations = HBaseLocations(HBaseOptions(options), connections=1)
     locations.put([(b"k", StoredLocation("1", "f", "p", 0))])
     with locations._pool.connection() as connection:
         connection.transport.close()

@@ -6,7 +6,7 @@ from html import escape
 from typing import NamedTuple
 
 from lakeidx.api.table import Table
-from lakeidx.landing.types import CHANGE_FORMATS
+from lakeidx.landing.types import change_formats
 from lakeidx.quality.changelog_agrees import check_changelog_agrees
 from tools.docs.layer_picture import wrapped
 
@@ -41,7 +41,7 @@ def _rows() -> list[list[Box]]:
     return [
         [
             Box("database", "inserts, updates, deletes, in transactions", "outer"),
-            Box("capture tool", ", ".join(CHANGE_FORMATS) + ", op_column", "outer"),
+            Box("capture tool", ", ".join(change_formats()) + ", op_column", "outer"),
             Box("landing files", "messages or rows; a file may come late, or twice", "store"),
         ],
         [Box(name, text) for name, text in zip(STAGES, does, strict=True)],

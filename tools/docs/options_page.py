@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from lakeidx.key_index.options import INDEX_OPTIONS, UNUSED, IndexOptions
+from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.options.catalogue import HARMLESS
 from lakeidx.options.descriptors import LONG_MAX, Option
 from lakeidx.options.features import LEFT_OUT, REFUSED
@@ -16,6 +16,7 @@ from tools.docs.docstrings import cell, table
 
 _FIRST_HEADING = {
     "IndexOptions": "Key index",
+    "HBaseOptions": "HBase",
     "RetentionOptions": "Snapshots, tags, consumers and partitions: what is kept",
 }
 _SIZES = ((1 << 30, "gb"), (1 << 20, "mb"), (1 << 10, "kb"))
@@ -31,7 +32,7 @@ def options_page() -> str:
         "those of Apache Paimon 1.4.2; options of the key index have the names of Apache Hudi 1.0.2. Sizes are like `128 mb`, "
         "durations as `1 h`. An unknown name is refused. [How lakeidx classes options](../options.md).",
     ]
-    for title, options in (*sections(TableOptions, OPTIONS), *sections(IndexOptions, INDEX_OPTIONS)):
+    for title, options in (*sections(TableOptions, OPTIONS), *sections(HBaseOptions, HBaseOptions.declared())):
         parts += [f"## {title}", option_table(options)]
     parts += [
         "## Options of single columns",
@@ -49,14 +50,14 @@ def options_page() -> str:
         parts += [f"### {reason[0].upper()}{reason[1:]}", ", ".join(f"`{name}`" for name in sorted(names.split()))]
     parts += [
         "### Options of Hudi",
-        table(("option", "why"), sorted((f"`{key}`", cell(why)) for key, why in UNUSED.items())),
+        table(("option", "why"), sorted((f"`{key}`", cell(why)) for key, why in HBaseOptions.unused.items())),
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def declared() -> set[str]:
     """Return the keys of all declared options."""
-    return {o.key for o in (*OPTIONS, *INDEX_OPTIONS)}
+    return {o.key for o in (*OPTIONS, *HBaseOptions.declared())}
 
 
 def _rules(*, without: set[str]) -> dict[str, str]:

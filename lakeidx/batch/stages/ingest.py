@@ -35,7 +35,7 @@ from lakeidx.landing.missing_columns import (
 )
 from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns, says_nothing
 from lakeidx.landing.row_kinds import has_upserts
-from lakeidx.landing.types import CHANGE_FORMATS, OTHER_TABLES, LandingOptions, Piece, check_columns
+from lakeidx.landing.types import OTHER_TABLES, LandingOptions, Piece, check_columns, message_formats, refuse_tables
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
@@ -175,8 +175,8 @@ def _checked(schema: TableSchema, landing: Sequence[str], options: LandingOption
     """Return the options as tasks read them; InvalidInputError for those that mean nothing here, and for no file at all."""
     check_missing_mode(options.missing)
     check_on_delete(schema, options.on_delete)
-    if options.source and options.format not in CHANGE_FORMATS[:-1]:
-        raise InvalidInputError(f"source is for messages, which name their table: {', '.join(CHANGE_FORMATS[:-1])}")
+    if options.source and options.format not in message_formats():
+        raise InvalidInputError(f"source is for messages, which name their table: {', '.join(message_formats())}")
     if options.check_before:
         from lakeidx.batch.before_images import refuse_uncheckable
 
@@ -196,8 +196,6 @@ def _refuse_columns(tasks: Sequence[IngestTask], results: Sequence[IngestedFile]
         tasks[0].options.source,
     )
     if len(tables) > 1:
-        from lakeidx.landing.cdc.source_tables import refuse_tables
-
         refuse_tables(tables, source, path=next(reversed(tables.values())))
     merged: dict[str, DataType] = {}
     for task, result in zip(tasks, results, strict=True):

@@ -21,7 +21,8 @@ from lakeidx.landing.kind_rules import KindRules
 from lakeidx.landing.lacking_rows import LackingRows
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
-from lakeidx.landing.types import LandingOptions, Piece, check_columns
+from lakeidx.landing.types import OP_COLUMN, LandingOptions, Piece, ReadChanges, change_formats, check_columns
+from lakeidx.plugins import CHANGE_FORMATS, load_plugin
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
@@ -159,9 +160,9 @@ def _read(task: IngestTask) -> Iterator[Piece]:
 
     store, path = landing_store(task.store, task.file.path, task.options.storage_options), task.file.path
     if task.options.is_changes:
-        from lakeidx.landing.cdc.reader import read_changes
-
-        return read_changes(store, path, task.schema, task.options, share=task.share)
+        form = task.options.format
+        read: ReadChanges = load_plugin(CHANGE_FORMATS, form if form in change_formats() else OP_COLUMN)
+        return read(store, path, task.schema, task.options, share=task.share)
     keys = key_names(task.schema)
     return read_landing(store, path, task.schema.fields, task.options, keys=keys, share=task.share)
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from lakeidx.batch.artifacts import SourceFile
 from lakeidx.batch.parts import landing_store
-from lakeidx.landing.cdc.envelopes import ENVELOPES
 from lakeidx.landing.read import landing_format
 from lakeidx.landing.text.compressed import open_plain, without_codec
 from lakeidx.landing.text.csv import csv_header
 from lakeidx.landing.text.shares import SHARE_BYTES, Crossing, TextShare, cross_range, plan_ranges, plan_shares
-from lakeidx.landing.types import LandingOptions
+from lakeidx.landing.types import LandingOptions, message_formats
 from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.runner import Runner
 
@@ -64,7 +63,7 @@ def _text_format(path: str, options: LandingOptions) -> str | None:
     """Return csv or jsonl for a file that can be cut."""
     if without_codec(path) != path:
         return None
-    if options.format in ENVELOPES:
+    if options.is_changes and options.format in message_formats():
         return "jsonl"
     kind = landing_format(path, options)
     return kind if kind in ("csv", "jsonl") else None

@@ -12,9 +12,9 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+import lakeidx
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
-from lakeidx.key_index.advice.measures import Needs
 from lakeidx.landing.read import ENDINGS, LandingOptions, is_landing_file, landing_format, open_parquet
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.compressed import open_plain
@@ -36,7 +36,7 @@ _KEY_CANDIDATES = 12
 
 
 #: A new table may grow by any factor, and other programs may write it: no fixed number of buckets, nothing beside the table.
-_NEEDS = Needs(other_writers=True, stateless=True)
+_NEEDS = {"other_writers": True, "stateless": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,9 @@ def _advised(
         return {}, f"index: the default (hash); lakeidx advise needs {_ADVICE_ROWS} rows to say which fits"
     own = [k for k in keys if k not in partition_by]
     try:
-        options = dict(Table.advise_files(paths, key=own, partition_by=partition_by, needs=_NEEDS).options)
+        options = dict(
+            Table.advise_files(paths, key=own, partition_by=partition_by, needs=lakeidx.Needs(**_NEEDS)).options
+        )
         tried = {**attributes, "table": "d.t", "warehouse": "w", "options": {**attributes["options"], **options}}
         check_document(YamlDocument(tried), "advice")
     except LakeIdxError as error:

@@ -19,6 +19,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.advice.advice import Advice
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Machine, predict
+from lakeidx.key_index.advice.profiles import profile_of
 from lakeidx.key_index.advice.sizing import FPP, sizing
 from lakeidx.key_index.keys.file_ranges import file_slots
 from lakeidx.key_index.keys.ranges import find_candidates
@@ -98,16 +99,16 @@ def advise(
     wanted = needs or Needs(moves=measures.move_share > 0)
     sizes = sizing(measures)
     rate = fpp or float(sizes[FPP])
+    profiles = {t.name: profile for t in index_types() if (profile := profile_of(t)) is not None}
     predictions = [
-        predict(t.name, t.work, measures, machine or Machine(), fpp=rate, why_not=t.unsuited(wanted))
-        for t in index_types()
-        if t.work is not None
+        predict(name, p.work, measures, machine or Machine(), fpp=rate, why_not=p.unsuited(wanted))
+        for name, p in profiles.items()
     ]
     predictions.sort(key=lambda p: (p.why_not != "", p.seconds))
-    chosen = next(t for t in index_types() if t.name == predictions[0].index_type)
+    chosen = predictions[0].index_type
     return Advice(
-        index_type=chosen.name,
-        options={"index.type": chosen.name, **{k: v for k, v in sizes.items() if k in chosen.sized_by}},
+        index_type=chosen,
+        options={"index.type": chosen, **{k: v for k, v in sizes.items() if k in profiles[chosen].sized_by}},
         measures=measures,
         predictions=tuple(predictions),
     )

@@ -19,8 +19,8 @@ from typing import Any, Protocol, TypeVar
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
+from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.key_index.hbase.rows import COLUMNS, COMMIT_TS, FAMILY
-from lakeidx.key_index.options import IndexOptions
 
 try:
     import happybase
@@ -104,7 +104,7 @@ class RateLimiter:
                 self._sleep(_POLL_SECONDS)
 
 
-def put_batch_size(options: IndexOptions, *, tasks: int, region_servers: int = 1) -> int:
+def put_batch_size(options: HBaseOptions, *, tasks: int, region_servers: int = 1) -> int:
     """Return the rows per put: as configured, or from the share of the servers' limit that each task gets."""
     if not options.hoodie_index_hbase_put_batch_size_autocompute:
         return options.hoodie_index_hbase_put_batch_size
@@ -139,7 +139,7 @@ class HBaseLocations:
                   few versions, UnavailableError
     """
 
-    def __init__(self, options: IndexOptions, *, connections: int) -> None:
+    def __init__(self, options: HBaseOptions, *, connections: int) -> None:
         if happybase is None:
             raise UnsupportedError("index type hbase needs the package happybase: pip install 'lakeidx[hbase]'")
         name = options.hoodie_index_hbase_table
@@ -235,7 +235,7 @@ class HBaseLocations:
             return action(connection.table(self._name))
 
 
-def create_location_table(options: IndexOptions) -> None:
+def create_location_table(options: HBaseOptions) -> None:
     """Make the HBase table of the options, with versions enough, a filter of row keys and the block cache.
 
     errors   UnavailableError; InvalidInputError when it exists or no name is given

@@ -24,6 +24,7 @@ import numpy as np
 from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.bucket.ids import bucket_of_file_id, new_file_id_prefix
 from lakeidx.key_index.hbase.client import HBaseLocations, LocationTable, StoredLocation
+from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.key_index.hbase.rows import rebalanced_row_key
 from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.key_index.locations import (
@@ -38,6 +39,7 @@ from lakeidx.key_index.locations import (
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import ExternalState, IndexContext, Locator
+from lakeidx.key_index.registry import IndexType
 
 #: `commit_ts` of keys loaded from the table: older than every commit, always valid.
 _LOADED = "00000000000000"
@@ -70,7 +72,7 @@ class HBaseKeyIndex(Locator, ExternalState):
         self,
         *,
         moves_keys: bool = False,
-        connect: Callable[[IndexOptions, int], LocationTable] | None = None,
+        connect: Callable[[HBaseOptions, int], LocationTable] | None = None,
     ) -> None:
         self.moves_keys = moves_keys
         self._connect = connect or (lambda options, connections: HBaseLocations(options, connections=connections))
@@ -141,11 +143,8 @@ class HBaseKeyIndex(Locator, ExternalState):
         table.delete([k for k in gone if k in newest and newest[k].commit_ts == commit.instant])
 
     def rollback(self, commit: CommitInfo, context: IndexContext) -> None:
-        """Restore the cell versions the commit overwrote, with ``hoodie.index.hbase.rollback.sync``.
-
-        Without the option uncommitted versions are ignored on read.
-        """
-        if commit.batch is None or not context.options.hoodie_index_hbase_rollback_sync:
+        """Restore the cell versions the commit overwrote: the next attempt commits under the same name."""
+        if commit.batch is None:
             return
         rows, _ = self._changes(commit, context)
         table = self._open(context)
@@ -181,7 +180,7 @@ class HBaseKeyIndex(Locator, ExternalState):
 
     def _open(self, context: IndexContext) -> LocationTable:
         if self._table is None:
-            self._table = self._connect(context.options, context.pool.parallelism)
+            self._table = self._connect(HBaseOptions.of(context.options), context.pool.parallelism)
         return self._table
 
     def _committed_versions(self, keys: list[bytes], context: IndexContext) -> dict[bytes, StoredLocation]:
@@ -273,11 +272,32 @@ def _distinct(batch: KeyBatch, context: IndexContext) -> _Rows:
     keys = [texts[int(i)] for i in positions]
     if any(not k for k in keys):
         raise InvalidInputError("HBase has no empty row keys: a key whose text is empty cannot be indexed")
-    if context.options.index_hbase_rebalanced:
-        buckets = context.options.hoodie_index_hbase_bucket_number
+    options = HBaseOptions.of(context.options)
+    if options.index_hbase_rebalanced:
+        buckets = options.hoodie_index_hbase_bucket_number
         keys = [rebalanced_row_key(k.decode("utf-8"), buckets).encode("utf-8") for k in keys]
     return _Rows(first, positions, keys)
 
 
 def _chunks(n: int) -> list[range]:
     return [range(start, min(n, start + _CHUNK)) for start in range(0, n, _CHUNK)]
+
+
+def _make(options: IndexOptions) -> HBaseKeyIndex:
+    return HBaseKeyIndex(moves_keys=HBaseOptions.of(options).hoodie_hbase_index_update_partition_path)
+
+
+HBASE = IndexType(
+    name="hbase",
+    make=_make,
+    options=HBaseOptions,
+    limits="Contains only keys that were written through it, or loaded into HBase once: when another writer moves a key to "
+    "a new partition, its old row stays.",
+    requires="hoodie.index.hbase.table",
+    placement=(
+        "index.hbase.rebalanced",
+        "hoodie.index.hbase.table",
+        "hoodie.index.hbase.bucket.number",
+        "hoodie.hbase.index.update.partition.path",
+    ),
+)

@@ -14,12 +14,12 @@ from lakeidx.landing.cdc.events import Events, read_events
 from lakeidx.landing.cdc.events_by_line import read_events_by_line
 from lakeidx.landing.cdc.op_column import read_with_op_column
 from lakeidx.landing.cdc.rows import make_piece
-from lakeidx.landing.cdc.source_tables import choose_lines, refuse_tables
+from lakeidx.landing.cdc.source_tables import choose_lines
 from lakeidx.landing.cdc.target import ChangeTarget, make_target
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.landing.text.json_lines import BLOCK_BYTES, halves, line_blocks
 from lakeidx.landing.text.shares import TextShare
-from lakeidx.landing.types import OTHER_TABLES, LandingOptions, Piece, check_columns
+from lakeidx.landing.types import OTHER_TABLES, LandingOptions, Piece, check_columns, refuse_tables
 from lakeidx.storage.base import ObjectStore
 
 #: Lines that are not worth another try in halves.

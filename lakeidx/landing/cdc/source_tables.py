@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakeidx.errors import InvalidInputError
 from lakeidx.landing.cdc.connect_schema import Run
 from lakeidx.landing.cdc.envelopes import Envelope
 from lakeidx.landing.cdc.events import at_path, field_at, parse_fields
 from lakeidx.landing.text.json_lines import filled_lines, shown_text
-from lakeidx.landing.types import BadLine
+from lakeidx.landing.types import BadLine, is_of_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +45,14 @@ def choose_lines(run: Run, line: int, envelope: Envelope, source: Sequence[str])
     source   names of the chosen tables; none: all lines are
     """
     name = _one_name(run, envelope)
-    if name is not None and (not source or _matches(name, source)):
+    if name is not None and (not source or is_of_source(name, source)):
         return Chosen(run, frozenset((name,) if name else ()))
     lines = filled_lines(run.block)
     names = _names_by_arrow(run, len(lines), envelope) or _names_by_line(run, lines, envelope)
     known = frozenset(n for n in names.unique().to_pylist() if n)
     if not source:
         return Chosen(run, known)
-    mine = frozenset(n for n in known if _matches(n, source))
+    mine = frozenset(n for n in known if is_of_source(n, source))
     texts = run.block.split(b"\n")
     other = np.asarray(pc.is_in(names, pa.array(sorted(known - mine), pa.string())))
     unnamed = np.asarray(pc.fill_null(pc.equal(names, ""), False))
@@ -62,27 +61,6 @@ def choose_lines(run: Run, line: int, envelope: Envelope, source: Sequence[str])
     for i in lines[other | unnamed].tolist():
         texts[i] = b""
     return Chosen(replace(run, block=b"\n".join(texts)), mine, int(other.sum()), bad)
-
-
-def refuse_tables(tables: Collection[str], source: Sequence[str], *, path: str | None = None) -> None:
-    """Raise InvalidInputError for changes of several tables, where one is not chosen by a name of its own."""
-    if not source and len(tables) > 1:
-        raise InvalidInputError(
-            f"the messages are of several tables of the source ({', '.join(sorted(tables))}): say of which this table is a copy "
-            f"with landing.source (--source {min(tables)})",
-            path=path,
-        )
-    for name in source:
-        found = sorted(t for t in tables if _matches(t, [name]))
-        if len(found) > 1:
-            raise InvalidInputError(
-                f"landing.source (--source) {name} is the name of several tables of the source: write one of {', '.join(found)}",
-                path=path,
-            )
-
-
-def _matches(name: str, source: Iterable[str]) -> bool:
-    return any(name == wanted or name.endswith(f".{wanted}") for wanted in source)
 
 
 def _one_name(run: Run, envelope: Envelope) -> str | None:

@@ -36,7 +36,7 @@ from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.format.snapshot import CommitKind
-from lakeidx.key_index.options import INDEX_TYPES
+from lakeidx.key_index.registry import index_types
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.storage import open_store
@@ -65,7 +65,7 @@ def _schema(options: Mapping[str, str], spec: Mapping[str, Any] = SPEC) -> Any:
 # -- which options go together ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", INDEX_TYPES)
+@pytest.mark.parametrize("kind", [t.name for t in index_types()])
 def test_every_type_goes_with_dynamic_buckets(kind: str) -> None:
     schema = _schema({"index.type": kind, "hoodie.index.hbase.table": "t"})
     check_index_type(schema)

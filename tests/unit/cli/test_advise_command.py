@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 from lakeidx.cli.main import app
 from lakeidx.codec.hudi.bloom import new_filter
 from lakeidx.key_index.advice.advice import filter_bytes
-from lakeidx.key_index.options import INDEX_TYPES
+from lakeidx.key_index.registry import index_types
 
 SPEC: dict[str, Any] = {
     "fields": [{"name": "day", "type": "STRING"}, {"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
@@ -72,7 +72,7 @@ def test_the_last_batch_of_a_table(tmp_path: Path) -> None:
     assert m["update_share"] == pytest.approx(0.8)
     assert (m["rows"], m["files"], m["partitions"], m["batch_rows"]) == (500, 2, 2, 50)
     assert (m["touched_rows"], m["touched_partitions"], m["move_share"]) == (300, 1, 0)
-    assert {c["type"] for c in found["candidates"]} == set(INDEX_TYPES)
+    assert {c["type"] for c in found["candidates"]} == {t.name for t in index_types()}
     assert (
         found["index.type"]
         == min((c for c in found["candidates"] if not c["why_not"]), key=lambda c: c["seconds"])["type"]
@@ -116,7 +116,7 @@ def test_a_table_for_people(tmp_path: Path) -> None:
     assert "100% updates" in text
     assert "recommended: index.type = " in text
     assert "filters of " in text
-    for kind in INDEX_TYPES:
+    for kind in (t.name for t in index_types()):
         assert kind in text
 
 

@@ -123,11 +123,10 @@ class HBaseCases:
         table.commit("again")
         assert self.where(table, key_index, context, "x") == [("b", 7)]
 
-    @pytest.mark.parametrize("sync", ["true", "false"])
     def test_rollback(
-        self, table: FakeTable, key_index: HBaseKeyIndex, options: dict[str, str], locations: LocationTable, sync: str
+        self, table: FakeTable, key_index: HBaseKeyIndex, options: dict[str, str], locations: LocationTable
     ) -> None:
-        context = table.context({**options, "hoodie.index.hbase.rollback.sync": sync})
+        context = table.context(options)
         self.commit(table, key_index, context, "one", [("a", ("x",)), ("a", ("y",))], 7)
         table.commit("one")
         rows = [("b", ("x",)), ("b", ("new",)), ("a", ("y",))]
@@ -135,12 +134,9 @@ class HBaseCases:
         key_index.rollback(dead, context)
         assert self.where(table, key_index, context, "x", "new", "y") == [("a", 7), None, ("a", 7)]
         left = locations.get([b"x", b"new", b"y"])
-        if sync == "true":
-            assert b"new" not in left
-            assert (left[b"x"].commit_ts, left[b"x"].partition) == ("one", "p=a")
-            assert left[b"y"].commit_ts == "one"
-        else:
-            assert {v.commit_ts for v in left.values()} == {"dead"}
+        assert b"new" not in left
+        assert (left[b"x"].commit_ts, left[b"x"].partition) == ("one", "p=a")
+        assert left[b"y"].commit_ts == "one"
         # Rolled back twice, nothing more happens.
         key_index.rollback(dead, context)
         assert self.where(table, key_index, context, "x", "new", "y") == [("a", 7), None, ("a", 7)]

@@ -21,8 +21,8 @@ from lakeidx.errors import CorruptFileError, UnavailableError, UnsupportedError
 from lakeidx.format.hudi.footer import BLOOM_FILTER, FILTER_TYPE_CODE
 from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
 from lakeidx.key_index.hbase.client import HBaseLocations
+from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.key_index.locations import KeyLocations, LiveFile
-from lakeidx.key_index.options import IndexOptions
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.ports import free_ports
 from tests.unit.key_index.fake_table import FakeTable
@@ -127,7 +127,7 @@ def test_hbase_is_tried_again_then_unavailable(hanging_up: tuple[int, list[int]]
         "index.hbase.attempts": "3",
     }
     with pytest.raises(UnavailableError, match="does not answer"):
-        HBaseLocations(IndexOptions(options), connections=1)
+        HBaseLocations(HBaseOptions(options), connections=1)
     # The server's thread counts a connection a little after the client has it.
     end = time.monotonic() + HANGS_SECONDS
     while len(calls) < 3 and time.monotonic() < end:

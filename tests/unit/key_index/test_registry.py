@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
 
+from lakeidx import plugins
 from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.key_index import registry
 from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, no_locations
-from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
+from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import ExternalState, IndexContext, Locator
-from lakeidx.key_index.registry import IndexType, index_types, make_locator, register
+from lakeidx.key_index.registry import IndexType
 from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.options.descriptors import integer
+from lakeidx.plugins import load_plugin
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import content, make_table, upsert
+
+
+class ParityOptions(IndexOptions):
+    """An option of the type's own."""
+
+    index_parity_base = integer("index.parity.base", 2, "What keys are divided by.")
 
 
 @dataclass
@@ -61,22 +69,25 @@ class ParityKeyIndex(Locator, ExternalState):
         self.calls.append("close")
 
 
+#: What the entry point of the tests names; the class is one instance, to see what it was told.
+MADE: list[ParityKeyIndex] = []
+PARITY = IndexType(
+    name="parity", make=lambda options: MADE[0], limits="Knows what it was told.", fills_buckets=False, options=ParityOptions,
+    requires="index.parity.base",
+)  # fmt: skip
+
+
 @pytest.fixture
-def parity(monkeypatch: pytest.MonkeyPatch) -> Iterator[ParityKeyIndex]:
-    monkeypatch.setattr(registry, "_TYPES", dict(registry._TYPES))
-    known = list(INDEX_TYPES)
-    made = ParityKeyIndex()
-    register(
-        IndexType(
-            name="parity", make=lambda options: made, limits="Knows what it was told.", fills_buckets=False,
-            requires="hoodie.index.hbase.table",
-        )
-    )  # fmt: skip
-    yield made
-    INDEX_TYPES[:] = known
+def parity(monkeypatch: pytest.MonkeyPatch) -> ParityKeyIndex:
+    entry = EntryPoint("parity", f"{__name__}:PARITY", plugins.INDEX_TYPES)
+    found = {**plugins._found(plugins.INDEX_TYPES), "parity": entry}
+    monkeypatch.setattr(plugins, "_found", lambda group: found)
+    monkeypatch.setattr(EntryPoint, "load", lambda self: PARITY)
+    MADE[:] = [ParityKeyIndex()]
+    return MADE[0]
 
 
-OPTIONS = {"index.type": "parity", "hoodie.index.hbase.table": "any"}
+OPTIONS = {"index.type": "parity", "index.parity.base": "2"}
 
 
 def test_a_batch_runs_with_a_type_of_ones_own(tmp_path: Path, parity: ParityKeyIndex) -> None:
@@ -101,22 +112,38 @@ def test_what_it_cannot_do_is_said_by_it(tmp_path: Path, parity: ParityKeyIndex)
     assert TableIndex.of(table.schema).limits == "Knows what it was told."
     with pytest.raises(UnsupportedError, match="parity would still return"):
         upsert(table, [(1, 1, "a")], overwrite="table")
-    with pytest.raises(InvalidInputError, match=r"'index.type' = parity needs option 'hoodie.index.hbase.table'"):
+    with pytest.raises(InvalidInputError, match=r"'index.type' = parity needs option 'index.parity.base'"):
         check_index_type(make_table(tmp_path / "b", options={"index.type": "parity"}).schema)
     with pytest.raises(InvalidInputError, match="parity needs 'bucket' = '-1'"):
         check_index_type(make_table(tmp_path / "c", options={**OPTIONS, "bucket": "2"}).schema)
 
 
-def test_names_are_taken_once(parity: ParityKeyIndex) -> None:
-    assert INDEX_TYPES[-1] == "parity"
-    assert make_locator(IndexOptions({"index.type": "PARITY"})) is parity
-    with pytest.raises(InvalidInputError, match="parity"):
-        register(IndexType(name="parity", make=lambda options: parity))
+def test_options_of_a_type_are_its_own(tmp_path: Path, parity: ParityKeyIndex) -> None:
+    assert isinstance(TableIndex.of(make_table(tmp_path, options=OPTIONS).schema).options, ParityOptions)
+    # Other types carry them; misspelt ones are refused.
+    check_index_type(make_table(tmp_path / "b", options={"index.parity.base": "3"}).schema)
+    with pytest.raises(InvalidInputError, match=r"index\.parity\.base"):
+        check_index_type(make_table(tmp_path / "c", options={**OPTIONS, "index.parity.bas": "2"}).schema)
+
+
+@pytest.mark.parametrize("group", [plugins.INDEX_TYPES, plugins.CHANGE_FORMATS, plugins.TOOLS])
+def test_a_plug_in_that_is_not_there_is_named(group: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInputError, match=f"no installed package has 'parity' among {group}: "):
+        load_plugin(group, "parity")
+    monkeypatch.setattr(plugins, "_found", lambda group: {})
+    with pytest.raises(
+        InvalidInputError, match=r"no plug-in is installed, not even lakeidx's own: install lakeidx with pip"
+    ):
+        load_plugin(group, "hbase")
+    with pytest.raises(InvalidInputError, match=r"one of hash, .*install lakeidx with pip.*not 'hbase'"):
+        IndexOptions({"index.type": "hbase"})
+    broken = EntryPoint("broken", "no.such.module:X", group)
+    monkeypatch.setattr(plugins, "_found", lambda group: {"broken": broken})
+    with pytest.raises(InvalidInputError, match=r"'broken' of .* cannot be loaded from no\.such\.module:X: No module"):
+        load_plugin(group, "broken")
 
 
 def test_an_unregistered_type_is_unknown_again() -> None:
-    assert [t.name for t in index_types()] == INDEX_TYPES
-    assert "parity" not in INDEX_TYPES
     with pytest.raises(InvalidInputError, match="one of hash, bucket"):
         IndexOptions({"index.type": "parity"})
 

@@ -13,7 +13,8 @@ from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Machine
 from lakeidx.key_index.advice.sizing import FPP, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS, sizing
 from lakeidx.key_index.locations import KeyLocations
-from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
+from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.registry import index_types
 from lakeidx.key_index.simple import SimpleKeyIndex
 from tests.unit.key_index.fake_table import FakeTable
 
@@ -79,12 +80,12 @@ def test_a_sample_stands_for_its_batch(tmp_path: Path) -> None:
 def test_an_empty_table(tmp_path: Path) -> None:
     found = _measure(FakeTable(tmp_path / "t"), [("a", (1,))])
     assert (found.rows, found.files, found.spread, found.update_share, found.move_share) == (0, 0, 0.0, 0.0, 0.0)
-    assert advise(found).index_type in INDEX_TYPES
+    assert advise(found).index_type in {t.name for t in index_types()}
 
 
 def test_every_type_is_predicted_and_the_cheapest_is_taken() -> None:
     advice = advise(BASE)
-    assert {p.index_type for p in advice.predictions} == set(INDEX_TYPES)
+    assert {p.index_type for p in advice.predictions} == {t.name for t in index_types()}
     able = [p for p in advice.predictions if not p.why_not]
     assert advice.index_type == min(able, key=lambda p: p.seconds).index_type
     assert all(p.seconds > 0 and p.memory >= 0 and p.bytes >= 0 for p in advice.predictions)

@@ -17,7 +17,7 @@ from lakeidx.key_index.hbase.client import (
     put_batch_size,
     put_batches,
 )
-from lakeidx.key_index.options import IndexOptions
+from lakeidx.key_index.hbase.options import HBaseOptions
 from tests.ports import free_ports
 from tests.unit.key_index.hbase_cases import HBaseCases
 
@@ -90,8 +90,8 @@ def test_what_is_put_at_once_is_bounded_by_rows_and_bytes(most: int, most_bytes:
 
 
 def test_puts_are_cut_by_options_and_tasks() -> None:
-    assert put_batch_size(IndexOptions({}), tasks=4) == 100
-    auto = IndexOptions({"hoodie.index.hbase.put.batch.size.autocompute": "true"})
+    assert put_batch_size(HBaseOptions({}), tasks=4) == 100
+    auto = HBaseOptions({"hoodie.index.hbase.put.batch.size.autocompute": "true"})
     # int(0.5 * servers * 1000) requests over the tasks, rounded up.
     assert put_batch_size(auto, tasks=3) == 167
     assert put_batch_size(auto, tasks=3, region_servers=4) == 667
@@ -100,7 +100,7 @@ def test_puts_are_cut_by_options_and_tasks() -> None:
 
 @pytest.mark.slow
 def test_a_server_that_does_not_answer_is_unavailable() -> None:
-    options = IndexOptions(
+    options = HBaseOptions(
         {
             "hoodie.index.hbase.table": "t",
             "index.hbase.thrift.host": "127.0.0.1",
@@ -117,4 +117,4 @@ def test_a_server_that_does_not_answer_is_unavailable() -> None:
 
 def test_no_table_named() -> None:
     with pytest.raises(InvalidInputError, match=r"hoodie\.index\.hbase\.table"):
-        HBaseLocations(IndexOptions({}), connections=1)
+        HBaseLocations(HBaseOptions({}), connections=1)
