@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 from lakeidx.codec.containers.avro import (
     BLOCK_BYTES,
     Record,
+    RecordCopier,
     decode_records,
     encode_blocks,
     encode_container,
@@ -42,7 +43,6 @@ from lakeidx.codec.containers.avro import (
     packed_blocks,
 )
 from lakeidx.codec.containers.avro_codecs import DECODE_ERRORS, INFLATE_ERRORS, codec_name
-from lakeidx.codec.containers.avro_copy import RecordCopier
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
     Path,
@@ -59,8 +59,6 @@ from lakeidx.format.file_names import plain_name
 from lakeidx.format.manifest import FileKind, record_schema, same_records
 
 _INDEX_MANIFEST_VERSION = 1
-#: With so many records in a block, a call for each of them is less than starting the kernels that take all.
-_FEW_RECORDS = 64
 HASH_INDEX = "HASH"
 DELETION_VECTORS_INDEX = "DELETION_VECTORS"
 
@@ -246,9 +244,6 @@ def _in_places(
     raw: bytes, slots: npt.NDArray[np.int64], places: Collection[tuple[bytes, int]]
 ) -> npt.NDArray[np.bool_]:
     """Return which records are of some places; `slots`: where the partition is, its length, the bucket."""
-    if slots.shape[1] <= _FEW_RECORDS:
-        at = zip(*slots[:3].tolist(), strict=True)
-        return np.array([(raw[start : start + size], bucket) in places for start, size, bucket in at], np.bool_)
     partitions = sorted({p for p, _ in places})
     number = {p: i for i, p in enumerate(partitions)}
     codes = pc.index_in(gather(raw, slots[0], slots[1]), value_set=pa.array(partitions, pa.binary())).fill_null(-1)

@@ -28,7 +28,6 @@ from lakeidx.codec.containers.avro import (
     Record,
     RecordSchema,
     decode_records,
-    encode_blocks,
     encode_container,
     open_blocks,
     plain_schema,
@@ -119,12 +118,6 @@ def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard", 
     """
     schema = extended(MANIFEST_SCHEMA, _unknown_in(entries))
     return encode_container(entries, schema, _to_record, codec=codec, level=level)
-
-
-def encode_manifest_blocks(entries: Sequence[ManifestEntry]) -> tuple[bytes, list[tuple[int, bytes]]]:
-    """Encode the blocks of a manifest that is not compressed: JSON text of the schema, and of each its count and its records."""
-    schema = extended(MANIFEST_SCHEMA, _unknown_in(entries))
-    return schema.raw, list(encode_blocks(entries, schema, _to_record, codec="null"))
 
 
 def _unknown_in(entries: Sequence[ManifestEntry]) -> Iterator[tuple[Path, Unknown]]:

@@ -23,10 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-from lakeidx.codec.containers.avro import Record, encode_container, encode_record, open_blocks
-from lakeidx.codec.containers.avro_copy import RecordCopier
+from lakeidx.codec.containers.avro import Record, encode_container, open_blocks
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
     Path,
@@ -88,31 +86,13 @@ _MANIFEST_LIST_SCHEMA = record_schema(
 )
 
 
-#: Encoded records that a process keeps, some 150 bytes each.
-_KEPT_RECORDS = 8192
-#: In place of the record of an entry that needs another schema.
-_NOT_COPIED = b""
 _STATS_PATH: Path = ("_PARTITION_STATS",)
 
 
 def encode_manifest_list(metas: Sequence[ManifestFileMeta], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write a manifest list; an empty one is a file without records."""
-    records = [*map(_encoded, metas)]
-    if _NOT_COPIED in records:
-        kept = [((), m.unknown) for m in metas] + [(_STATS_PATH, m.partition_stats.unknown) for m in metas]
-        return encode_container(metas, extended(_MANIFEST_LIST_SCHEMA, kept), _to_record, codec=codec, level=level)
-    copier = RecordCopier(_MANIFEST_LIST_SCHEMA.text, codec=codec, level=level)
-    copier.add_all(records)
-    return copier.finish()
-
-
-@lru_cache(maxsize=_KEPT_RECORDS)
-def _encoded(meta: ManifestFileMeta) -> bytes:
-    """Encode an entry; NOT_COPIED for one with fields of a later release."""
-    # Each commit lists the manifests of the one before, and a few more.
-    if meta.unknown or meta.partition_stats.unknown:
-        return _NOT_COPIED
-    return encode_record(_to_record(meta), _MANIFEST_LIST_SCHEMA)
+    kept = [((), m.unknown) for m in metas] + [(_STATS_PATH, m.partition_stats.unknown) for m in metas]
+    return encode_container(metas, extended(_MANIFEST_LIST_SCHEMA, kept), _to_record, codec=codec, level=level)
 
 
 def decode_manifest_list(data: bytes, path: str | None = None) -> list[ManifestFileMeta]:

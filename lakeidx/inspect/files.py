@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakeidx.codec.containers.avro_head import MAGIC
+from lakeidx.codec.containers.avro import MAGIC
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.file_index import container
 from lakeidx.format.file_names import NameKind, parse_file_name

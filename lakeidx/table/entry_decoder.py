@@ -18,7 +18,7 @@ from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS
 from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, gather, slots_of
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest, encode_manifest_blocks
+from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.table.entries import COLUMNS, Block, Entries, KeepPartitions, joined, no_entries
 from lakeidx.table.entry_kernels import hash_identities, sound_entries
 
@@ -76,10 +76,6 @@ _SAME_PIECES = np.array(
         (_EXTERNAL, 0),
     ]
 )
-#: Raised by a walk over what it does not take.
-_NOT_WALKED = (ValueError, KeyError, *INFLATE_ERRORS)
-#: So few byte strings are told apart one by one: to ask Arrow takes longer.
-_FEW = 64
 
 
 def entries_of(entries: Iterable[ManifestEntry]) -> Entries:
@@ -87,14 +83,7 @@ def entries_of(entries: Iterable[ManifestEntry]) -> Entries:
     if isinstance(entries, Entries):
         return entries
     objects = list(entries)
-    if not objects:
-        return no_entries()
-    with contextlib.suppress(*_NOT_WALKED):
-        found = _walked_objects(objects, None, None, True, None)
-        if found is not None:
-            return found.keeping(objects)
-    # The decoder says what is wrong with them.
-    return decode_entries(encode_manifest(objects, codec="null")).keeping(objects)
+    return decode_entries(encode_manifest(objects, codec="null")).keeping(objects) if objects else no_entries()
 
 
 def decode_entries(
@@ -105,7 +94,7 @@ def decode_entries(
     hold: bool = True,
     external: Callable[[list[str]], None] | None = None,
 ) -> Entries:
-    """Read a manifest file, in file order; the fast twin of `lakeidx.format.manifest.decode_manifest`.
+    """Read a manifest file, in file order.
 
     keep       only entries of these partitions; `Entries.left_out` counts the others
     hold       False: there are the columns, and no objects can be made
@@ -114,40 +103,14 @@ def decode_entries(
     cost       some 2.5 µs for an entry with statistics of 16 columns, 1.5 µs for one that is left out;
                it releases the interpreter lock for most of them
     """
-    try:
-        found = _walked_file(data, path, keep, hold, external)
-    except _NOT_WALKED:
-        found = None
-    if found is None:
-        # What the walk does not take: the decoder of objects says what is wrong, or reads it.
-        objects = decode_manifest(data, path)
-        found = _walked_objects(objects, path, keep, hold, external) if objects else no_entries()
-        if found is None:
-            raise CorruptFileError("the entries of the manifest cannot be read", path=path)
-    return found
-
-
-def _walked_file(
-    data: bytes,
-    path: str | None,
-    keep: KeepPartitions | None,
-    hold: bool,
-    external: Callable[[list[str]], None] | None,
-) -> Entries | None:
-    writer, _, packed = packed_blocks(data, path)
-    return _walked(writer, packed, path, keep, hold, external)
-
-
-def _walked_objects(
-    objects: Sequence[ManifestEntry],
-    path: str | None,
-    keep: KeepPartitions | None,
-    hold: bool,
-    external: Callable[[list[str]], None] | None,
-) -> Entries | None:
-    writer, blocks = encode_manifest_blocks(objects)
-    packed = (PackedBlock(count, memoryview(raw), bytes) for count, raw in blocks)
-    return _walked(writer, packed, path, keep, hold, external)
+    with contextlib.suppress(ValueError, KeyError, *INFLATE_ERRORS):
+        writer, _, packed = packed_blocks(data, path)
+        found = _walked(writer, packed, path, keep, hold, external)
+        if found is not None:
+            return found
+    # The decoder of objects says what is wrong.
+    decode_manifest(data, path)
+    raise CorruptFileError("the entries of the manifest cannot be read", path=path)
 
 
 def _walked(
@@ -241,13 +204,8 @@ def _numbered(
     raw: memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], list[bytes]]:
     """Count distinct byte strings: int32[n], the number of each, and the strings by number."""
-    if len(starts) > _FEW:
-        found = gather(raw, starts, lengths).dictionary_encode()
-        return np.asarray(found.indices), found.dictionary.to_pylist()
-    known: dict[bytes, int] = {}
-    ends = (starts + lengths).tolist()
-    numbers = [known.setdefault(bytes(raw[a:b]), len(known)) for a, b in zip(starts.tolist(), ends, strict=True)]
-    return np.array(numbers, np.int32), list(known)
+    found = gather(raw, starts, lengths).dictionary_encode()
+    return np.asarray(found.indices), found.dictionary.to_pylist()
 
 
 def _group_entries(group: _Group, hold: bool, external: Callable[[list[str]], None] | None) -> Entries:

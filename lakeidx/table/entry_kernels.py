@@ -21,8 +21,6 @@ _HIGH, _LOW = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _ABSENT = -(1 << 63)
 _ADD = int(FileKind.ADD)
 _VERSION = int(MANIFEST_VERSION)
-#: So few identities are compared with all others.
-_FEW = 4
 
 
 def hash_identities(data: bytes, slots: Int64s, numbers: Int64s, pieces: Int64s) -> tuple[UInt64s, UInt64s]:
@@ -64,10 +62,6 @@ def found_in(high: UInt64s, low: UInt64s, other_high: UInt64s, other_low: UInt64
 
     returns   bool[n]
     """
-    if min(len(high), len(other_high)) <= _FEW:
-        # Starting what sorts both takes longer.
-        found: npt.NDArray[np.bool_] = ((high[:, None] == other_high) & (low[:, None] == other_low)).any(axis=1)
-        return found
     pair: Any = [("high", np.uint64), ("low", np.uint64)]
     mine, others = np.empty(len(high), pair), np.empty(len(other_high), pair)
     mine["high"], mine["low"], others["high"], others["low"] = high, low, other_high, other_low

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.codec.containers.avro import header_schema
-from lakeidx.codec.containers.avro_head import MAGIC
+from lakeidx.codec.containers.avro import MAGIC, header_schema
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.codec.values import internal_to_json
 from lakeidx.format.data_file import EMPTY_STATS, FileSource, SimpleStats

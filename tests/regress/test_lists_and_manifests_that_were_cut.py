@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.codec.containers.avro_head import MAGIC, SYNC_SIZE
+from lakeidx.codec.containers.avro import MAGIC, SYNC_SIZE
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import encode_index_manifest
 from lakeidx.format.snapshot import Snapshot

@@ -26,8 +26,9 @@ import functools
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice, takewhile
 from itertools import count as numbers
 from typing import Any, TypeVar
 
@@ -38,12 +39,18 @@ from lakeidx.codec.containers.avro_codecs import (
     DECODE_ERRORS,
     INFLATE_ERRORS,
     Unpack,
+    codec_name,
     compressor,
     inflate_of,
 )
-from lakeidx.codec.containers.avro_head import SYNC_SIZE, encode_long, file_head, framed, read_head
+from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.cursor import Cursor
 
+MAGIC = b"Obj\x01"
+SYNC_SIZE = 16
+_SCHEMA, _CODEC, _CHECKSUM = b"avro.schema", b"avro.codec", b"lakeidx.crc32"
+#: Digits of a checksum, and their number as Avro writes it.
+_DIGITS, _DIGITS_LENGTH = 8, b"\x10"
 # The Java writer closes a block once this many uncompressed bytes are in it.
 BLOCK_BYTES = 64_000
 _MAX_SCHEMA_DEPTH = 32
@@ -96,11 +103,10 @@ def encode_container(
     sync        16 bytes; random when left out
     errors      InvalidInputError for another codec
     """
-    marker = os.urandom(SYNC_SIZE) if sync is None else sync
-    out = list[bytes | memoryview]()
+    copier = RecordCopier(schema.text, codec=codec, level=level, sync=sync)
     for count, body in encode_blocks(items, schema, to_record, codec=codec, level=level):
-        out += framed(count, body, marker)
-    return b"".join((file_head(schema.text, codec, marker, out), *out))
+        copier.add_block(count, body)
+    return copier.finish()
 
 
 def encode_blocks(
@@ -115,16 +121,68 @@ def encode_blocks(
         schemaless_writer(buffer, schema.block, {_RECORDS: chunk})
         raw = buffer.getbuffer()
         # An array is its count, its items and a closing 0; a block wants the items alone.
-        yield len(chunk), compress(raw[len(encode_long(len(chunk))) : -1])
+        yield len(chunk), compress(raw[len(_encode_long(len(chunk))) : -1])
         start += step
         step = max(1, BLOCK_BYTES * len(chunk) // len(raw))
 
 
-def encode_record(record: Record, schema: RecordSchema) -> bytes:
-    """Encode one record, as it lies in a block that is not compressed."""
-    buffer = io.BytesIO()
-    schemaless_writer(buffer, schema.block, {_RECORDS: [record]})
-    return buffer.getvalue()[1:-1]
+class RecordCopier:
+    """Writes an Avro object container file of records or blocks that are encoded already, for files that are rolled at a size
+    or changed in part.
+
+    schema   JSON text of the schema the records were written with
+    codec    as `encode_container` takes it
+    sync     16 bytes; random when left out
+    errors   InvalidInputError for another codec
+    """
+
+    def __init__(self, schema: str, *, codec: str, level: int, sync: bytes | None = None) -> None:
+        self._compress = compressor(codec, level)
+        self._sync = os.urandom(SYNC_SIZE) if sync is None else sync
+        self._schema, self._codec = schema, codec
+        self._blocks: list[bytes | memoryview] = []
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self.size = _head_size(schema, codec)
+
+    @property
+    def pending(self) -> bool:
+        """True when records wait for their block to be closed, so that they are not part of `size`."""
+        return bool(self._pending)
+
+    def add(self, records: Sequence[bytes], first: int = 0) -> int:
+        """Add records from position `first` on, up to the one that closes a block; return the position after the last one added."""
+        sizes = accumulate(map(len, islice(records, first, None)), initial=self._pending_bytes)
+        below = [*takewhile(BLOCK_BYTES.__gt__, sizes)]
+        last = first + len(below)
+        self._pending += records[first:last]
+        self._pending_bytes = below[-1]
+        if last > len(records):
+            return len(records)
+        self._close_block()
+        return last
+
+    def add_all(self, records: Sequence[bytes]) -> None:
+        """Add records."""
+        at = 0
+        while at < len(records):
+            at = self.add(records, at)
+
+    def add_block(self, count: int, body: bytes | memoryview) -> None:
+        """Add a block of the same codec as it is, of so many records; records that wait for their own block follow it."""
+        parts = _framed(count, body, self._sync)
+        self._blocks += parts
+        self.size += sum(map(len, parts))
+
+    def finish(self) -> bytes:
+        """Return the file."""
+        if self._pending:
+            self._close_block()
+        return b"".join((_file_head(self._schema, self._codec, self._sync, self._blocks), *self._blocks))
+
+    def _close_block(self) -> None:
+        self.add_block(len(self._pending), self._compress(b"".join(self._pending)))
+        self._pending, self._pending_bytes = [], 0
 
 
 def decode_container(data: bytes, path: str | None = None) -> list[Record]:
@@ -150,7 +208,7 @@ def open_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[l
     errors   as `decode_container`; those of the header at once
     """
     cursor = Cursor(data, path)
-    text, sync, codec = read_head(cursor)
+    text, sync, codec = _read_head(cursor)
     schema = _read_schema(text, cursor)
     return text, _blocks(cursor, schema, sync, inflate_of(codec, cursor))
 
@@ -174,7 +232,7 @@ def packed_blocks(data: bytes, path: str | None = None) -> tuple[bytes, str, Ite
     errors   as `decode_container`, but nothing is decompressed
     """
     cursor = Cursor(data, path)
-    text, sync, codec = read_head(cursor)
+    text, sync, codec = _read_head(cursor)
     unpack = inflate_of(codec, cursor)
     blocks = (PackedBlock(count, packed, unpack) for count, packed, _ in _packed(cursor, sync))
     return text, codec.decode(), blocks
@@ -255,7 +313,7 @@ def header_schema(data: bytes, path: str | None = None) -> Any:
     errors   CorruptFileError
     """
     cursor = Cursor(data, path)
-    text = read_head(cursor)[0]
+    text = _read_head(cursor)[0]
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as e:
@@ -263,7 +321,7 @@ def header_schema(data: bytes, path: str | None = None) -> Any:
 
 
 def _decode_block(schema: Any, count: int, body: bytes, cursor: Cursor, at: int) -> list[Record]:
-    stream = io.BytesIO(b"".join((encode_long(count), body, b"\x00")))
+    stream = io.BytesIO(b"".join((_encode_long(count), body, b"\x00")))
     try:
         found: Any = schemaless_reader(stream, schema, None)
         records: Any = found[_RECORDS]
@@ -369,3 +427,79 @@ def _plain(node: Any) -> Any:
         fields = [{"name": f["name"], "type": _plain(f["type"])} for f in node["fields"]]
         return {"type": "record", "name": node["name"], "fields": fields}
     return {key: node[key] for key in ("type", "name", "size", "symbols") if key in node}
+
+
+@functools.lru_cache(maxsize=64)
+def _prefix(schema: str, codec: str) -> tuple[bytes, int]:
+    """Return the head up to its checksum, and the checksum of schema and codec."""
+    raw, name = schema.encode(), codec_name(codec).encode()
+    texts = (_SCHEMA, raw, _CODEC, name, _CHECKSUM)
+    written = b"".join((MAGIC, _encode_long(len(texts) // 2 + 1), *map(_encode_bytes, texts), _DIGITS_LENGTH))
+    return written, crc32(raw, name)
+
+
+def _head_size(schema: str, codec: str) -> int:
+    """Return the bytes of `_file_head`."""
+    return len(_prefix(schema, codec)[0]) + _DIGITS + 1 + SYNC_SIZE
+
+
+def _file_head(schema: str, codec: str, sync: bytes, blocks: Iterable[bytes | memoryview]) -> bytes:
+    """Return the bytes before the blocks of a file; their number does not depend on the blocks."""
+    prefix, start = _prefix(schema, codec)
+    return b"%b%08x\x00%b" % (prefix, crc32(sync, *blocks, start=start), sync)
+
+
+def _read_head(cursor: Cursor) -> tuple[bytes, bytes, bytes]:
+    """Read the writer's schema, the sync marker and the codec; checks the checksum of the whole file where there is one.
+
+    errors   CorruptFileError
+    """
+    found = bytes(cursor.view(min(4, len(cursor))))
+    if found != MAGIC:
+        raise cursor.error(f"not an Avro file: expected {MAGIC!r}, found {found!r}", at=0)
+    meta = _read_meta(cursor)
+    sync = cursor.bytes(SYNC_SIZE)
+    schema, codec, wanted = meta.get(_SCHEMA, b""), meta.get(_CODEC, b"null"), meta.get(_CHECKSUM)
+    if wanted is not None and wanted != b"%08x" % crc32(sync, cursor.rest(), start=crc32(schema, codec)):
+        raise cursor.error(f"the header's checksum does not match: the file was changed, or cut at {len(cursor)} bytes")
+    return _same(schema), sync, codec
+
+
+@functools.lru_cache(maxsize=64)
+def _same(schema: bytes) -> bytes:
+    """Return one object for the schema of all files of a writer: entries in memory refer to it."""
+    return schema
+
+
+def _read_meta(cursor: Cursor) -> dict[bytes, bytes]:
+    meta: dict[bytes, bytes] = {}
+    while (count := cursor.zigzag()) != 0:
+        if count < 0:
+            count = -count
+            cursor.zigzag()
+        for _ in range(count):
+            key = cursor.bytes(cursor.zigzag())
+            meta[key] = cursor.bytes(cursor.zigzag())
+    return meta
+
+
+def _framed(count: int, body: bytes | memoryview, sync: bytes) -> tuple[bytes, bytes, bytes | memoryview, bytes]:
+    """Return the bytes of a block: of how many records, its length, the compressed records, the sync marker."""
+    return _encode_long(count), _encode_long(len(body)), body, sync
+
+
+@functools.lru_cache(maxsize=1024)
+def _encode_long(value: int) -> bytes:
+    """Encode a long as Avro does; those of small files come again and again."""
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _encode_bytes(raw: bytes) -> bytes:
+    """Encode a byte string as Avro does."""
+    return _encode_long(len(raw)) + raw

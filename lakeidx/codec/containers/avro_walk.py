@@ -9,8 +9,6 @@ step    operands               what it does
 LONG    slot                   int, long or enum: its value into the slot
 BYTES   slot                   bytes or string: its position and its length into the slot and the next one
 FIXED   bytes                  float, double, boolean, fixed: skipped
-MAYBE   slot                   null or a long: its value into the slot
-MAYBES  slot (-1)              array of null or long: skipped
 UNION   branches               reads the branch and goes where the CASE of its number says
 CASE    step                   stands behind a UNION, one per branch
 JUMP    step                   goes to the step
@@ -19,8 +17,7 @@ AGAIN   step                   one item done: the next one begins behind the ste
 MARK    slot                   the position into the slot
 ======  =====================  ====================================================================================
 
-What the kernel does not take it refuses as a whole: damaged bytes, and arrays with byte counts, which neither Paimon nor
-lakeidx writes. The record decoder then says what is wrong, or reads it.
+Damaged bytes are refused as a whole; the record decoder then says what is wrong.
 """
 
 from __future__ import annotations
@@ -39,8 +36,7 @@ from lakeidx.codec.containers.avro import plain_schema
 from lakeidx.codec.containers.avro_unknown import Path
 from lakeidx.codec.jit import frozen, kernel
 
-_LONG, _BYTES, _FIXED, _UNION, _CASE, _JUMP, _ITEMS, _AGAIN, _MARK, _MAYBE, _MAYBES = range(11)
-_OPTIONAL_LONGS = (["null", "int"], ["null", "long"])
+_LONG, _BYTES, _FIXED, _UNION, _CASE, _JUMP, _ITEMS, _AGAIN, _MARK = range(9)
 _MAX_DEPTH = 32
 _FIXED_BYTES = {"boolean": 1, "float": 4, "double": 8}
 #: What of a field a walk can give, by its type.
@@ -76,7 +72,7 @@ class Walk:
 
         block    uncompressed records, one behind the other
         returns  int64[slots, count], positions from the start of the block; None when the block is not `count` records of
-                 the schema, or has what a walk does not take
+                 the schema
         cost     some 0.3 µs for a record of a manifest with 16 columns
         """
         return self._walked(block, np.zeros(0, np.int64), count)
@@ -161,10 +157,6 @@ def _compile_type(
         steps.append([_FIXED, _FIXED_BYTES.get(kind) or node["size"]])
     elif kind == "null":
         pass
-    elif node in _OPTIONAL_LONGS and what != "bytes":
-        steps.append([_MAYBE, slot])
-    elif kind == "array" and node["items"] in _OPTIONAL_LONGS:
-        steps.append([_MAYBES, -1])
     elif kind == "union":
         at = len(steps)
         steps += [[_UNION, len(node)], *([_CASE, 0] for _ in node)]
@@ -215,35 +207,13 @@ def _long(data, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _skip_maybes(data, at, count):  # type: ignore[no-untyped-def]
-    """Skip blocks of nulls and longs, the first of which has `count`; return the next position, -1 when they are damaged."""
-    while count > 0:
-        # Each takes a byte at least.
-        if count > len(data) - at:
-            return -1
-        for _ in range(count):
-            if at < len(data) and data[at] == 0:
-                at += 1
-                continue
-            branch, at = _long(data, at)
-            if at < 0 or branch != 1:
-                return -1
-            _, at = _long(data, at)
-            if at < 0:
-                return -1
-        count, at = _long(data, at)
-        if at < 0:
-            return -1
-    return at if count == 0 else -1
-
-
-@kernel
-def _maybe(data, at, branch):  # type: ignore[no-untyped-def]
-    """Read null or a long: (whether there is one, the long, next position); position -1 when it is damaged."""
-    if branch == 1:
-        value, at = _long(data, at)
-        return True, value, at
-    return False, np.int64(0), at if branch == 0 else -1
+def _items(data, at, count):  # type: ignore[no-untyped-def]
+    """Read what follows the count of a block of items: (the number of items, next position)."""
+    if count >= 0:
+        return count, at
+    # A negative one is followed by the bytes of the items.
+    _, at = _long(data, at)
+    return -count, at
 
 
 @kernel
@@ -276,17 +246,11 @@ def _walk(data, steps, starts, out):  # type: ignore[no-untyped-def]  # noqa: C9
                 op, step = _ITEMS, a + 1
                 a = steps[a, 1]
             value, at = _long(data, at)
-            if at < 0:
-                return False
+            if op == _ITEMS:
+                value, at = _items(data, at, value)
             if op == _LONG:
                 if a >= 0:
                     out[a, record] = value
-            elif op == _MAYBE:
-                there, value, at = _maybe(data, at, value)
-                if there and a >= 0:
-                    out[a, record] = value
-            elif op == _MAYBES:
-                at = _skip_maybes(data, at, value)
             elif op == _UNION:
                 if value < 0 or value >= a:
                     return False
@@ -303,6 +267,8 @@ def _walk(data, steps, starts, out):  # type: ignore[no-untyped-def]  # noqa: C9
             else:
                 left[depth] = value
                 depth += 1
+            if at < 0:
+                return False
         out[1, record] = at
         if at < 0 or at > end:
             return False

@@ -6,10 +6,10 @@ codec     type  payload
 none      0     the bytes
 zstd      1     bare frames, one after another, without checksum. Java writes one, without its size (as a stream)
 lz4       2     i32 LE compressed size, i32 LE original size, LZ4 block
-lzo       3     i32 LE compressed size, i32 LE original size, LZO1X stream (read only: no library writes it)
+lzo       3     i32 LE compressed size, i32 LE original size, LZO1X stream (read only)
 ========  ====  ===========================================================================================
 
-Decompressing never takes more than the caller's `size` bytes, so a damaged file cannot fill the memory.
+Decompressing takes no more than the caller's `size` bytes (LZO: 255 times the payload), so a damaged file cannot fill the memory.
 
 source   org.apache.paimon.compression.BlockCompressionType / ZstdBlockCompressor / Lz4BlockCompressor, release 1.4.2
 """
@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import zstandard
+from lzallright import LZOCompressor, LZOError
 
-from lakeidx.codec.containers.lzo import decompress_lzo
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 
 _SIZES = struct.Struct("<ii")
@@ -73,8 +73,7 @@ class BlockCompressor:
     def __init__(self, codec: BlockCodec, level: int = 1) -> None:
         if codec is BlockCodec.LZO:
             raise UnsupportedError(
-                "option 'lookup.cache-spill-compression' = lzo: lzo blocks are read but not written, no library "
-                "compresses LZO1X; use zstd or lz4"
+                "option 'lookup.cache-spill-compression' = lzo: lzo blocks are read but not written; use zstd or lz4"
             )
         if codec is BlockCodec.ZSTD and not 1 <= level <= _MAX_ZSTD_LEVEL:
             raise InvalidInputError(
@@ -124,9 +123,8 @@ def decompress_block(
                 offset=base,
             )
         body = payload[_SIZES.size :]
-        if codec == BlockCodec.LZO:
-            return decompress_lzo(np.frombuffer(body, np.uint8), size, path=path, base=base + _SIZES.size)
-        out = _decompress_lz4(body, size, path, base + _SIZES.size)
+        unpack = _decompress_lzo if codec == BlockCodec.LZO else _decompress_lz4
+        out = unpack(body, size, path, base + _SIZES.size)
     else:
         raise CorruptFileError(f"unknown compression type {codec}", path=path, offset=base)
     if len(out) != size:
@@ -204,3 +202,11 @@ def _decompress_lz4(payload: memoryview, size: int, path: str | None, base: int)
     except (lz4.block.LZ4BlockError, ValueError, MemoryError, OverflowError) as e:
         raise CorruptFileError(f"LZ4 block is damaged: {e}", path=path, offset=base) from e
     return np.frombuffer(raw, np.uint8)
+
+
+def _decompress_lzo(payload: memoryview, size: int, path: str | None, base: int) -> npt.NDArray[np.uint8]:
+    try:
+        return np.frombuffer(LZOCompressor.decompress(payload, size), np.uint8)
+    except LZOError as e:
+        # Its text has all that was decompressed.
+        raise CorruptFileError("LZO block is damaged", path=path, offset=base) from e

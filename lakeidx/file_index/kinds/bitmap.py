@@ -1,6 +1,6 @@
 """File index ``bitmap``: for every value the rows that have it.
 
-All **big endian**; R = roaring bitmap in the portable form (`lakeidx.codec.bitmaps.roaring`); keys as in
+All **big endian**; R = roaring bitmap in the portable form (`lakeidx.codec.roaring`); keys as in
 `lakeidx.file_index.kinds.value_keys`.
 
 =====================================================  ==========================================================
@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.bitmaps.roaring_vec import group_positions, serialize_groups
+from lakeidx.codec.roaring import group_positions, serialize_groups, serialize_rows
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.kinds.bitmap_read import BitmapIndexReader
@@ -115,7 +115,7 @@ def encode_bitmap(
     count = len(distinct.keys)
     order = np.arange(count) if order is None else order
     nulls = np.flatnonzero(distinct.codes < 0).astype(np.uint32)
-    null_bitmap = serialize_groups(nulls, np.array([0, len(nulls)], np.int64))[0]
+    null_bitmap = serialize_rows(nulls)
     null_body = null_bitmap if len(nulls) > 1 else b""
     offsets, lengths, body = _bodies(distinct.codes, order, len(null_body))
     if len(null_body) + len(body) > 0x7FFFFFFF:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from pyroaring import BitMap
 
-from lakeidx.codec.bitmaps.roaring import deserialize, read_bitmap
 from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.roaring import deserialize, read_bitmap
 from lakeidx.file_index.kinds.blocks import find_entry
 from lakeidx.file_index.kinds.types import FileIndexResult, Verdict
 from lakeidx.file_index.kinds.value_keys import Key, is_cut, key_of, key_width, numbers_from, read_key

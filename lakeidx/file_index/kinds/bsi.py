@@ -1,6 +1,6 @@
 """File index ``bsi`` (bit-sliced index): for every bit of a number the rows where it is set.
 
-All **big endian** but R = roaring bitmap in the portable form (`lakeidx.codec.bitmaps.roaring`).
+All **big endian** but R = roaring bitmap in the portable form (`lakeidx.codec.roaring`).
 
 ======================  ==============================================================================
 piece                   bytes
@@ -32,9 +32,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lakeidx.codec.bitmaps.roaring import read_bitmap
-from lakeidx.codec.bitmaps.roaring_vec import serialize_groups, serialize_slices
 from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.roaring import read_bitmap, serialize_rows, serialize_slices
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict
 from lakeidx.file_index.kinds.value_keys import KeyCollector, Numbers, is_cut, key_of
@@ -100,7 +99,7 @@ def _encode_slices(values: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_])
     greatest = int(values[chosen].max())
     bits = greatest.bit_length()
     rows = np.flatnonzero(chosen).astype(np.uint32)
-    present = serialize_groups(rows, np.array([0, len(rows)], np.int64))[0]
+    present = serialize_rows(rows)
     parts = [b"\x01", struct.pack(">Bqq", 1, 0, greatest), present, struct.pack(">i", bits)]
     return b"".join(parts + serialize_slices(values, bits, None if len(rows) == len(values) else chosen))
 

@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.bitmaps.roaring_vec import serialize_groups, serialize_slices
 from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.roaring import serialize_rows, serialize_slices
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.kinds.blocks import split_blocks
@@ -168,7 +168,7 @@ def _chunks(data, offsets, bounds, fields, variable, heads, bodies):  # type: ig
 def _encode_slices(codes: npt.NDArray[np.int32], count: int) -> bytes:
     chosen = codes >= 0
     rows = np.flatnonzero(chosen).astype(np.uint32)
-    present = serialize_groups(rows, np.array([0, len(rows)], np.int64))[0]
+    present = serialize_rows(rows)
     bits = max((count - 1).bit_length(), 1) if count else 64
     slices = serialize_slices(codes.astype(np.int64), bits, None if len(rows) == len(codes) else chosen)
     table, offset = [], 0

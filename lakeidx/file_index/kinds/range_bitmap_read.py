@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from pyroaring import BitMap
 
-from lakeidx.codec.bitmaps.roaring import deserialize
 from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.roaring import deserialize
 from lakeidx.file_index.kinds.types import FileIndexResult, Verdict
 from lakeidx.file_index.kinds.value_keys import Key, key_of, key_width, numbers_from, read_key
 from lakeidx.predicate.tree import Compare, In, IsNull, Leaf, Op

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from lakeidx.codec.containers.avro import MAGIC as AVRO_MAGIC
 from lakeidx.codec.containers.avro import decode_container
-from lakeidx.codec.containers.avro_head import MAGIC as AVRO_MAGIC
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.errors import CorruptFileError, NotFoundError, UnsupportedError
 from lakeidx.format.file_names import plain_name

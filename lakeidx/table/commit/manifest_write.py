@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.containers.avro_copy import RecordCopier
+from lakeidx.codec.containers.avro import RecordCopier
 from lakeidx.codec.rows.binary_row import decode_row, encode_row, split_arity, with_arity
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.data_file import EMPTY_STATS, SimpleStats

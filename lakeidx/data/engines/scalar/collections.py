@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeidx.codec.bitmaps.roaring import deserialize, serialize
 from lakeidx.codec.hashes.murmur import hash_words
+from lakeidx.codec.roaring import deserialize, serialize
 from lakeidx.codec.rows.binary_row import encode_row
 from lakeidx.data.engines.java_order import hash_code, identity, java_order, java_order_computed
 from lakeidx.data.engines.options import FunctionSpec

@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from lakeidx.codec.containers.avro import BLOCK_BYTES, packed_blocks
-from lakeidx.codec.containers.avro_copy import RecordCopier
+from lakeidx.codec.containers.avro import BLOCK_BYTES, RecordCopier, packed_blocks
 
 SCHEMA = '{"type":"record","name":"record","fields":[{"name":"a","type":"bytes"}]}'
 

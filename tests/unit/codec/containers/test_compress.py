@@ -113,3 +113,26 @@ def test_frames_that_follow_one_another_are_one_block() -> None:
     for end in range(len(payload)):
         with pytest.raises(CorruptFileError):
             decompress_block(BlockCodec.ZSTD, memoryview(payload[:end]), len(whole))
+
+
+# An LZO1X stream by hand: four literals, a copy of 3 bytes from 4 back and two literals, one of 2 from 2 back, the end mark.
+LZO_STREAM, LZO_BLOCK = (
+    bytes([17 + 4]) + b"abcd" + bytes([0x40 | 3 << 2 | 2, 0]) + b"XY\x04\x00\x11\x00\x00",
+    b"abcdabcXYXY",
+)
+
+
+def lzo(stream: bytes, size: int) -> bytes:
+    payload = struct.pack("<ii", len(stream), size) + stream
+    return decompress_block(BlockCodec.LZO, memoryview(payload), size, path="f", base=7).tobytes()
+
+
+def test_lzo_is_read_and_its_damage_named() -> None:
+    assert lzo(LZO_STREAM, len(LZO_BLOCK)) == LZO_BLOCK
+    for size in (len(LZO_BLOCK) - 1, len(LZO_BLOCK) + 1):
+        with pytest.raises(CorruptFileError, match=f"holds 11 bytes, expected {size}"):
+            lzo(LZO_STREAM, size)
+    for stream in [*(LZO_STREAM[:end] for end in range(len(LZO_STREAM))), LZO_STREAM + b"\0"]:
+        with pytest.raises(CorruptFileError, match="f at byte 15: LZO block is damaged") as caught:
+            lzo(stream, len(LZO_BLOCK))
+        assert caught.value.offset == 15

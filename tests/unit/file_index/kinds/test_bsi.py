@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
-from lakeidx.codec.bitmaps.roaring import serialize
+from lakeidx.codec.roaring import serialize
 from lakeidx.errors import CorruptFileError
 from lakeidx.file_index.kinds.bsi import BsiIndexer
 from lakeidx.predicate import Predicate, col

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
-from lakeidx.codec.bitmaps.roaring import serialize
+from lakeidx.codec.roaring import serialize
 from lakeidx.errors import CorruptFileError
 from lakeidx.file_index.kinds.range_bitmap import RangeBitmapIndexer
 from lakeidx.predicate import Leaf, Predicate, col
