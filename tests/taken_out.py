@@ -155,26 +155,21 @@ def _files_of_one_time_are_alike(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-EXPIRED = "test_a_batch_put_on_an_expired_id_counted_as_committed"
+HISTORIES = "test_histories"
 MISLED = "test_a_snapshot_on_an_expired_id_misled_others_that_run_the_batch"
 HISTORY = "test_a_snapshot_on_an_expired_id_counted_as_history"
-TWICE = "test_a_batch_planned_again_by_two_processes_was_committed_twice"
-ROLLBACK = "test_a_rollback_during_an_expiry_emptied_the_table"
-LATE_TAG = "test_a_tag_made_during_a_rollback_stayed_without_its_files"
-UNKNOWN_END = "test_a_compaction_overtaken_by_an_expiry_did_not_know_its_end"
 
-UNREADABLE = "test_a_snapshot_on_an_expired_id_was_listed_and_could_not_be_read"
 SAME_TIME = "test_a_table_created_at_the_time_of_the_one_before_was_taken_for_it"
 
 REPAIRS = [
     Repair("a commit looks whether the history goes on from its snapshot",
-           _set(publish, "_is_on_the_chain", lambda metadata, made: True), EXPIRED),
-    Repair("a batch that comes again does too", _set(earlier_commit, "_is_stray", lambda *_: False), EXPIRED),
-    Repair("a report is not believed to be rolled back for a stray", _set(rerun, "is_stray", lambda *_: False), MISLED),
+           _set(publish, "_is_on_the_chain", lambda metadata, made: True), HISTORIES),
+    Repair("a batch that comes again does too", _set(earlier_commit, "_is_stray", lambda *_: False), HISTORIES),
+    Repair("a report is not believed to be rolled back for a stray", _set(rerun, "is_stray", lambda *_: False), HISTORIES),
     Repair("what a branch brings back counts again", _set(rerun, "_brought_back", lambda *_: None),
-           "test_a_batch_that_a_branch_brought_back_was_committed_twice"),
+           HISTORIES),
     Repair("what a branch may have brought back is refused", _set(rerun, "_refuse_unknown", lambda *_: None),
-           "test_a_batch_that_a_branch_brought_back_was_committed_twice"),
+           HISTORIES),
     Repair("a snapshot of the batch itself is no evidence", _own_snapshots_are_evidence, MISLED),
     Repair("two strays, one after the other, are no history", _two_snapshots_are_a_history, HISTORY),
     Repair("what stands before a gap is no history",
@@ -183,35 +178,35 @@ REPAIRS = [
            _set(TableMetadata, "past_snapshot", TableMetadata.load_snapshot), HISTORY),
     Repair("an expiry takes strays away", _set(expire, "drop_strays", lambda *_, **__: []), HISTORY),
     Repair("no gap while a branch is put in the place of snapshots", _any_gap_is_one, HISTORY),
-    Repair("an expiry spares what a rollback brings back", _set(strays, "_may_go", lambda *_: True), ROLLBACK),
-    Repair("a rollback and an expiry know of one another", _expiry_goes_on_over_a_rollback, ROLLBACK),
+    Repair("an expiry spares what a rollback brings back", _set(strays, "_may_go", lambda *_: True), HISTORIES),
+    Repair("a rollback and an expiry know of one another", _expiry_goes_on_over_a_rollback, HISTORIES),
     Repair("what a tag keeps proves a commit", _set(earlier_commit, "names_that_are_read", lambda *_, **__: set()),
-           "test_a_batch_whose_files_only_a_tag_kept_was_committed_twice"),
-    Repair("a batch that two processes run is looked for once more, and its report", _nobody_else_runs_it, EXPIRED),
-    Repair("a batch that another process planned again has its report", _another_process_has_no_report, TWICE),
+           HISTORIES),
+    Repair("a batch that two processes run is looked for once more, and its report", _nobody_else_runs_it, HISTORIES),
+    Repair("a batch that another process planned again has its report", _another_process_has_no_report, HISTORIES),
     Repair("a commit goes on where one died planning again", _last_attempt_is_whole,
-           "test_a_commit_did_not_go_on_where_it_had_died_planning_again"),
+           HISTORIES),
     Repair("a commit goes on when what it was to follow expires", _what_it_follows_never_expires,
            "test_expiry_during_a_batch"),
     Repair("a batch that was rolled back between two stages is not done", _set(commit, "_check_run", lambda *_: None),
-           "test_a_batch_that_was_rolled_back_between_two_stages_counted_as_done"),
+           HISTORIES),
     Repair("an alteration looks once more", _set(alter, "_examine_again", lambda *_: None),
            "test_a_batch_that_came_in_during_an_alteration_lost_its_rows"),
     Repair("files that another cleaner removed are no proof of a commit", _missing_files_have_expired,
            "test_files_that_another_cleaner_removed_were_committed"),
     Repair("a key state ahead of the table is of the same history", _set(StateHome, "_is_ahead", _any_later_state_is_ahead),
-           "test_a_key_state_of_a_rolled_back_snapshot_stopped_every_batch"),
+           HISTORIES),
     Repair("a key state is kept by whoever puts it", _own_state_goes_like_others,
            "test_a_batch_that_was_held_up_lost_its_key_state"),
     Repair("a late commit leaves a new table alone", _a_new_table_is_the_old_one,
            "test_a_late_commit_broke_the_table_that_took_the_place_of_its_own"),
-    Repair("a rollback looks for tags at its end", _set(rollback, "_drop_late_tags", lambda *_: []), LATE_TAG),
+    Repair("a rollback looks for tags at its end", _set(rollback, "_drop_late_tags", lambda *_: []), HISTORIES),
     Repair("a snapshot whose files have expired goes, though the history has its changes",
-           _set(publish, "discard_unreadable", lambda *_: False), UNREADABLE),
+           _set(publish, "discard_unreadable", lambda *_: False), HISTORIES),
     Repair("a table is told by what its first schema file holds", _files_of_one_time_are_alike, SAME_TIME),
-    Repair("a tag compares the snapshot it names", _ids_are_enough_for_tags, LATE_TAG),
+    Repair("a tag compares the snapshot it names", _ids_are_enough_for_tags, HISTORIES),
     Repair("a compaction that adds no file is planned again",
-           _set(compaction, "may_plan_again", lambda error, changes: isinstance(error, CommitConflictError)), UNKNOWN_END),
+           _set(compaction, "may_plan_again", lambda error, changes: isinstance(error, CommitConflictError)), HISTORIES),
 ]  # fmt: skip
 
 

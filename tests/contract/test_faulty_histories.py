@@ -23,10 +23,12 @@ from lakeidx.errors import LakeIdxError
 from lakeidx.storage.probe import forget_probes
 from lakeidx.storage.remote import clients
 from lakeidx.storage.remote import store as remote
+from tests.kit.share import WHOLE
 from tests.object_server import Act, ObjectServer, object_server
 
 pytestmark = pytest.mark.slow
-HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "40"))
+FIRST = int(os.environ.get("LAKEIDX_SEED", "0"))
+HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "1000" if WHOLE else "40"))
 SPEC: dict[str, Any] = {
     "fields": [{"name": "k", "type": "BIGINT"}, {"name": "v", "type": "BIGINT"}],
     "primaryKeys": ["k"],
@@ -75,7 +77,7 @@ class Writer(threading.Thread):
         raise AssertionError(f"{name} did not come through")
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + HISTORIES))
 def test_nothing_is_lost_or_doubled(running: ObjectServer, seed: int) -> None:
     running.reset()
     chance = random.Random(seed)

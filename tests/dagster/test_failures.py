@@ -70,6 +70,7 @@ def forks() -> Any:
     return context
 
 
+@pytest.mark.share(0.3)
 @pytest.mark.parametrize(("name", "when"), MOMENTS)
 def test_a_stage_killed_at_any_boundary_is_run_again(tmp_path: Path, forks: Any, name: str, when: str) -> None:
     d = Deployment(tmp_path)

@@ -62,6 +62,7 @@ def comparable(rows: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return {k: {n: value(v) for n, v in row.items()} for k, row in rows.items()}
 
 
+@pytest.mark.share(0.5)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_random_schema_histories_with_both_writers(tmp_path: Path, seed: int) -> None:
     history = SchemaHistory.begin(f"{tmp_path}/wh/d.db/t", seed)

@@ -31,6 +31,7 @@ def _without_blanks(rows: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
     return {tuple(None if v == "" else v for v in row) for row in rows}
 
 
+@pytest.mark.share(0.4)
 @pytest.mark.parametrize("seed", range(20))
 def test_both_read_the_same(seed: int, tmp_path: Path, paimon: str) -> None:
     r = random.Random(seed)

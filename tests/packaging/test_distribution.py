@@ -155,6 +155,7 @@ NEEDING = {
 }
 
 
+@pytest.mark.share(0.3)
 @pytest.mark.parametrize(("extra", "program"), [(e, p) for e, programs in NEEDING.items() for p in programs])
 def test_an_error_that_needs_an_extra_names_it(installed: Path, tmp_path: Path, extra: str, program: str) -> None:
     command = [str(installed.with_name("python")), "-c", program]

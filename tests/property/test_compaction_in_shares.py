@@ -121,6 +121,7 @@ def written(folder: Path, kind: str, seed: int, ranges: list[tuple[int, int]]) -
     return table
 
 
+@pytest.mark.share(0.4)
 @pytest.mark.parametrize("kind", OPTIONS)
 @settings(max_examples=6, deadline=None)
 @example(seed=0, ranges=[(0, 1680), (61, 3312)], parts=2, full=False)

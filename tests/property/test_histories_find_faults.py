@@ -37,7 +37,7 @@ from lakeidx.table.commit.conflicts import index_identity
 from lakeidx.table.commit.manifest_write import combine_index
 from lakeidx.table.metadata import TableMetadata
 from tests.kit.shared_table.keys import FLOAT_KEYS
-from tests.kit.shared_table.programs import Step, records_of
+from tests.kit.shared_table.programs import Call, Step, records_of
 from tests.kit.shared_table.runs import failure_of
 from tests.kit.table_history import ENGINES
 
@@ -66,7 +66,7 @@ class Case:
         """The history; with others inside its last step, at one call after another, the likely ones first."""
         *before, last = self.steps
         for at in sorted(range(MOST_CALLS), key=lambda n: abs(n - self.at)) if last.inside else [0]:
-            yield [*before, replace(last, at=at)]
+            yield [*before, replace(last, at=Call(skip=at))]
 
 
 def step(name: str, /, *, inside: Sequence[Step] = (), **arguments: Any) -> Step:

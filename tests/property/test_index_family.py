@@ -21,6 +21,7 @@ from tests.kit.index_history import (
     apply,
     hbase_stand_in,
 )
+from tests.kit.share import WHOLE
 from tests.unit.key_index.hbase.test_hbase_index import StandIn
 
 _ROWS = st.lists(
@@ -52,7 +53,7 @@ def _run(steps: Sequence[Step], types: Mapping[str, Mapping[str, str]], *, over_
             assert table.buckets() == alike[0].buckets(), table.name
 
 
-_SETTINGS = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+_SETTINGS = settings(max_examples=20 if WHOLE else 7, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.slow

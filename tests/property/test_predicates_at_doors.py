@@ -274,6 +274,7 @@ def _ids(rows: Any) -> list[int]:
     return sorted(rows.column("id").to_pylist())
 
 
+@pytest.mark.share(0.4)
 @pytest.mark.parametrize(("kind", "form"), TABLES, ids=[f"{k.type}-{form}" for k, form in TABLES])
 def test_no_door_loses_or_adds_a_row(tmp_path: Path, kind: Kind, form: str) -> None:
     table, rows = _table(tmp_path, kind, form)

@@ -10,13 +10,14 @@ import os
 
 import pytest
 
+from tests.kit.share import WHOLE
 from tests.kit.shared_table import interleaved
 from tests.kit.shared_table.interleaved import check_interleaved
 from tests.kit.shared_table.runs import check_seed, history_of
 
 _FIRST = int(os.environ.get("LAKEIDX_SEED", "0"))
-_HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "120"))
-_INTERLEAVED = int(os.environ.get("LAKEIDX_HISTORIES", "60"))
+_HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "2000" if WHOLE else "80"))
+_INTERLEAVED = int(os.environ.get("LAKEIDX_HISTORIES", "1000" if WHOLE else "40"))
 #: Kinds of steps whose faults are known and not mended yet.
 _KNOWN: tuple[str, ...] = ()
 

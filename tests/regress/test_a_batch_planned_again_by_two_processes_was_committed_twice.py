@@ -86,17 +86,6 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("dies", [False, True])
-def test_rows_are_there_once(table: Table, dies: bool) -> None:
-    stage(table)
-    store = FaultStore(table.store)
-    fault = store.fail("open_output", "/data-", act=commit_and_expire(table, dies=dies), times=1)
-    report = commit_batch(context_of(table, store))
-    assert fault.hits == 1
-    assert (report.attempt, report.already) == (2, True)
-    assert content(Table.open(table.uri)) == EXPECTED
-
-
 def test_a_batch_that_stopped_after_a_third_attempt_counts_as_committed(table: Table) -> None:
     stage(table)
     store = FaultStore(table.store)

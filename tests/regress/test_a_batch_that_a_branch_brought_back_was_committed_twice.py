@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.artifacts import BatchFiles, CommitReport
+from lakeidx.batch.artifacts import BatchFiles
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.snapshot_expiry import run_snapshot_expiry
@@ -60,16 +60,6 @@ def test_a_batch_that_is_back_counts(table: Table, meanwhile: str, cleaned: bool
         upsert(again, [(1, 1, "night")], batch_id="day")
 
 
-def test_it_runs_anew_when_it_is_rolled_back_again(table: Table) -> None:
-    assert not upsert(table, DAY, batch_id="day").already
-    again = bring_back(table)
-    assert upsert(again, DAY, batch_id="day").already
-    roll_back_table(again.metadata, again.schema, snapshot_id=1)
-    assert not upsert(again, DAY, batch_id="day").already
-    assert content(Table.open(table.uri)) == {(1, 1): "first,day"}
-    assert upsert(again, DAY, batch_id="day").already
-
-
 def test_it_is_refused_when_nobody_knows_what_it_was_made_of(table: Table) -> None:
     for report in Path(files_of(table).directory).glob("*.json"):
         if not report.name.startswith("superseded-"):
@@ -105,36 +95,3 @@ def test_it_is_refused_when_its_snapshot_has_expired_again(table: Table, late: b
         ):
             upsert(again, DAY, batch_id="day")
     assert content(Table.open(table.uri)) == {(1, 1): "first,day,more"}
-
-
-def test_a_branch_of_a_later_snapshot_brings_it_back_unseen(tmp_path: Path) -> None:
-    made = make_table(tmp_path, options=LISTAGG)
-    for name, rows in (("first", [(1, 1, "first")]), ("day", DAY), ("next", [(1, 1, "next")])):
-        upsert(made, rows, batch_id=name)
-    create_tag(made.metadata, "one")
-    make_branch(Path(made.uri), "x", "one")
-    roll_back_table(made.metadata, made.schema, snapshot_id=1)
-    with pytest.raises(InvalidInputError, match="branch 'x' may have brought it back"):
-        upsert(bring_back(made), DAY, batch_id="day")
-    assert content(Table.open(made.uri)) == {(1, 1): "first,day,next"}
-
-
-def test_without_a_branch_that_has_it_it_runs_anew(tmp_path: Path) -> None:
-    made = make_table(tmp_path, options=LISTAGG)
-    upsert(made, [(1, 1, "first")], batch_id="first")
-    create_tag(made.metadata, "one")
-    make_branch(Path(made.uri), "x", "one")
-    upsert(made, DAY, batch_id="day")
-    roll_back_table(made.metadata, made.schema, snapshot_id=1)
-    for name in ("a", "b"):
-        upsert(made, [(1, 1, name)], batch_id=name)
-    expire_all_but_the_newest(made)
-    assert not upsert(made, DAY, batch_id="day").already
-    assert content(Table.open(made.uri)) == {(1, 1): "first,a,b,day"}
-
-
-def test_a_branch_that_stays_one_brings_nothing_back(table: Table) -> None:
-    shutil.rmtree(Path(table.uri, "branch"))
-    assert not upsert(table, DAY, batch_id="day").already
-    assert files_of(table).read(CommitReport) is not None
-    assert content(Table.open(table.uri)) == {(1, 1): "first,day"}

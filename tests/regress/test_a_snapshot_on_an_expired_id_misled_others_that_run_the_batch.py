@@ -17,10 +17,8 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import commit_batch, make_context
-from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
-from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import LISTAGG, content, make_table, upsert
 
@@ -86,42 +84,3 @@ def test_another_process_sees_it_come_and_go(table: Table, comes_at: int) -> Non
     commit_batch(context, sleep=lambda _: None)
     table.store.delete(path)
     assert content(Table.open(table.uri)) == EXPECTED
-
-
-def test_a_batch_that_comes_again_is_not_taken_for_rolled_back(table: Table) -> None:
-    store = FaultStore(table.store)
-
-    def commit_and_go_on(*_: object) -> None:
-        upsert(Table.open(table.uri), ROWS, batch_id="b")
-        go_on(table)
-
-    store.fail("put_if_absent", "/snapshot-2", act=commit_and_go_on, times=1)
-    store.fail("put_if_absent", "/snapshot-2", when="after", act=killed, times=1)
-    with pytest.raises(KeyboardInterrupt):
-        run_compaction(Table(store, table.paths).metadata, LocalRunner(1), full=True)
-    handle = Table.open(table.uri)
-    assert handle.metadata.listed_snapshot_ids() == [2, 5]
-    upsert(handle, ROWS, batch_id="b")
-    assert content(Table.open(table.uri)) == EXPECTED
-
-
-def test_two_in_a_row_are_no_history(table: Table) -> None:
-    first, second = FaultStore(table.store), FaultStore(table.store)
-    second.fail("put_if_absent", "/snapshot-3", act=lambda *_: go_on(table), times=1)
-    second.fail("put_if_absent", "/snapshot-3", when="after", act=killed, times=1)
-    late = [(1, 9, "late")]
-
-    def run_by_another_and_go_on(*_: object) -> None:
-        # Snapshot 2 is the batch's; one who builds on it dies when it has put 3 on an expired id.
-        commit_batch(make_context(Table.open(table.uri).metadata, "b"))
-        with pytest.raises(KeyboardInterrupt):
-            upsert(Table(second, table.paths), late, batch_id="late")
-        assert table.metadata.listed_snapshot_ids() == [3, 5]
-
-    first.fail("put_if_absent", "/snapshot-2", act=run_by_another_and_go_on, times=1)
-    upsert(Table(first, table.paths), ROWS, batch_id="b")
-    handle = Table.open(table.uri)
-    assert handle.metadata.latest_snapshot_id() == 5
-    assert content(handle) == EXPECTED
-    upsert(handle, late, batch_id="late")
-    assert content(Table.open(table.uri)) == {**EXPECTED, (1, 9): "late"}

@@ -13,14 +13,12 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.errors import NotFoundError, TableReplacedError
 from lakeidx.lookup.point.table_lookup import TableLookup
-from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
 
 
@@ -41,17 +39,6 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     upsert(made, [(1, 1, "one")])
     upsert(made, [(1, 2, "two, rolled back")])
     return made
-
-
-@pytest.mark.slow
-def test_upsert_after_a_rollback_of_somebody_else(table: Table) -> None:
-    assert content(table) == {(1, 1): "one", (1, 2): "two, rolled back"}
-    roll_back(table, 1)
-    upsert(other_process(table), [(1, 3, "three")])
-    upsert(table, [(1, 4, "four")])
-    expected = {(1, 1): "one", (1, 3): "three", (1, 4): "four"}
-    assert content(table) == content(other_process(table)) == expected
-    assert [s.id for s in table.metadata.snapshots()] == [1, 2, 3]
 
 
 @pytest.mark.slow
@@ -78,55 +65,6 @@ def test_lookup_answers_the_new_state(table: Table, lookup_files: bool) -> None:
     answer = lookup.lookup(keys)
     assert answer.found.tolist() == [False, True]
     assert answer.rows.column("v").to_pylist() == [None, "three"]
-
-
-@pytest.mark.slow
-def test_snapshots_in_the_middle_are_not_used(table: Table) -> None:
-    upsert(table, [(1, 5, "five")])
-    before = {s.id: s.identity for s in table.metadata.snapshots()}
-    roll_back(table, 1)
-    other = other_process(table)
-    for k in range(3):
-        upsert(other, [(1, 10 + k, "new")])
-    after = {s.id: s.identity for s in table.metadata.snapshots()}
-    assert after == {s.id: s.identity for s in other.metadata.snapshots()}
-    assert before[1] == after[1]
-    assert before[2] != after[2]
-
-
-@pytest.mark.slow
-def test_a_commit_that_a_rollback_overtakes_is_made_again(table: Table) -> None:
-    store = FaultStore(table.store)
-    mine = Table(store, table.paths)
-    store.fail("put_if_absent", "snapshot-3", act=lambda verb, path: roll_back(table, 1))
-    upsert(mine, [(1, 4, "four")])
-    assert content(other_process(table)) == {(1, 1): "one", (1, 4): "four"}
-    assert [s.id for s in other_process(table).metadata.snapshots()] == [1, 2]
-
-
-@pytest.mark.slow
-def test_a_commit_that_a_rollback_and_other_commits_overtake(table: Table) -> None:
-    def roll_back_and_write(verb: str, path: str) -> None:
-        roll_back(table, 1)
-        upsert(other_process(table), [(1, 3, "three")])
-
-    store = FaultStore(table.store)
-    mine = Table(store, table.paths)
-    store.fail("put_if_absent", "snapshot-3", act=roll_back_and_write)
-    upsert(mine, [(1, 4, "four")])
-    assert content(other_process(table)) == {(1, 1): "one", (1, 3): "three", (1, 4): "four"}
-
-
-@pytest.mark.parametrize("write", [lambda t: upsert(t, [(1, 4, "four")]),
-                                   lambda t: run_compaction(t.metadata, LocalRunner(1), full=True, sleep=lambda _: None)],
-                         ids=["batch", "compaction"])  # fmt: skip
-def test_a_commit_whose_files_a_rollback_took_writes_them_anew(table: Table, write: Callable[[Table], object]) -> None:
-    """The rollback came after the snapshot was put and before its writer had looked back."""
-    store = FaultStore(table.store)
-    fault = store.fail("put_if_absent", "snapshot-3", when="after", act=lambda *_: roll_back(table, 1))
-    write(Table(store, table.paths))
-    assert fault.hits == 1
-    assert content(other_process(table)).items() >= {(1, 1): "one"}.items()
 
 
 def replace_table(table: Table) -> Table:

@@ -182,6 +182,7 @@ def test_a_store_that_says_503_loses_answers_and_falls_silent(
     assert table.metadata.snapshot_ids() == [1, 2]
 
 
+@pytest.mark.share(0.4)
 @pytest.mark.parametrize(
     ("part", "act"), [("/ingest.json", "busy"), ("/index/", "busy"), ("/snapshot/snapshot-1", "lost")]
 )

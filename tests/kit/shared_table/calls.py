@@ -43,10 +43,11 @@ def compact(table: Table, full: bool) -> Any:
     return run_compaction(table.metadata, LocalRunner(1), full=full, sleep=lambda _: None)
 
 
-def expire(table: Table, retain: int) -> Any:
-    """Keep so many snapshots."""
+def expire(table: Table, retain: int, soon: bool = False) -> Any:
+    """Keep so many snapshots; `soon`: leases of this moment are alive."""
+    now_ms = int(time.time() * 1000) + 1000 if soon else _later()
     retention = Retention(num_min=1, num_max=retain, time_ms=0, limit=1000)
-    return expire_table(table.metadata, table.schema, now_ms=_later(), retention=retention)
+    return expire_table(table.metadata, table.schema, now_ms=now_ms, retention=retention)
 
 
 def tag(table: Table, name: str, snapshot_id: int) -> Any:
@@ -69,9 +70,9 @@ def lookup_files(table: Table) -> Any:
     return run_lookup_store(table.metadata, LocalRunner(1))
 
 
-def index_files(table: Table) -> Any:
-    """Give the data files that have none a bloom filter of column v."""
-    spec = spec_to_build(table.schema, "bloom-filter", ["v"])
+def index_files(table: Table, column: str = "v") -> Any:
+    """Give the data files that have none a bloom filter of a column."""
+    spec = spec_to_build(table.schema, "bloom-filter", [column])
     return run_file_index_rebuild(table.metadata, LocalRunner(1), spec, sleep=lambda _: None)
 
 

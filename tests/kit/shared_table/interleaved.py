@@ -35,9 +35,10 @@ from lakeidx.tasks.ordered_threads import run_ordered
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table import calls
+from tests.kit.shared_table.programs import Killed
 from tests.kit.shared_table.readers import StreamReader
 from tests.kit.shared_table.remembered import decoded_once
-from tests.kit.shared_table.turns import Killed, Program, Turns
+from tests.kit.shared_table.turns import Program, Turns
 from tests.kit.small_tables import make_table, memory_folder
 
 _TABLES: tuple[Mapping[str, str], ...] = (
@@ -286,8 +287,9 @@ class Interleaved:
 def _one_thread() -> Iterator[None]:
     """Have each program make its calls from one thread, one after the other, and wait without time going by."""
 
-    def runner(threads: int) -> LocalRunner:
-        return LocalRunner(1)
+    class OneThread(LocalRunner):
+        def __init__(self, threads: int) -> None:
+            super().__init__(1)
 
     def ordered(*arguments: Any, threads: int, **more: Any) -> Iterator[Any]:
         return run_ordered(*arguments, threads=1, **more)
@@ -296,7 +298,7 @@ def _one_thread() -> Iterator[None]:
     with ExitStack() as stack:
         for module in (by_hash, changes, table_scan):
             stack.enter_context(mock.patch.object(module, "run_ordered", ordered))
-        stack.enter_context(mock.patch.object(in_parallel_module, "LocalRunner", runner))
+        stack.enter_context(mock.patch.object(in_parallel_module, "LocalRunner", OneThread))
         defaults = CommitPriority.__init__.__kwdefaults__
         stack.enter_context(mock.patch.dict(defaults, {"clock": lambda: float(next(ticks))}))
         yield

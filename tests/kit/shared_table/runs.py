@@ -27,7 +27,7 @@ from lakeidx.tasks.limits import available_cores
 from tests.kit.shared_table.interleaved import check_interleaved
 from tests.kit.shared_table.keys import FLOAT_KEYS, MEMORY_INDEX, OTHER_ENGINES
 from tests.kit.shared_table.machine import Machine
-from tests.kit.shared_table.programs import HANDLES, OTHER_PROCESS, Step
+from tests.kit.shared_table.programs import HANDLES, OTHER_PROCESS, Call, Step
 from tests.kit.small_tables import memory_folder
 from tests.kit.table_history import ENGINES, Engine
 
@@ -121,7 +121,7 @@ class _Maker:
         if self.vectors and self.rng.random() < 0.4:
             # A delete by vector before it gives it something to do, one in its middle must not come back.
             step = Step("compact", {"handle": handle, "full": True})
-            return replace(step, inside=(self._plain("delete_by_vector"),), at=self.rng.randrange(_CALLS))
+            return replace(step, inside=(self._plain("delete_by_vector"),), at=Call(skip=self.rng.randrange(_CALLS)))
         return self._with_others(Step("compact", {"handle": handle, "full": self.rng.random() < 0.6}))
 
     def expire(self, handle: int | None) -> Step:
@@ -129,7 +129,7 @@ class _Maker:
         if self.rng.random() < 0.5:
             return step
         other = self.tag(None) if self.rng.random() < 0.6 else self.untag(None)
-        return replace(step, inside=(other,), at=self.rng.randrange(_CALLS))
+        return replace(step, inside=(other,), at=Call(skip=self.rng.randrange(_CALLS)))
 
     def tag(self, handle: int | None) -> Step:
         return Step("tag", {"handle": handle, "name": self._tag_name(), "back": self.rng.randrange(4)})
@@ -188,12 +188,12 @@ class _Maker:
             return step
         if step.name != "advance" and self.rng.random() < 0.08:
             back = Step("roll_back", {"handle": None, "back": self.rng.randint(1, 2), "tag": None})
-            return replace(step, inside=(back,), at=self.rng.randrange(_CALLS))
+            return replace(step, inside=(back,), at=Call(skip=self.rng.randrange(_CALLS)))
         others = [self._other() for _ in range(self.rng.randint(1, 2))]
         if self.rng.random() < 0.2:
             # What was there when the step began expires, and the ids that it would take next.
             others = [self._upsert_of_another(), *others[:1], Step("expire", {"handle": None, "retain": 1})]
-        return replace(step, inside=tuple(others), at=self.rng.randrange(_CALLS))
+        return replace(step, inside=tuple(others), at=Call(skip=self.rng.randrange(_CALLS)))
 
     def _other(self) -> Step:
         rng = self.rng

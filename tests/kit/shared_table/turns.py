@@ -13,14 +13,11 @@ from lakeidx.errors import LakeIdxError
 from lakeidx.storage.local import LocalStore
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.limits import HANGS_SECONDS
+from tests.kit.shared_table.programs import Killed
 
 #: How likely the program that made a call makes the next one, too.
 _STEADY = (0.5, 0.9, 0.97, 0.99)
 _FOR_EVER = 10**9
-
-
-class Killed(BaseException):
-    """A program's death; nothing of the product catches it."""
 
 
 @dataclass(eq=False)

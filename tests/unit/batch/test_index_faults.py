@@ -83,6 +83,7 @@ def _new_process() -> None:
     index_types._in_memory.clear()
 
 
+@pytest.mark.share(0.4)
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "over_partitions"), TYPES)
 def test_a_batch_dies_at_every_point(tmp_path: Path, name: str, over_partitions: bool) -> None:
@@ -104,6 +105,7 @@ def test_a_batch_dies_at_every_point(tmp_path: Path, name: str, over_partitions:
         assert snapshots.id == len(history)
 
 
+@pytest.mark.share(0.4)
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["prepared", "committed"])
 @pytest.mark.parametrize(("name", "over_partitions"), TYPES)
@@ -174,6 +176,7 @@ with mock.patch(sys.argv[2], dies):
 """
 
 
+@pytest.mark.share(0.5)
 @pytest.mark.parametrize(
     "place",
     [

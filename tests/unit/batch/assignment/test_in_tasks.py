@@ -88,6 +88,7 @@ def options_of(name: str, over_partitions: bool) -> dict[str, str]:
 _LIGHT = ("hash", "simple", "bloom")
 
 
+@pytest.mark.share(0.34)
 @pytest.mark.slow
 @pytest.mark.parametrize("tasks", [1, 3])
 @pytest.mark.parametrize(("name", "over_partitions"), TYPES)

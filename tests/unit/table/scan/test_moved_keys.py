@@ -57,6 +57,7 @@ def moved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return table
 
 
+@pytest.mark.share(0.5)
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "derived"])
 def test_keys_that_change_partition(tmp_path: Path, moved: lakeidx.Table, mode: str) -> None:
