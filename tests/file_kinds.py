@@ -26,7 +26,7 @@ from lakeidx.batch.artifacts import (
     SourceFile,
 )
 from lakeidx.batch.parts import read_part
-from lakeidx.batch.target_files import read_targets
+from lakeidx.batch.target_files import read_part_targets
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.schema.schema_file import new_schema
@@ -301,7 +301,8 @@ def _staged_part(folder: Path) -> Case:
 def _staged_targets(folder: Path) -> Case:
     table = _upserted(folder)
     file = _one(folder / "wh/_lakeidx", "bucket_assignment/*/targets-*")
-    return _both(file, lambda: read_targets(table.store, str(file)).tolist())
+    part = str(file).replace("-00000.arrow", ".arrow")
+    return _both(file, lambda: read_part_targets(table.store, part, [0], 1).tolist())
 
 
 def _staged_changes(folder: Path) -> Case:

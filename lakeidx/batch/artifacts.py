@@ -143,7 +143,8 @@ class BucketAssignmentReport(Report):
     """Outcome of `bucket_assignment`.
 
     targets_paths    the targets of each staged part's rows: `lakeidx.batch.target_files`
-    placing_tasks    of each part, the tasks that placed its rows, each with a file of its own; none: one file per part
+    placing_tasks    of each part, the tasks that placed its rows, each with a file of its own
+    in_tasks         the runner's tasks placed the rows; False: one task in the process that planned the batch did
     stretches        in reports of older releases; not used
     assigned_on      partition hex -> bucket -> HASH index file the buckets were assigned on; None when no index is kept
     index_type       how rows found their buckets
@@ -163,6 +164,7 @@ class BucketAssignmentReport(Report):
     targets: tuple[Target, ...]
     targets_paths: tuple[str, ...]
     placing_tasks: tuple[tuple[int, ...], ...] = ()
+    in_tasks: bool = False
     stretches: Any = Field(default=(), exclude=True)
     assigned_on: dict[str, dict[int, str]] | None
     rows: int
@@ -181,6 +183,15 @@ class BucketAssignmentReport(Report):
     located_paths: tuple[str, ...] = ()
     overwrite: str = ""
     seconds: float
+
+    @property
+    def placed_by(self) -> tuple[tuple[int, ...], ...]:
+        """`placing_tasks`; InvalidInputError in a report of an older release, whose files are others."""
+        if len(self.placing_tasks) != len(self.targets_paths):
+            raise InvalidInputError(
+                f"batch {self.batch_id!r} was assigned by another release of lakeidx: run it again under a new batch id"
+            )
+        return self.placing_tasks
 
 
 class IndexWriteReport(Report):

@@ -111,7 +111,7 @@ class IndexHooks:
         parts = committed_parts(self._ingest, self._assign)
         remake = partial(self._index.context, metadata, snapshot)
         with self._index.open(self._context.paths) as state:
-            if not self._assign.placing_tasks:
+            if not self._assign.in_tasks:
                 getattr(state, call)(self._with_keys(keys, parts, info), remake())
             elif isinstance(state, SharedState):
                 store_in_tasks(self._context, keys, parts, info, state, remake())

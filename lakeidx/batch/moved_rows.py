@@ -1,7 +1,7 @@
 """Rows of a batch whose keys live in another partition: the file from assignment to the write stage, and the rows that are written.
 
-Next to the targets of part i (-1 there = the row is dropped) lies ``moves-<i>.arrow``, or ``moves-<i>-<task>.arrow`` where tasks
-placed the rows (`lakeidx.batch.target_files`), with one line per delete that the part adds:
+Next to the targets that a task gave to rows of part i (-1 = the row is dropped; `lakeidx.batch.target_files`) lies
+``moves-<i>-<task>.arrow``, with one line per delete that the task adds:
 
 =========  ======  ====================================================================================================
 column     type    content
@@ -65,25 +65,17 @@ def write_moves(
     part: int,
     rows: NDArray[np.int32],
     targets: NDArray[np.int32],
-    *,
-    task: int | None = None,
+    task: int,
 ) -> None:
-    """Write the deletes that a part adds: int32[d] rows, ascending, and int32[d] targets.
-
-    task   that found them and numbered the targets; None: all rows of the part were placed in one process
-    """
-    path = _path(directory, part)
-    write_columns(store, path if task is None else share_path(path, task), [rows, targets], _SCHEMA)
+    """Write the deletes that a part adds: int32[d] rows, ascending, and int32[d] targets, which the task has numbered."""
+    write_columns(store, share_path(_path(directory, part), task), [rows, targets], _SCHEMA)
 
 
 def read_moves(
-    store: ObjectStore, directory: str, part: int, tasks: Sequence[int] | None = None
+    store: ObjectStore, directory: str, part: int, tasks: Sequence[int]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Read what `write_moves` wrote, of all tasks that placed rows of the part."""
     path = _path(directory, part)
-    if tasks is None:
-        (rows, targets), _ = read_columns(store, path, _SCHEMA)
-        return rows, targets
 
     def read(task: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         (rows, own), _ = read_columns(store, share_path(path, task), _SCHEMA)

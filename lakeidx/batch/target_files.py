@@ -1,16 +1,14 @@
 """Files with the target of each staged row; -1 = the row is dropped.
 
-Rows placed in one process: one file per staged part, ``targets-<part>.arrow``. Rows placed in several tasks: each task writes a
-file per part that it has rows of, ``targets-<part>-<task>.arrow``, and numbers its own targets in them, since no task knows
-the others' buckets. The stage then writes what each of these numbers means, ``numbers-<task>.arrow``.
+Each placing task writes a file per part that it has rows of, and numbers its own targets in them, since no task knows the others'
+buckets. The stage then writes what each of these numbers means.
 
-===================  ===============  ================================================================================
-file                 columns, int32   one line per
-===================  ===============  ================================================================================
-targets-p            target           row of the part
-targets-p-t          row, target      row of the part that task t placed, ascending; its own number of the target
-numbers-t            target           target of task t: its number in the batch
-===================  ===============  ================================================================================
+=========================  ===============  ==========================================================================
+file                       columns, int32   one line per
+=========================  ===============  ==========================================================================
+targets-<part>-<task>      row, target      row of the part that the task placed, ascending; its own number of the target
+numbers-<task>             target           target of the task: its number in the batch
+=========================  ===============  ==========================================================================
 """
 
 from __future__ import annotations
@@ -38,22 +36,6 @@ def targets_path(directory: str, part: int) -> str:
     return f"{directory}/targets-{part:05d}.arrow"
 
 
-def tasks_of_part(placing_tasks: Sequence[tuple[int, ...]], part: int) -> tuple[int, ...] | None:
-    """Return the tasks that placed rows of a part, from those of each part; None where one process placed the batch."""
-    return placing_tasks[part] if placing_tasks else None
-
-
-def write_targets(store: ObjectStore, path: str, targets: Int32s) -> None:
-    """Write the targets of one part as an Arrow IPC file."""
-    write_columns(store, path, [targets], _SCHEMA)
-
-
-def read_targets(store: ObjectStore, path: str) -> Int32s:
-    """Read the target of each row of the part, int32[rows]."""
-    (targets,), _ = read_columns(store, path, _SCHEMA)
-    return targets
-
-
 def write_part_share(store: ObjectStore, path: str, task: int, rows: Int32s, targets: Int32s) -> None:
     """Write the targets of the rows of a part that a task placed.
 
@@ -66,21 +48,22 @@ def write_part_share(store: ObjectStore, path: str, task: int, rows: Int32s, tar
 
 def write_numbers(store: ObjectStore, directory: str, task: int, numbers: Int32s) -> None:
     """Write the batch's numbers of a task's targets, int32[k]."""
-    write_targets(store, _numbers_path(directory, task), numbers)
+    write_columns(store, numbers_path(directory, task), [numbers], _SCHEMA)
 
 
-def read_part_targets(store: ObjectStore, path: str, tasks: Sequence[int] | None, rows: int) -> Int32s:
-    """Read the target of each row of a part, int32[rows], whichever process placed it.
+def read_numbers(store: ObjectStore, path: str) -> Int32s:
+    """Read what `write_numbers` wrote."""
+    (numbers,), _ = read_columns(store, path, _SCHEMA)
+    return numbers
+
+
+def read_part_targets(store: ObjectStore, path: str, tasks: Sequence[int], rows: int) -> Int32s:
+    """Read the target of each row of a part, int32[rows], whichever task placed it.
 
     path     of the part's targets
-    tasks    those that placed rows of the part; None: its targets are in one file
+    tasks    those that placed rows of the part
     errors   InternalError when some row has no target, CorruptFileError
     """
-    if tasks is None:
-        targets = read_targets(store, path)
-        if len(targets) != rows:
-            raise InternalError(f"{len(targets)} targets for {rows} rows", path=path)
-        return targets
     shares = in_parallel(lambda task: _read_share(store, path, task, rows), tasks)
     out = np.full(rows, _MISSING, np.int32)
     for at, targets in shares:
@@ -104,7 +87,7 @@ def as_numbered(store: ObjectStore, path: str, task: int, own: Int32s) -> Int32s
 
     path   of a file in the directory of the targets
     """
-    numbers = read_targets(store, _numbers_path(path.rpartition("/")[0], task))
+    numbers = read_numbers(store, numbers_path(path.rpartition("/")[0], task))
     if len(own) and not _DROPPED <= int(own.min()) <= int(own.max()) < len(numbers):
         raise CorruptFileError(f"task {task} has {len(numbers)} targets, but a row is routed to another one", path=path)
     return np.append(numbers, np.int32(_DROPPED))[own]
@@ -115,5 +98,6 @@ def share_path(path: str, task: int) -> str:
     return f"{path.removesuffix('.arrow')}-{task:05d}.arrow"
 
 
-def _numbers_path(directory: str, task: int) -> str:
+def numbers_path(directory: str, task: int) -> str:
+    """Return the path of the numbers of a task's targets."""
     return f"{directory}/numbers-{task:05d}.arrow"

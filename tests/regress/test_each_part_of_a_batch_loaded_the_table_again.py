@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeidx.batch.assignment import file_checks
+from lakeidx.batch.assignment import file_keys
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import GLOBAL_TYPES, IndexedTable
@@ -21,7 +21,7 @@ def test_a_task_with_several_parts_loads_the_table_once(tmp_path: Path, monkeypa
     put(table, "a", rows([(1, k, "a") for k in range(10)]), LocalRunner(1))
     monkeypatch.setattr("lakeidx.batch.parts.PART_ROWS", 4)
     loads: list[int] = []
-    split, made = file_checks._Checks.split, TableIndex.context
+    split, made = file_keys._Checks.split, TableIndex.context
 
     def counted(*arguments: Any) -> Any:
         loads[-1] += 1
@@ -32,7 +32,7 @@ def test_a_task_with_several_parts_loads_the_table_once(tmp_path: Path, monkeypa
         yield from split(self, item)
 
     monkeypatch.setattr(TableIndex, "context", counted)
-    monkeypatch.setattr(file_checks._Checks, "split", splits)
+    monkeypatch.setattr(file_keys._Checks, "split", splits)
     loads.append(0)
     put(table, "b", rows([(1, k, "b") for k in range(10)]), LocalRunner(1))
     # The driver's own, then parts that this runner gives to one task; behind the last one files are checked.

@@ -53,7 +53,7 @@ def test_batches_whose_rows_never_come_to_the_driver(spark: SparkSession, tmp_pa
     second = upsert(frame(spark, ROWS // 2, "b"), table.uri, batch_id="2")
     assert (first.assign.inserts, first.assign.updates) == (ROWS, 0), first
     assert (second.assign.inserts, second.assign.updates) == (ROWS // 2, ROWS // 2), second
-    assert second.assign.placing_tasks
+    assert second.assign.in_tasks
     assert upsert(frame(spark, ROWS // 2, "b"), table.uri, batch_id="2").already
     assert counts(spark, table) == {"a": ROWS // 2, "b": ROWS}
     if kind == "state":
@@ -67,7 +67,7 @@ def commit_in_sparks_own_process(spark: SparkSession, table: Table) -> None:
     assert after.snapshot is not None
     assert after.snapshot.id == 3
     placed = BatchFiles(after.store, after.metadata.paths, "3").require(BucketAssignmentReport)
-    assert placed.placing_tasks
+    assert placed.in_tasks
     assert counts(spark, table) == {"b": ROWS // 2, "c": ROWS}
 
 

@@ -51,10 +51,10 @@ class HashPlacing:
     rows_read: int = 0
 
     @classmethod
-    def of(cls, work: PlaceWork, partitions: Collection[bytes], task: int | None) -> HashPlacing:
-        """Make the rules of the process that places a batch, or of one of its placing tasks."""
+    def of(cls, work: PlaceWork, partitions: Collection[bytes], task: int) -> HashPlacing:
+        """Make the rules of a placing task."""
         files = {} if work.fresh else hash_entries(work.metadata, work.snapshot, partitions)
-        return cls(work, work.rules(task), work.pick(task), files)
+        return cls(work, work.plan.rules(task), work.pick(task), files)
 
     def place_each(self, batch: Sequence[tuple[bytes, Callable[[], Sequence[Hashes]]]]) -> Iterator[list[Assignment]]:
         """Place one partition after another, in order, and prefetch the index files of the next ones.
@@ -93,11 +93,8 @@ def _size_of(read: _Read) -> int:
     return sum(c.nbytes for c in columns) + sum(h.known.nbytes for h in hits)
 
 
-def place_by_hash(work: PlaceWork, parts: Sequence[PartKeys], task: int | None) -> Placed:
-    """Place rows, partition by partition, rows of a partition in batch order.
-
-    task    the placing task whose share they are; None: all rows are
-    """
+def place_by_hash(work: PlaceWork, parts: Sequence[PartKeys], task: int) -> Placed:
+    """Place the rows of a placing task, partition by partition, rows of a partition in batch order."""
     placing = HashPlacing.of(work, {p for part in parts for p in part.keys.partitions}, task)
     # Memory is taken when it is written to: parts of one partition take over what placing gives.
     buckets = [np.empty(len(p.keys), np.int32) for p in parts]

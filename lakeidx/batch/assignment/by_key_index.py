@@ -41,13 +41,13 @@ def place_by_key_index(
     work: PlaceWork,
     batch: KeyedBatch,
     locator: Locator,
-    task: int | None,
+    task: int,
     locate: Callable[[KeyBatch, IndexContext], KeyLocations] | None = None,
 ) -> Placed:
     """Place rows on a snapshot.
 
     locate   locates the keys; default the locator does
-    task     the placing task whose share they are; None: all rows are
+    task     the placing task whose share they are
     errors   what the locator raises; CommitConflictError when what it keeps is of a later snapshot
     """
     tagging = work.index.context(work.metadata, work.snapshot)
@@ -66,18 +66,18 @@ def place_by_key_index(
         new_hashes=opened.new_hashes,
         metrics={**metrics, **located.notes},
         moves=Moves(batch, plan),
-        located=(batch, located) if _updates_index(locator, task) else None,
+        located=(batch, located) if _updates_index(locator, work) else None,
         is_global=locator.is_global and bool(work.schema.partition_keys),
         by_partition=locator.splits_buckets,
     )
 
 
-def _updates_index(locator: Locator, task: int | None) -> bool:
+def _updates_index(locator: Locator, work: PlaceWork) -> bool:
     """Return True when the index is updated at the commit with its own answers; for a batch in tasks only if it was asked there.
 
     Those that read data files in tasks have no answers of their own there. They catch up with the next batch.
     """
-    return isinstance(locator, ExternalState) and (task is None or not isinstance(locator, FileJoiner))
+    return isinstance(locator, ExternalState) and (work.here or not isinstance(locator, FileJoiner))
 
 
 def _outgoing(batch: KeyedBatch, located: KeyLocations, plan: MovePlan) -> list[PartPlaces]:
@@ -142,7 +142,7 @@ class _Placing:
     locator: Locator
     tagging: IndexContext
     batch: KeyedBatch
-    task: int | None
+    task: int
 
     def place(self, located: KeyLocations, plan: MovePlan) -> _Opened:
         """Choose buckets for the keys that are new in their partition."""
@@ -184,7 +184,7 @@ class _Placing:
         slots, _ = _open_slots(plan)
         wanted = plan.slot_partition[slots]
         numbers = {p: i for i, p in enumerate(located.partitions)}
-        fresh, rules = self.work.fresh, self.work.rules(self.task)
+        fresh, rules = self.work.fresh, self.work.plan.rules(self.task)
         counts = {} if fresh else self._rows_in_files(numbers)
         by_room = partial(
             place_by_room,

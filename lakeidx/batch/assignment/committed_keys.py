@@ -17,7 +17,7 @@ from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport, Source
 from lakeidx.batch.assignment.keyed_batch import read_batch, read_located, sourced_parts
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
-from lakeidx.batch.target_files import read_part_targets, tasks_of_part
+from lakeidx.batch.target_files import read_part_targets
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, KeyLocations, number_partitions
 from lakeidx.key_index.port import IndexContext, SharedState, ShareUpdate, TagTasks
@@ -36,7 +36,7 @@ class CommittedPart(NamedTuple):
     source    the landing file that it is taken from by reference
     located   what the index had answered
     targets   where its rows went
-    tasks     that placed its rows; None: one process placed the batch
+    tasks     that placed its rows
     """
 
     number: int
@@ -44,7 +44,7 @@ class CommittedPart(NamedTuple):
     source: SourceFile | None
     located: str
     targets: str
-    tasks: tuple[int, ...] | None
+    tasks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,9 +75,8 @@ class CommittedKeys:
     def read(self, parts: Sequence[CommittedPart], info: CommitInfo) -> CommitInfo:
         """Return `info` with the keys of parts; rows that are dropped change no location, and are left out."""
         store = self.staging
-        batch = read_batch(store, [(p.part, p.source) for p in parts], self.schema)
-        placed = [p.tasks for p in parts if p.tasks is not None]
-        was = read_located(store, [p.located for p in parts], placed, [p.part.rows for p in parts])
+        keys, retract = read_batch(store, [(p.part, p.source) for p in parts], self.schema)
+        was = read_located(store, [(p.located, p.tasks, p.part.rows) for p in parts])
         targets = (read_part_targets(store, p.targets, p.tasks, p.part.rows) for p in parts)
         goes = np.concatenate([np.zeros(0, np.int32), *targets])
         kept = np.flatnonzero(goes >= 0)
@@ -85,10 +84,10 @@ class CommittedKeys:
         numbered = np.array([numbers[p] for p in self.partitions], np.int32)[self.partition]
         return replace(
             info,
-            batch=_take(batch.keys, kept),
+            batch=_take(keys, kept),
             partition=numbered[goes[kept]],
             bucket=self.bucket[goes[kept]],
-            deleted=batch.retract[kept],
+            deleted=retract[kept],
             partitions=partitions,
             was=replace(was, bucket=was.bucket[kept], partition=was.partition[kept], file=was.file[kept]),
         )
@@ -96,10 +95,10 @@ class CommittedKeys:
 
 def committed_parts(ingest: IngestReport, assign: BucketAssignmentReport) -> list[CommittedPart]:
     """Return the parts of a batch whose index keeps something outside the table."""
-    paths = zip(sourced_parts(ingest), assign.located_paths, assign.targets_paths, strict=True)
+    paths = zip(sourced_parts(ingest), assign.located_paths, assign.targets_paths, assign.placed_by, strict=True)
     return [
-        CommittedPart(number, part, source, located, targets, tasks_of_part(assign.placing_tasks, number))
-        for number, ((part, source), located, targets) in enumerate(paths)
+        CommittedPart(number, part, source, located, targets, tasks)
+        for number, ((part, source), located, targets, tasks) in enumerate(paths)
     ]
 
 

@@ -1,9 +1,9 @@
-"""The keys of a whole batch for a key index, and the index's answers, kept until the commit has ended.
+"""The keys of a batch for a key index, and the index's answers, kept until the commit has ended.
 
 Indexes that keep something outside the table (HBase, the key state) are notified at the commit of what became of the batch's keys,
-perhaps by another process than the one that assigned them. For them assignment leaves ``located-<i>.arrow`` per part: columns
-``bucket`` and ``partition`` (int32, -1 and the row's own partition where the key was nowhere), the partitions as hex in the
-file's metadata. Rows that tasks placed: ``located-<i>-<task>.arrow``, with a column of the part's rows before.
+perhaps by another process than the one that assigned them. For them each placing task leaves ``located-<part>-<task>.arrow``:
+columns ``row``, of the part, ``bucket`` and ``partition`` (int32, -1 and the row's own partition where the key was nowhere), the
+partitions as hex in the file's metadata.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.in_parallel import in_parallel
 
 _PARTITIONS = b"partitions"
-_SCHEMA = pa.schema([pa.field("bucket", pa.int32(), nullable=False), pa.field("partition", pa.int32(), nullable=False)])
-_SHARE_SCHEMA = _SCHEMA.insert(0, pa.field("row", pa.int32(), nullable=False))
+_SCHEMA = pa.schema([pa.field(n, pa.int32(), nullable=False) for n in ("row", "bucket", "partition")])
 _READ_THREADS = 4
 
 
@@ -41,16 +40,16 @@ class PartRows:
     """Rows of one staged part.
 
     number   of the part
-    at       int32[n] their positions in it, ascending; None: all of them
+    at       int32[n] their positions in it, ascending
     """
 
     number: int
-    at: NDArray[np.int32] | None = None
+    at: NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyedBatch:
-    """Keys of n rows of a batch, its parts one after another: of all rows, or of a task's share of them.
+    """Keys of n rows of a batch that a task places, its parts one after another.
 
     retract   bool[n] rows of kind -U or -D
     starts    int64[parts + 1]: rows starts[i] .. starts[i + 1] are those of the i-th part
@@ -78,8 +77,8 @@ def sourced_parts(ingest: IngestReport) -> list[tuple[StagedPart, SourceFile | N
 
 def read_batch(
     store: ObjectStore, parts: Sequence[tuple[StagedPart, SourceFile | None]], schema: TableSchema
-) -> KeyedBatch:
-    """Read key and partition columns and row kinds of parts (`sourced_parts`); memory follows their keys."""
+) -> tuple[KeyBatch, NDArray[np.bool_]]:
+    """Read the keys of parts (`sourced_parts`), and which rows are of kind -U or -D; memory follows their keys."""
     from lakeidx.key_index.table_view import key_batch
 
     names = list(schema.identity_columns)
@@ -94,16 +93,11 @@ def read_batch(
         return table, retract
 
     found = in_parallel(read, parts, threads=_READ_THREADS)
-    tables, retracts = [table for table, _ in found], [retract for _, retract in found]
-    if tables:
-        whole = pa.concat_tables(tables)
-    else:
-        whole = pa.schema([schema.arrow_schema.field(n) for n in key_columns(schema)]).empty_table()
+    empty = pa.schema([schema.arrow_schema.field(n) for n in key_columns(schema)]).empty_table()
+    whole = pa.concat_tables([table for table, _ in found] or [empty])
     codes = partition_codes(whole, schema.partition_keys, schema.partition_types)
-    starts = np.cumsum([0, *(t.num_rows for t in tables)]).astype(np.int64)
-    retract = np.concatenate([np.zeros(0, np.bool_), *retracts])
-    keys = key_batch(whole.select(names).combine_chunks(), schema, codes)
-    return KeyedBatch(keys, retract, starts, [PartRows(i) for i in range(len(tables))])
+    retract = np.concatenate([np.zeros(0, np.bool_), *(retract for _, retract in found)])
+    return key_batch(whole.select(names).combine_chunks(), schema, codes), retract
 
 
 def located_path(directory: str, part: int) -> str:
@@ -111,59 +105,43 @@ def located_path(directory: str, part: int) -> str:
     return f"{directory}/located-{part:05d}.arrow"
 
 
-def write_located(
-    store: ObjectStore, directory: str, batch: KeyedBatch, located: KeyLocations, task: int | None
-) -> None:
-    """Write the key index's locations, one file per part.
-
-    task   the placing task whose share the rows are; None: all rows of the batch are
-    """
+def write_located(store: ObjectStore, directory: str, batch: KeyedBatch, located: KeyLocations, task: int) -> None:
+    """Write the locations that a placing task found, one file per part."""
     texts = {_PARTITIONS: json.dumps([p.hex() for p in located.partitions]).encode()}
     for i, part in enumerate(batch.places):
-        rows, path = batch.of_part(i), located_path(directory, part.number)
-        columns = [located.bucket[rows], located.partition[rows]]
-        if task is None:
-            write_columns(store, path, columns, _SCHEMA.with_metadata(texts))
-        else:
-            at = np.arange(len(columns[0]), dtype=np.int32) if part.at is None else part.at
-            write_columns(store, share_path(path, task), [at, *columns], _SHARE_SCHEMA.with_metadata(texts))
+        rows, path = batch.of_part(i), share_path(located_path(directory, part.number), task)
+        columns = [part.at, located.bucket[rows], located.partition[rows]]
+        write_columns(store, path, columns, _SCHEMA.with_metadata(texts))
 
 
-def read_located(
-    store: ObjectStore, paths: Sequence[str], tasks: Sequence[tuple[int, ...]] = (), rows: Sequence[int] = ()
-) -> KeyLocations:
+def read_located(store: ObjectStore, parts: Sequence[tuple[str, Sequence[int], int]]) -> KeyLocations:
     """Return what `write_located` kept, of all parts; files are not in it.
 
-    paths   of each part
-    tasks   of each part, those that placed its rows; none: one process placed all
-    rows    of each part, with tasks
+    parts   of each the path of its locations, the tasks that placed its rows, and how many rows it has
     """
     numbers: dict[bytes, int] = {}
     buckets, codes = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    for i, path in enumerate(paths):
-        if not tasks:
-            bucket, code = _read_one(store, path, _SCHEMA, numbers)
-        else:
-            bucket, code = np.full(rows[i], -1, np.int32), np.zeros(rows[i], np.int32)
-            for task in tasks[i]:
-                at, found, there = _read_one(store, share_path(path, task), _SHARE_SCHEMA, numbers)
-                if len(at) and not 0 <= int(at.min()) <= int(at.max()) < rows[i]:
-                    raise CorruptFileError("the file of located keys has a row that the part does not have", path=path)
-                bucket[at], code[at] = found, there
+    for path, tasks, rows in parts:
+        bucket, code = np.full(rows, -1, np.int32), np.zeros(rows, np.int32)
+        for task in tasks:
+            at, found, there = _read_one(store, share_path(path, task), numbers)
+            if len(at) and not 0 <= int(at.min()) <= int(at.max()) < rows:
+                raise CorruptFileError("the file of located keys has a row that the part does not have", path=path)
+            bucket[at], code[at] = found, there
         buckets.append(bucket)
         codes.append(code)
-    bucket = np.concatenate(buckets).astype(np.int32)
+    bucket = np.concatenate(buckets)
     return KeyLocations(
         bucket=bucket,
-        partition=np.concatenate(codes).astype(np.int32),
+        partition=np.concatenate(codes),
         partitions=tuple(numbers),
         file=np.full(len(bucket), -1, np.int32),
     )
 
 
-def _read_one(store: ObjectStore, path: str, schema: pa.Schema, numbers: dict[bytes, int]) -> list[NDArray[np.int32]]:
+def _read_one(store: ObjectStore, path: str, numbers: dict[bytes, int]) -> list[NDArray[np.int32]]:
     """Read the columns of a file; the last, partitions, as `numbers` has them, which gets those that are new."""
-    columns, described = read_columns(store, path, schema)
+    columns, described = read_columns(store, path, _SCHEMA)
     try:
         partitions = [bytes.fromhex(p) for p in json.loads(described[_PARTITIONS])]
     except (KeyError, ValueError, TypeError) as error:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
+from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.batch.assignment.keyed_batch import PartRows
 from lakeidx.batch.keys import RowKeys, key_columns, partition_codes, row_keys
 from lakeidx.batch.parts import read_part
@@ -19,10 +19,6 @@ from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.key_buckets import buckets_by_function
-from lakeidx.tasks.in_parallel import in_parallel
-
-#: Parts read at a time (Arrow and the kernels release the GIL).
-_READ_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +66,7 @@ def read_part_keys(
         keys = RowKeys(keys.partitions, keys.codes, hash_columns(kept.columns, types))
     if schema.bucket_mode is BucketMode.HASH_FIXED:
         keys = RowKeys(keys.partitions, keys.codes, buckets_by_function(schema, table, schema.bucket))
-    return PartKeys(PartRows(number), keys, retract, columns=kept)
+    return PartKeys(PartRows(number, np.arange(len(keys), dtype=np.int32)), keys, retract, columns=kept)
 
 
 def read_part_partitions(
@@ -80,13 +76,3 @@ def read_part_partitions(
     columns = schema.partition_keys or schema.field_names[:1]
     table = read_part(store, source, part, schema, columns)
     return partition_codes(table, schema.partition_keys, schema.partition_types)[0]
-
-
-def read_keys(store: ObjectStore, ingest: IngestReport, schema: TableSchema) -> list[PartKeys]:
-    """Read the keys of every staged part, parts in parallel; see `read_part_keys`."""
-
-    def read(numbered: tuple[int, StagedPart]) -> PartKeys:
-        number, part = numbered
-        return read_part_keys(store, ingest.source_of(part), part, schema, number)
-
-    return in_parallel(read, list(enumerate(ingest.parts)), threads=_READ_THREADS)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.bucket_assignment.assign_plan import AssignPlan
-from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
+from lakeidx.bucket_assignment.rules import RandomBuckets
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.storage.base import ObjectStore
@@ -25,6 +24,7 @@ class PlaceWork:
     fresh       the batch replaces what is there: nothing is known, buckets are filled again from 0
     directory   where targets are written
     plan        placing tasks, and who owns which hashes and buckets
+    here        the one task runs in the process that plans the batch, with what that keeps of the index
     """
 
     metadata: TableMetadata
@@ -36,27 +36,25 @@ class PlaceWork:
     fresh: bool
     directory: str
     plan: AssignPlan
+    here: bool
 
     @classmethod
     def of(
-        cls, context: BatchContext, schema: TableSchema, snapshot: Snapshot | None, directory: str, tasks: int
+        cls, context: BatchContext, schema: TableSchema, snapshot: Snapshot | None, directory: str, tasks: int | None
     ) -> PlaceWork:
-        """Make the work of a batch; `tasks` are at most those that may run at a time."""
-        plan = plan_assigners(schema, tasks)
+        """Make the work of a batch; `tasks` are at most those that may run at a time, None: one in this process."""
+        here, options = tasks is None, schema.table_options
+        if tasks is None:
+            target_rows, max_buckets = options.dynamic_bucket_target_row_num, options.dynamic_bucket_max_buckets
+            plan = AssignPlan(target_rows=target_rows, max_buckets=max_buckets)
+        else:
+            plan = plan_assigners(schema, tasks)
         files, fresh, index = context.files, context.overwrite is not None, TableIndex.of(schema)
-        return cls(context.metadata, files.store, schema, index, snapshot, files.batch_id, fresh, directory, plan)
+        return cls(context.metadata, files.store, schema, index, snapshot, files.batch_id, fresh, directory, plan, here)
 
-    def rules(self, task: int | None) -> AssignRules:
-        """Return the rules by which new keys are placed: of a placing task, or (None) of a process that places all rows."""
-        if task is not None:
-            return self.plan.rules(task)
-        return AssignRules(target_rows=self.plan.target_rows, max_buckets=self.plan.max_buckets)
-
-    def pick(self, task: int | None) -> RandomBuckets:
+    def pick(self, task: int) -> RandomBuckets:
         """Return the draws of buckets; seeded by batch and task, so that either may be run again and decides the same."""
-        if task is not None:
-            return RandomBuckets.seeded(f"{self.batch_id}#{task}")
-        return RandomBuckets(zlib.crc32(self.batch_id.encode()))
+        return RandomBuckets.seeded(f"{self.batch_id}#{task}")
 
 
 def plan_assigners(schema: TableSchema, parallelism: int) -> AssignPlan:

@@ -1,23 +1,57 @@
-"""Place the rows of a batch: in this process if they fit its budget, else in tasks."""
+"""Place the rows of a batch in tasks, each with the keys and the part of the index that it owns.
+
+A map task reads the key columns of a part and sends each row's position, key hash and partition, and its key where the index type
+looks at keys, to the task that owns the hash. That task locates the keys, opens and fills only buckets of its own, reads the files
+of the HASH index for its rows, and writes the targets of its rows. The driver gets figures per target. Rows themselves do not move
+here. A batch that fits the driver's budget is placed by one task there.
+
+source   org.apache.paimon.flink.sink.RowDynamicBucketSink, org.apache.paimon.index.HashBucketAssigner, release 1.4.2
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from lakeidx.batch.artifacts import IngestReport
-from lakeidx.batch.assignment.keyed_batch import read_batch, sourced_parts
-from lakeidx.batch.assignment.part_keys import read_keys
+from lakeidx.batch.assignment.by_hash import place_by_hash
+from lakeidx.batch.assignment.part_keys import PartKeys, read_part_keys
 from lakeidx.batch.assignment.place_work import PlaceWork
-from lakeidx.batch.assignment.placed import Placed
+from lakeidx.batch.assignment.placed import PartPlaces, Placed, RowCounts
 from lakeidx.batch.assignment.room import check_rows_fit, fits_driver
-from lakeidx.batch.assignment.shares import place_parts
-from lakeidx.batch.assignment.targets import BatchFigures, join_shares, write_share
+from lakeidx.batch.assignment.routed_keys import (
+    PartItem,
+    ReceivedKeys,
+    is_of_part,
+    owners_of,
+    part_items,
+    rows_to_route,
+)
+from lakeidx.batch.assignment.targets import BatchFigures, ShareFigures, join_shares, write_share
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.errors import UnsupportedError
-from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.key_index.port import ExternalState
+from lakeidx.key_index.port import ExternalState, Locator, TagTasks
+from lakeidx.tasks.routed_rows import Block, RoutedRows
+from lakeidx.tasks.runner import LocalRunner, Runner
+
+if TYPE_CHECKING:
+    from lakeidx.batch.assignment.file_keys import FoundKeys
+    from lakeidx.key_index.locations import LiveFile
+
+    #: A data file, or what was found in one, with its number.
+    FileItem = tuple[int, LiveFile | FoundKeys]
+
+#: Parts that the driver reads at a time (Arrow and the kernels release the GIL).
+_READ_THREADS = 4
 
 
 def place_batch(
@@ -27,36 +61,135 @@ def place_batch(
 
     directory   gets the target files
     errors      UnsupportedError for an overwrite that the index type cannot follow; CommitConflictError when what an index type
-                keeps is of a later snapshot; InvalidInputError for a batch that this process has no memory for
+                keeps is of a later snapshot; InvalidInputError for a batch that a process has no memory for; what reading parts,
+                index files and data files raises
     """
     index = TableIndex.of(schema)
     _check_overwrite(context, index)
     holds_keys = index.type is not None and index.type.stays_in_process
     held_keys = snapshot.total_record_count or 0 if holds_keys and snapshot else 0
-    parts = len(ingest.parts)
-    if not fits_driver(schema, ingest.rows_staged, held_keys, context.driver_bytes):
-        # The shuffle to placing tasks, and what they bring home: batches that fit here need none of it.
-        from lakeidx.batch.assignment.in_tasks import place_in_tasks
-
+    here = fits_driver(schema, ingest.rows_staged, held_keys, context.driver_bytes)
+    if not here:
         index.forget(context.paths)
-        work = PlaceWork.of(context, schema, snapshot, directory, context.runner.parallelism)
-        figures = join_shares(directory, place_in_tasks(context, ingest, work), parts)
-        return replace(figures, metrics={**figures.metrics, "placing_tasks": float(work.plan.num_channels)})
-    check_rows_fit(schema, ingest.rows_staged)
-    work = PlaceWork.of(context, schema, snapshot, directory, 1)
-    if index.locator is not None:
-        placed = _by_keys(work, ingest)
-    else:
-        placed = place_parts(work, read_keys(work.staging, ingest, schema), None)
-    share = write_share(work.staging, directory, placed, None)
-    return join_shares(directory, [share], parts)
+    work = PlaceWork.of(context, schema, snapshot, directory, None if here else context.runner.parallelism)
+    runner: Runner = LocalRunner(_READ_THREADS) if here else context.runner
+    figures = join_shares(directory, _place(context, ingest, work, runner), len(ingest.parts), in_tasks=not here)
+    if here:
+        return figures
+    return replace(figures, metrics={**figures.metrics, "placing_tasks": float(work.plan.num_channels)})
 
 
-def _by_keys(work: PlaceWork, ingest: IngestReport) -> Placed:
-    from lakeidx.batch.assignment.by_key_index import place_by_key_index
+def _place(context: BatchContext, ingest: IngestReport, work: PlaceWork, runner: Runner) -> Sequence[ShareFigures]:
+    items: list[PartItem | FileItem] = list(part_items(ingest))
+    # One task in this process asks the index itself.
+    if work.index.locator is not None and not work.fresh and not work.here:
+        items += _prepare_index(context, ingest, work, work.index.locator)
+    count = work.plan.num_channels
+    tasks = _PlacingTasks(work, len(ingest.parts), ingest.rows_staged)
+    return runner.shuffle(
+        tasks.split,
+        items,
+        tasks.combine,
+        targets=range(count),
+        # Keys spread evenly; a task whose share is large is to read it block by block.
+        weights=[max(1, ingest.rows_staged // count)] * count,
+        label=context.label("bucket_assignment"),
+    )
 
-    with work.index.open(work.metadata.paths) as locator:
-        return place_by_key_index(work, read_batch(work.staging, sourced_parts(ingest), work.schema), locator, None)
+
+def _prepare_index(
+    context: BatchContext, ingest: IngestReport, work: PlaceWork, locator: Locator
+) -> Sequence[FileItem]:
+    """Do what tasks need of the index once for the whole batch; return the files whose keys they are sent."""
+    from lakeidx.batch.assignment.file_keys import files_to_read
+    from lakeidx.key_index.joined import FileJoiner
+
+    if isinstance(locator, FileJoiner):
+        return list(enumerate(files_to_read(context, ingest, work, locator)))
+    remake = partial(work.index.context, work.metadata, work.snapshot)
+    locator.prepare_tag(remake(), TagTasks(context.runner, remake, context.label("key_state")))
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class _PlacingTasks:
+    """What the tasks do; pickles.
+
+    parts   of the whole batch; what comes of data files comes after them
+    rows    of the whole batch
+    """
+
+    work: PlaceWork
+    parts: int
+    rows: int
+
+    def split(self, item: PartItem | FileItem) -> Iterator[RoutedRows]:
+        """Map: route the keys of one part, or of a data file."""
+        if len(item) == 2:
+            from lakeidx.batch.assignment.file_keys import send_file_keys
+
+            yield from send_file_keys(self.work, *item, after=self.parts)
+            return
+        number, part, source = item
+        keep = self.work.index.locator is not None
+        found = read_part_keys(self.work.staging, source, part, self.work.schema, number, keep=keep)
+        if len(found.keys):
+            yield RoutedRows(
+                number, rows_to_route(found.keys, found.retract, found.columns), owners_of(self.work, found.keys)
+            )
+
+    def combine(self, task: int, blocks: Iterator[Block]) -> ShareFigures:
+        """Reduce: place the rows of one task, in batch order.
+
+        errors   InvalidInputError for a share of rows that this process has no memory for
+        """
+        work = self.work
+        check_rows_fit(work.schema, self.rows, tasks=None if work.here else work.plan.num_channels)
+        received, of_files = ReceivedKeys(), iter(blocks)
+        for block in of_files:
+            if not is_of_part(block):
+                of_files = chain([block], of_files)
+                break
+            received.add(block)
+        if work.index.locator is not None:
+            placed = self._place_keys(received, of_files, task)
+        else:
+            placed = _place_parts(work, received.parts, task)
+        return write_share(work.staging, work.directory, placed, task)
+
+    def _place_keys(self, received: ReceivedKeys, of_files: Iterator[Block], task: int) -> Placed:
+        from lakeidx.batch.assignment.by_key_index import place_by_key_index
+        from lakeidx.batch.assignment.file_keys import locate_among
+        from lakeidx.key_index.joined import FileJoiner
+
+        work, batch = self.work, received.keyed(self.work.schema)
+        # What an index keeps in a process is the driver's.
+        opened: AbstractContextManager[Any] = (
+            work.index.open(work.metadata.paths) if work.here else closing(work.index.made())
+        )
+        with opened as locator:
+            sent = not work.here and isinstance(locator, FileJoiner)
+            return place_by_key_index(work, batch, locator, task, locate_among(locator, of_files) if sent else None)
+
+
+def _place_parts(work: PlaceWork, parts: Sequence[PartKeys], task: int) -> Placed:
+    """Place rows whose bucket follows from their hash, or from the HASH index.
+
+    errors   UnsupportedError for other bucket modes; see `place_by_hash`
+    """
+    if work.index.type is not None:
+        return place_by_hash(work, parts, task)
+    mode = work.schema.bucket_mode
+    if mode not in (BucketMode.HASH_FIXED, BucketMode.BUCKET_UNAWARE):
+        raise UnsupportedError(f"bucket mode {mode.name} cannot be upserted yet", path=work.metadata.paths.root)
+    counts, places = RowCounts(), []
+    for part in parts:
+        keys = part.keys
+        # Without a primary key each row is a new one.
+        counts.add(len(keys), None if work.schema.primary_keys else np.zeros(len(keys), np.bool_), part.retract)
+        buckets = keys.hashes if mode is BucketMode.HASH_FIXED else np.zeros(len(keys), np.int32)
+        places.append(PartPlaces(part.rows, keys.partitions, keys.codes, buckets, part.ranks))
+    return Placed(parts=places, counts=counts)
 
 
 def _check_overwrite(context: BatchContext, index: TableIndex) -> None:

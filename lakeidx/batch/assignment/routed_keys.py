@@ -13,7 +13,6 @@ key columns                       where the index type looks at keys
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,8 +22,8 @@ from numpy.typing import NDArray
 from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
 from lakeidx.batch.assignment.keyed_batch import KeyedBatch, PartRows
 from lakeidx.batch.assignment.part_keys import PartKeys
+from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.keys import RowKeys
-from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.format.schema.schema_file import TableSchema
@@ -47,16 +46,12 @@ def partition_hash(partition: bytes) -> int:
     return hash_words(split_arity(partition)[1])
 
 
-def owners_of(plan: AssignPlan, partitions: Sequence[bytes], codes: Int32s, hashes: Int32s) -> Int32s:
-    """Return the placing task of each row, int32[n].
-
-    partitions   distinct partitions; none: a key has one task in all of them
-    codes        int32[n] which of them each row has
-    """
-    if not partitions:
-        return plan.assigner_of(0, hashes)
-    of_partitions = np.array([partition_hash(p) for p in partitions], np.int32)
-    return plan.assigner_of(of_partitions[codes], hashes)
+def owners_of(work: PlaceWork, keys: RowKeys) -> Int32s:
+    """Return the placing task of each row, int32[n]; a key of a global index has one task in all partitions."""
+    if work.index.is_global:
+        return work.plan.assigner_of(0, keys.hashes)
+    of_partitions = np.array([partition_hash(p) for p in keys.partitions], np.int32)
+    return work.plan.assigner_of(of_partitions[keys.codes], keys.hashes)
 
 
 def rows_to_route(keys: RowKeys, retract: NDArray[np.bool_] | None, columns: pa.Table | None = None) -> pa.Table:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import Target
-from lakeidx.batch.assignment.keyed_batch import PartRows, located_path, write_located
+from lakeidx.batch.assignment.keyed_batch import located_path, write_located
 from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
-from lakeidx.batch.target_files import targets_path, write_part_share, write_targets
+from lakeidx.batch.target_files import targets_path, write_part_share
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.paths import TablePaths
@@ -29,9 +29,8 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareFigures:
-    """What was decided about the rows that one process placed, as figures per target; what a task returns.
+    """What a placing task decided about its rows, as figures per target.
 
-    task         the placing task; None: all rows of the batch were placed in one process
     partitions   those of its targets, as manifest bytes
     partition    int32[k] of each target, in `partitions`
     bucket       int32[k]
@@ -45,7 +44,7 @@ class ShareFigures:
     located      the answers of an index type with state outside the table were written
     """
 
-    task: int | None
+    task: int
     partitions: tuple[bytes, ...]
     partition: NDArray[np.int32]
     bucket: NDArray[np.int32]
@@ -71,7 +70,8 @@ class BatchFigures:
     rows         of each target
     new_hashes   of each target; None: not counted
     paths        target file of each part
-    tasks        of each part: the tasks that placed rows of it; () without tasks
+    in_tasks     the runner's tasks placed them, not one in this process
+    tasks        of each part: the tasks that placed rows of it
     numbers      of each task: int32[k] the batch's number of each of its targets
     located      files with the answers of an index type with state outside the table, of each part
     """
@@ -80,6 +80,7 @@ class BatchFigures:
     rows: list[int]
     new_hashes: list[int] | None
     paths: tuple[str, ...]
+    in_tasks: bool
     tasks: tuple[tuple[int, ...], ...]
     numbers: Mapping[int, NDArray[np.int32]]
     counts: RowCounts
@@ -128,10 +129,10 @@ def _number_targets(parts: Sequence[PartPlaces]) -> _Numbered:
     return _Numbered(list(numbers), first, rows, out)
 
 
-def write_share(store: ObjectStore, directory: str, placed: Placed, task: int | None) -> ShareFigures:
+def write_share(store: ObjectStore, directory: str, placed: Placed, task: int) -> ShareFigures:
     """Write where rows go, with the targets numbered in the order in which parts come to them; return the figures.
 
-    task   the placing task whose share they are; None: all rows of the batch
+    task   the placing task whose share they are
     """
     numbered = _number_targets(placed.parts)
     _write_places(store, directory, placed, numbered.per_part, task)
@@ -159,10 +160,11 @@ def write_share(store: ObjectStore, directory: str, placed: Placed, task: int | 
     )
 
 
-def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> BatchFigures:
+def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int, *, in_tasks: bool) -> BatchFigures:
     """Assign numbers within the batch to the targets of all shares, in the order in which parts first use them.
 
-    parts   of the batch
+    parts      of the batch
+    in_tasks   the runner's tasks placed the rows, not one in this process
     """
     places, numbers = _number_shares(shares)
 
@@ -174,7 +176,6 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
     new = [share.new_hashes for share in shares if share.new_hashes is not None]
     edges = accumulate((len(share.rows) for share in shares), initial=0)
     numbered = [(share, numbers[a:b]) for share, (a, b) in zip(shares, pairwise(edges), strict=True)]
-    in_tasks = [share for share in shares if share.task is not None]
     counts, metrics = RowCounts(), dict[str, float]()
     for share in shares:
         counts.join(share.counts)
@@ -185,8 +186,9 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
         rows=total([share.rows for share in shares]),
         new_hashes=total(new) if len(new) == len(shares) else None,
         paths=tuple(targets_path(directory, part) for part in range(parts)),
-        tasks=_tasks_of_parts(in_tasks, parts) if in_tasks else (),
-        numbers={s.task: of_share for s, of_share in numbered if s.task is not None},
+        in_tasks=in_tasks,
+        tasks=_tasks_of_parts(shares, parts),
+        numbers={share.task: of_share for share, of_share in numbered},
         counts=counts,
         metrics=metrics,
         moved=sum(share.moved for share in shares),
@@ -200,11 +202,6 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int) -> B
 
 def _number_shares(shares: Sequence[ShareFigures]) -> tuple[list[Place], NDArray[np.int32]]:
     """Return the places of a batch, and the number of each share's targets among them, share after share."""
-    if len(shares) == 1:
-        # It has numbered its targets in that order.
-        (share,) = shares
-        targets = zip(share.partition.tolist(), share.bucket.tolist(), strict=True)
-        return [(share.partitions[p], b) for p, b in targets], np.arange(len(share.rows), dtype=np.int32)
     partitions, codes = number_partitions((), (p for share in shares for p in share.partitions))
     combined = [
         np.array([codes[p] for p in share.partitions], np.int64)[share.partition] << 32 | share.bucket
@@ -223,7 +220,7 @@ def _tasks_of_parts(shares: Sequence[ShareFigures], parts: int) -> tuple[tuple[i
     tasks: list[list[int]] = [[] for _ in range(parts)]
     for share in shares:
         for part in share.parts:
-            tasks[part].append(share.task or 0)
+            tasks[part].append(share.task)
     return tuple(tuple(sorted(found)) for found in tasks)
 
 
@@ -278,7 +275,7 @@ def _target(place: Place, rows: int, first_sequence: int, entry: IndexEntry | No
 
 
 def _write_places(
-    store: ObjectStore, directory: str, placed: Placed, numbers: Sequence[NDArray[np.int32]], task: int | None
+    store: ObjectStore, directory: str, placed: Placed, numbers: Sequence[NDArray[np.int32]], task: int
 ) -> None:
     """Write the target of each row of each part, and the moves.
 
@@ -288,7 +285,7 @@ def _write_places(
     def write(i: int) -> None:
         goes, part = numbers[i], placed.parts[i].rows
         if placed.moves is None:
-            _write_targets(store, directory, part, goes, task)
+            write_part_share(store, targets_path(directory, part.number), task, part.at, goes)
             return
         batch, plan = placed.moves.batch, placed.moves.plan
         rows = batch.of_part(i)
@@ -296,28 +293,16 @@ def _write_places(
         count = int(np.count_nonzero(kept))
         of_rows = np.full(len(kept), -1, np.int32)
         of_rows[kept] = goes[:count]
-        _write_targets(store, directory, part, of_rows, task)
+        write_part_share(store, targets_path(directory, part.number), task, part.at, of_rows)
         # Whether other tasks have found moves is not known here.
-        if placed.moves.any or (task is not None and placed.is_global):
+        if placed.moves.any or placed.is_global:
             at = (plan.delete_row[deletes[i]] - rows.start).astype(np.int32)
-            at = at if part.at is None else part.at[at]
             from lakeidx.batch.moved_rows import write_moves
 
-            write_moves(store, directory, part.number, at, goes[count:], task=task)
+            write_moves(store, directory, part.number, part.at[at], goes[count:], task)
 
     deletes = [] if placed.moves is None else placed.moves.batch.split_rows(placed.moves.plan.delete_row)
     in_parallel(write, range(len(numbers)))
-
-
-def _write_targets(
-    store: ObjectStore, directory: str, part: PartRows, goes: NDArray[np.int32], task: int | None
-) -> None:
-    path = targets_path(directory, part.number)
-    if task is None:
-        write_targets(store, path, goes)
-    else:
-        at = np.arange(len(goes), dtype=np.int32) if part.at is None else part.at
-        write_part_share(store, path, task, at, goes)
 
 
 def _unique(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

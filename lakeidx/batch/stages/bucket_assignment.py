@@ -62,6 +62,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         targets=tuple(targets),
         targets_paths=figures.paths,
         placing_tasks=figures.tasks,
+        in_tasks=figures.in_tasks,
         assigned_on=_assigned_on(schema, view, {partition for partition, _ in figures.places}),
         rows=counts.rows,
         inserts=counts.inserts,

@@ -29,7 +29,7 @@ from lakeidx.batch.artifacts import (
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import read_part, text_columns
 from lakeidx.batch.schema_drift import staged_schema
-from lakeidx.batch.target_files import read_part_targets, tasks_of_part
+from lakeidx.batch.target_files import read_part_targets
 from lakeidx.bucket_assignment.maintainer import plan_index_update
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.engines import apply_write_options, make_engine
@@ -124,14 +124,14 @@ class PartWork(NamedTuple):
 
     source         the landing file it is taken from by reference
     targets_path   the targets of its rows
-    tasks          that placed its rows; None: one process did
+    tasks          that placed its rows
     """
 
     number: int
     part: StagedPart
     source: SourceFile | None
     targets_path: str
-    tasks: tuple[int, ...] | None
+    tasks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ def run_index_write(
     schema = staged_schema(context.metadata, context.files)
     tasks = WriteContext.of(context, schema, assign, budget_bytes)
     parts = [
-        PartWork(n, part, ingest.source_of(part), path, tasks_of_part(assign.placing_tasks, n))
-        for n, (part, path) in enumerate(zip(ingest.parts, assign.targets_paths, strict=True))
+        PartWork(n, part, ingest.source_of(part), path, tasks)
+        for n, (part, path, tasks) in enumerate(zip(ingest.parts, assign.targets_paths, assign.placed_by, strict=True))
     ]
     small = assign.rows <= _SMALL_ROWS * len(assign.targets)
     runner = runner_of_small_files(context.runner, context.store) if small else context.runner

@@ -32,6 +32,7 @@ from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves, wr
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import stage_table
+from lakeidx.batch.target_files import share_path, write_numbers
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
@@ -248,24 +249,26 @@ def test_move_rows_against_a_loop() -> None:
 @pytest.mark.slow
 def test_damaged_files_between_stages(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
-    write_moves(store, str(tmp_path), 0, np.array([1, 4], np.int32), np.array([0, 2], np.int32))
-    found = read_moves(store, str(tmp_path), 0)
+    write_moves(store, str(tmp_path), 0, np.array([1, 4], np.int32), np.array([0, 2], np.int32), 3)
+    write_numbers(store, str(tmp_path), 3, np.arange(3, dtype=np.int32))
+    found = read_moves(store, str(tmp_path), 0, [3])
     assert [a.tolist() for a in found] == [[1, 4], [0, 2]]
-    file = tmp_path / "moves-00000.arrow"
+    file = tmp_path / "moves-00000-00003.arrow"
     whole = file.read_bytes()
     for cut in range(0, len(whole), 7):
         file.write_bytes(whole[:cut])
         with pytest.raises(CorruptFileError):
-            read_moves(store, str(tmp_path), 0)
+            read_moves(store, str(tmp_path), 0, [3])
         with pytest.raises(CorruptFileError):
-            read_located(store, [str(file)])
+            read_located(store, [(str(tmp_path / "moves-00000.arrow"), [3], 5)])
     assert len(read_located(store, []).bucket) == 0
     # A flipped bit gives an error of the one kind, or other numbers.
     table = make_table(tmp_path / "flip", options={"index.type": "state"})
-    located = upsert(table, [(1, k, "a") for k in range(20)]).assign.located_paths[0]
+    assigned = upsert(table, [(1, k, "a") for k in range(20)]).assign
+    located = share_path(assigned.located_paths[0], 0)
     for path, read in (
-        (file, lambda: read_moves(store, str(tmp_path), 0)),
-        (Path(located), lambda: read_located(store, [located])),
+        (file, lambda: read_moves(store, str(tmp_path), 0, [3])),
+        (Path(located), lambda: read_located(store, [(assigned.located_paths[0], [0], 20)])),
     ):
         good = whole if path == file else path.read_bytes()
         for at in range(0, len(good), 3):

@@ -67,8 +67,8 @@ def test_a_commit_above_its_budget_holds_no_rows(tmp_path: Path, monkeypatch: py
     whole, at_once = commit(tables["512 mb"].uri, 200_000, "b")
     assert many - few < 1 << 20
     assert whole > 200_000 * 20
-    assert placed.placing_tasks
-    assert not at_once.placing_tasks
+    assert placed.in_tasks
+    assert not at_once.in_tasks
     assert (placed.updates, placed.inserts) == (20_000, 180_000)
     for table in tables.values():
         found = Table.open(table.uri).scan().to_arrow()

@@ -15,7 +15,7 @@ from lakeidx.batch.assignment.place_work import PlaceWork
 from lakeidx.batch.assignment.routed_keys import partition_hash
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.target_files import read_part_targets, tasks_of_part
+from lakeidx.batch.target_files import read_part_targets
 from lakeidx.batch.upsert import ingest_rows, make_context, upsert_table
 from lakeidx.bucket_assignment.rules import RandomBuckets
 from lakeidx.errors import CorruptFileError
@@ -77,7 +77,7 @@ def test_every_index_file_is_read_once_and_the_write_reads_none_that_gets_no_new
     ingest_rows(context, batch_of(0, KEYS))
     assigned = run_bucket_assignment(context)
     assert (assigned.updates, assigned.inserts) == (KEYS, 0)
-    assert assigned.placing_tasks
+    assert assigned.in_tasks
     assert sorted(store.reads.values()) == [1] * count
     run_index_write(context, 1)
     assert sorted(store.reads.values()) == [1] * count
@@ -91,7 +91,7 @@ def test_buckets_are_those_of_assigners_that_load_the_files(table: Table, tasks:
     context = make_context(table.metadata, "b", runner=LocalRunner(tasks), driver_bytes=0)
     result = upsert_table(context, batch)
     (part,), (path,) = result.ingest.parts, result.assign.targets_paths
-    numbers = read_part_targets(table.store, path, tasks_of_part(result.assign.placing_tasks, 0), part.rows)
+    numbers = read_part_targets(table.store, path, result.assign.placing_tasks[0], part.rows)
     found = np.array([result.assign.targets[n].bucket for n in numbers])
 
     class Loader:

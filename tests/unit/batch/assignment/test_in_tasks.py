@@ -102,7 +102,7 @@ def test_a_history_of_batches_placed_in_tasks(tmp_path: Path, name: str, over_pa
             table.upsert(batch, f"b{number}")
             continue
         result = put(table.table, f"b{number}", as_rows(batch), MeteredRunner(tasks))
-        assert result.assign.placing_tasks
+        assert result.assign.in_tasks
         assert result.assign.rows == len(batch)
         assert sum(t.rows for t in result.assign.targets) == len(batch) + result.assign.moved - result.assign.dropped
     table.compact()
@@ -119,7 +119,7 @@ def test_keys_of_partitions_that_are_left_out_are_not_found(tmp_path: Path, in_t
         held = 0 if in_tasks else None
         context = make_context(Table.open(table.uri).metadata, str(number), driver_bytes=held)
         result = upsert_table(context, rows(batch))
-        assert bool(result.assign.placing_tasks) == in_tasks
+        assert result.assign.in_tasks == in_tasks
         assert bool(result.assign.located_paths) != in_tasks
     assert (result.assign.moved, result.assign.inserts, result.assign.updates) == (1, 1, 1)
     found = Table.open(table.uri).scan().to_arrow().to_pylist()

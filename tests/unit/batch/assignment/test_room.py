@@ -12,8 +12,8 @@ import pytest
 
 from lakeidx.batch import index_types
 from lakeidx.batch.assignment import room as rooms
-from lakeidx.batch.assignment.in_tasks import _PlacingTasks
 from lakeidx.batch.assignment.place_work import PlaceWork
+from lakeidx.batch.assignment.placing import _PlacingTasks
 from lakeidx.batch.assignment.room import check_buckets_fit, check_rows_fit, fits_driver
 from lakeidx.batch.assignment.routed_keys import rows_to_route
 from lakeidx.batch.keys import RowKeys
@@ -63,7 +63,7 @@ def bytes_of_a_row(folder: str, options: dict[str, str]) -> float:
     table = make_table(folder, options={"dynamic-bucket.target-row-num": "2000000", **options})
     context = make_context(table.metadata, "b")
     work = PlaceWork.of(context, table.schema, None, folder, 2)
-    tasks = _PlacingTasks(work, False, False, 1, ROWS)
+    tasks = _PlacingTasks(work, 1, ROWS)
     partition = with_arity(encode_row([1], table.schema.partition_types), 1)
 
     def blocks(rows: int) -> Iterator[Block]:
@@ -117,7 +117,7 @@ def test_what_an_index_holds_counts_for_the_driver(tmp_path: Path) -> None:
         context = make_context(table.metadata, name, driver_bytes=room)
         results.append(upsert_table(context, rows_of([(1, k, name) for k in range(5)])))
         assert len(held) == (name != "b")
-    assert [bool(r.assign.placing_tasks) for r in results] == [False, True, False]
+    assert [r.assign.in_tasks for r in results] == [False, True, False]
     assert [r.assign.inserts for r in results] == [5, 0, 0]
     assert content(table) == {(1, k): "c" for k in range(5)}
 

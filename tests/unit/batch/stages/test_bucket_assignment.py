@@ -16,7 +16,7 @@ from lakeidx.api.table import Table
 from lakeidx.batch.assignment.place_work import plan_assigners
 from lakeidx.batch.keys import key_columns, partition_codes, row_keys
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.target_files import read_part_targets, read_targets, tasks_of_part, write_targets
+from lakeidx.batch.target_files import numbers_path, read_numbers, read_part_targets, write_numbers
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
@@ -59,7 +59,7 @@ def targets_of(table: Table, result: Any) -> list[list[int]]:
     """The target of each row of each part."""
     assign = result.assign
     return [
-        read_part_targets(table.store, path, tasks_of_part(assign.placing_tasks, number), part.rows).tolist()
+        read_part_targets(table.store, path, assign.placing_tasks[number], part.rows).tolist()
         for number, (part, path) in enumerate(zip(result.ingest.parts, assign.targets_paths, strict=True))
     ]
 
@@ -147,7 +147,7 @@ def test_the_batch_id_decides_random_buckets_and_nothing_else(tmp_path: Path) ->
     for name in ("x", "y"):
         table = make_table(tmp_path / name, options=options)
         result = put(table, "same", [(1, k, "v") for k in range(60)], assigners=0)
-        seen.append([read_targets(table.store, p).tolist() for p in result.assign.targets_paths])
+        seen.append(targets_of(table, result))
         assert len(index_of(table).popitem()[1]) == 3
     assert seen[0] == seen[1]
 
@@ -236,16 +236,16 @@ def test_a_table_without_partitions_has_one() -> None:
 @given(st.lists(st.integers(0, 2**31 - 1), max_size=30))
 @settings(max_examples=30, deadline=None)
 def test_target_files_round_trip(tmp_path_factory: pytest.TempPathFactory, numbers: list[int]) -> None:
-    store, path = LocalStore(), f"{tmp_path_factory.mktemp('t')}/t.arrow"
-    write_targets(store, path, np.array(numbers, np.int32))
-    assert read_targets(store, path).tolist() == numbers
+    store, folder = LocalStore(), str(tmp_path_factory.mktemp("t"))
+    write_numbers(store, folder, 1, np.array(numbers, np.int32))
+    assert read_numbers(store, numbers_path(folder, 1)).tolist() == numbers
 
 
 def test_damaged_target_files_are_named(tmp_path: Path) -> None:
-    store, path = LocalStore(), f"{tmp_path}/t.arrow"
-    write_targets(store, path, np.arange(50, dtype=np.int32))
+    store, path = LocalStore(), numbers_path(str(tmp_path), 1)
+    write_numbers(store, str(tmp_path), 1, np.arange(50, dtype=np.int32))
     whole = store.get(path)
     for cut in range(len(whole) - 1):
         store.put(path, whole[:cut])
-        with pytest.raises(CorruptFileError, match=r"t\.arrow"):
-            read_targets(store, path)
+        with pytest.raises(CorruptFileError, match=r"numbers-00001\.arrow"):
+            read_numbers(store, path)

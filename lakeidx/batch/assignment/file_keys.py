@@ -1,16 +1,17 @@
-"""Find in tasks which data files have which keys of a batch, before the keys are placed: `bloom` and `global-bloom`.
+"""Keys of data files for the tasks that place a batch, of index types that find keys there.
 
-A map task finds for the keys of a part the files whose key range is theirs, and sends each key to every one of them. The task of a
-file asks its filter, reads the keys that the filter passes, and writes those that are there, ``found-<file>.arrow``; large files
-weigh more, so tasks are even. The tasks that place rows read these files in the place of data files.
+A map task reads the keys of a data file and sends each to the task that places rows of its hash. Types whose filters tell files
+apart (`bloom`, `global-bloom`) ask them before: a map task finds for the keys of a part the files that may have them, and sends
+each key to every one of them. The task of a file asks its filter, reads the keys that the filter passes, and writes those that are
+there, ``found-<file>.arrow``; large files weigh more, so tasks are even. Then these files are read in the place of data files.
 
-source   org.apache.hudi.index.bloom.SparkHoodieBloomIndexHelper, release 1.0.2
+source   org.apache.hudi.index.simple.HoodieSimpleIndex, org.apache.hudi.index.bloom.SparkHoodieBloomIndexHelper, release 1.0.2
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,20 +21,29 @@ import pyarrow as pa
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.assignment.part_keys import read_part_keys, read_part_partitions
 from lakeidx.batch.assignment.place_work import PlaceWork
-from lakeidx.batch.assignment.routed_keys import PartItem, part_items
+from lakeidx.batch.assignment.routed_keys import PartItem, owners_of, part_items
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.keys import RowKeys
 from lakeidx.data.rows import take_rows
 from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.format.data_file import EMPTY_ROW
-from lakeidx.key_index.joined import AskedKeys, FileJoiner, hashes_of, matched_keys
+from lakeidx.key_index.joined import (
+    AskedKeys,
+    FileJoiner,
+    file_of,
+    hashes_of,
+    locate_joined,
+    matched_keys,
+    read_file_keys,
+)
 from lakeidx.key_index.keys.sets import KeySet
-from lakeidx.key_index.locations import KeyBatch, LiveFile
+from lakeidx.key_index.locations import KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext
 from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
-_METRICS = b"lakeidx.metrics"
+_METRICS = "lakeidx.metrics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ class _Distinct:
         return tuple(dict.fromkeys(p for block in blocks for p in block.rows.column("partition").to_pylist()))
 
 
-def batch_partitions(context: BatchContext, ingest: IngestReport, work: PlaceWork) -> tuple[bytes, ...]:
+def _batch_partitions(context: BatchContext, ingest: IngestReport, work: PlaceWork) -> tuple[bytes, ...]:
     """Return the distinct partitions of a batch; only partition columns are read, in tasks."""
     if not work.schema.partition_keys:
         return (EMPTY_ROW,)
@@ -154,7 +164,7 @@ class _Checks:
         return len(found.key)
 
 
-def check_files(
+def _check_files(
     context: BatchContext, ingest: IngestReport, work: PlaceWork, partitions: tuple[bytes, ...] | None
 ) -> Sequence[FoundKeys]:
     """Find in tasks which files of some partitions (None: of all) have which keys of a batch; return the paths of the answers."""
@@ -184,7 +194,9 @@ def _path(work: PlaceWork, number: int) -> str:
 
 def _write_found(store: ObjectStore, path: str, rows: pa.Table, metrics: IndexMetrics) -> None:
     counts = {name: count for name, count in metrics.as_dict().items() if count}
-    rows = rows.replace_schema_metadata({**(rows.schema.metadata or {}), _METRICS: json.dumps(counts).encode()})
+    rows = rows.replace_schema_metadata(
+        {**(rows.schema.metadata or {}), _METRICS.encode(): json.dumps(counts).encode()}
+    )
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
     with pa.ipc.new_file(sink, rows.schema, options=options) as writer:
@@ -192,7 +204,7 @@ def _write_found(store: ObjectStore, path: str, rows: pa.Table, metrics: IndexMe
     store.put(path, sink.getvalue().to_pybytes())
 
 
-def read_found(store: ObjectStore, found: FoundKeys) -> tuple[pa.Table, IndexMetrics]:
+def _read_found(store: ObjectStore, found: FoundKeys) -> tuple[pa.Table, IndexMetrics]:
     """Read the keys that were found in a file, and the metrics of finding them.
 
     errors   CorruptFileError
@@ -201,7 +213,60 @@ def read_found(store: ObjectStore, found: FoundKeys) -> tuple[pa.Table, IndexMet
         with pa.ipc.open_file(pa.BufferReader(store.get(found.path))) as reader:
             rows = reader.read_all()
         metadata = dict(rows.schema.metadata or {})
-        metrics = IndexMetrics(**json.loads(metadata.pop(_METRICS)))
+        metrics = IndexMetrics(**json.loads(metadata.pop(_METRICS.encode())))
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptFileError(f"the file of found keys cannot be read: {error}", path=found.path) from error
     return rows.replace_schema_metadata(metadata), metrics
+
+
+def files_to_read(
+    context: BatchContext, ingest: IngestReport, work: PlaceWork, joiner: FileJoiner
+) -> Sequence[LiveFile | FoundKeys]:
+    """Return what keys are read from: data files, or what was found in each of them."""
+    wants_partitions = work.snapshot is not None and not joiner.is_global
+    partitions = _batch_partitions(context, ingest, work) if wants_partitions else ()
+    of = None if joiner.is_global else partitions
+    if joiner.narrows_files:
+        return _check_files(context, ingest, work, of)
+    return joiner.files_to_join(of, work.index.context(work.metadata, work.snapshot))
+
+
+def send_file_keys(work: PlaceWork, number: int, file: LiveFile | FoundKeys, *, after: int) -> Iterator[RoutedRows]:
+    """Map: send the keys of one file to the tasks that own them, and what finding them took to one task.
+
+    after   order of what comes of the first file
+    """
+    if isinstance(file, LiveFile):
+        context = work.index.context(work.metadata, work.snapshot)
+        rows, metrics = read_file_keys(file, context, versions=work.index.is_global)
+    else:
+        rows, metrics = _read_found(work.staging, file)
+    order = after + 2 * number
+    if rows.num_rows:
+        names = work.schema.identity_columns
+        hashes = hashes_of(rows, names, [work.schema.field(n).type for n in names])
+        keys = RowKeys((file_of(rows).partition,), np.zeros(rows.num_rows, np.int32), hashes)
+        yield RoutedRows(order, rows, owners_of(work, keys))
+    counts = {name: count for name, count in metrics.as_dict().items() if count}
+    task = np.array([number % work.plan.num_channels], np.int32)
+    yield RoutedRows(order + 1, pa.table({_METRICS: [json.dumps(counts)]}), task)
+
+
+def locate_among(joiner: FileJoiner, of_files: Iterator[Block]) -> Callable[[KeyBatch, IndexContext], KeyLocations]:
+    """Return what locates keys among those of files that were sent."""
+
+    def locate(batch: KeyBatch, context: IndexContext) -> KeyLocations:
+        metrics = IndexMetrics()
+
+        def keys() -> Iterator[pa.Table]:
+            for block in of_files:
+                if _METRICS in block.rows.column_names:
+                    metrics.add(IndexMetrics(**json.loads(block.rows.column(_METRICS)[0].as_py())))
+                else:
+                    yield block.rows
+
+        located = locate_joined(batch, keys(), context, is_global=joiner.is_global)
+        located.metrics.add(metrics)
+        return located
+
+    return locate
