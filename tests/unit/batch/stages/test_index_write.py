@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import run_ingest, stage_table
 from lakeidx.batch.upsert import commit_batch, make_context, upsert_files, upsert_table
+from lakeidx.codec.containers.sealed_json import seal
 from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.tasks.runner import LocalRunner
@@ -140,3 +142,18 @@ def test_stages_name_the_one_that_is_missing(tmp_path: Path) -> None:
     stage_table(context.files, table.schema, rows(by_index(3)))
     with pytest.raises(InvalidInputError, match="stage bucket_assignment of batch 'b' has not run"):
         run_index_write(context, 1)
+
+
+def test_a_batch_that_an_older_release_has_assigned_is_refused(tmp_path: Path) -> None:
+    """Its files of targets are one per part; the reports of such a batch stay readable."""
+    table = make_table(tmp_path)
+    context = make_context(table.metadata, "b")
+    stage_table(context.files, table.schema, rows([(1, 1, "a")]))
+    assigned = run_bucket_assignment(context)
+    old = {**assigned.model_dump(mode="json", exclude={"placing_tasks", "in_tasks"}), "stretches": [[[[0, 1]]]]}
+    path = next(f.path for f in table.store.walk(context.files.root) if f.name == "bucket_assignment.json")
+    table.store.put(path, seal(json.dumps(old).encode()))
+    again = make_context(table.metadata, "b")
+    assert run_bucket_assignment(again).rows == 1
+    with pytest.raises(InvalidInputError, match="batch 'b' was assigned by another release of lakeidx: run it again"):
+        run_index_write(again, 1)
