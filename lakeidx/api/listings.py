@@ -22,7 +22,7 @@ from lakeidx.table.expiration.overtaken import load_newest, on_newest
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.key_buckets import buckets_by_function, find_buckets, hash_entries, key_hashes
 from lakeidx.table.times import iso_utc
-from lakeidx.table.view import HASH_INDEX, decode_partition_dict
+from lakeidx.table.view import HASH_INDEX, data_file_path, decode_partition_dict
 
 
 def as_html(table: TableHandle) -> str:
@@ -89,6 +89,7 @@ def list_files(table: TableHandle) -> Listing:
                 "max_sequence": f.max_sequence_number,
                 "schema": f.schema_id,
                 "extra_files": list(f.extra_files),
+                "path": data_file_path(table.metadata, e),
             }
         )
     return Listing(rows)

@@ -546,6 +546,12 @@ class Table(TableHandle):
 
         return list_files(self)
 
+    def file_system(self) -> Any:
+        """Return an fsspec file system that opens the paths of `files` with the table's storage options, for other libraries."""
+        from lakeidx.storage import file_system
+
+        return file_system(self.store)
+
     def buckets(self) -> Listing:
         """List the buckets of the newest snapshot: rows, bytes, files, sorted runs, hashes in the index."""
         from lakeidx.api.listings import list_buckets

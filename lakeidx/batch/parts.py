@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.data.engines import kinds_by_column
-from lakeidx.data.parquet.chunks import OpenFooter, open_footer, open_rows
+from lakeidx.data.parquet.chunks import OpenFooter, hold_columns, open_footer, open_rows
 from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -263,6 +263,7 @@ def _read_file(
     groups = list(part.row_groups) if part.row_groups is not None else list(range(footer.metadata.num_row_groups))
     kept = _repeating_columns(footer, groups, dictionaries)
     try:
+        hold_columns(stream, footer.leaves, footer.chunks, groups, names)
         file = open_rows(stream, footer.metadata, kept)
         table = file.read_row_groups(groups, columns=names, use_threads=part.rows >= _THREADED_ROWS).select(names)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:

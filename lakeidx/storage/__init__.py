@@ -19,6 +19,7 @@ __all__ = [
     "LocalStore",
     "ObjectStore",
     "OutputFile",
+    "file_system",
     "join",
     "kind_of_store",
     "name_of",
@@ -49,3 +50,19 @@ def open_store(uri: str, storage_options: Mapping[str, Any] | None = None) -> Ob
     from lakeidx.storage.remote.store import RemoteStore
 
     return RemoteStore(uri, options)
+
+
+def file_system(store: ObjectStore) -> Any:
+    """Return an fsspec file system that reaches the files of a store by their paths, with its options: for other libraries.
+
+    errors   UnsupportedError for a store in memory; else those of `open_store`
+    """
+    if isinstance(store, LocalStore):
+        import fsspec
+
+        return fsspec.filesystem("file")
+    from lakeidx.storage.remote.store import RemoteStore
+
+    if not isinstance(store, RemoteStore):
+        raise UnsupportedError("fsspec has no file system for this store", path=store.uri)
+    return store.file_system()

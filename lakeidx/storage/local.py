@@ -12,23 +12,25 @@ whatever was waited for later.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from stat import S_ISDIR
+from typing import Any
 
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, NotFoundError
-from lakeidx.storage.base import FileInfo
-from lakeidx.storage.fsync import directory_of, sync_directory
-from lakeidx.storage.new_files import LocalOutput, open_new, open_temp, unlink, write_all
+from lakeidx.storage.base import FileInfo, WriteOnly
 from lakeidx.storage.os_errors import MISSING, translate
+from lakeidx.uuids import random_uuid
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
 )
+_NEW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 
 
 def local_path(path: str) -> str:
@@ -52,6 +54,60 @@ def local_path(path: str) -> str:
 def absolute(path: str) -> str:
     """Return a local path as an absolute one, so that workers in another folder find the same file; URIs stay as they are."""
     return path if "://" in path or path.startswith("file:") else os.path.abspath(path)
+
+
+class LocalOutput(WriteOnly):
+    """A file being written under a temporary name; see `lakeidx.storage.base.OutputFile`."""
+
+    def __init__(self, target: str, path: str, *, sync: bool) -> None:
+        self._target, self._path, self._sync = target, path, sync
+        self._temp, descriptor = _open_temp(target, sync=sync)
+        self._file = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
+
+    @property
+    def closed(self) -> bool:
+        """True after close or abort."""
+        return self._file.closed
+
+    def write(self, data: Any, /) -> int:
+        """Append bytes."""
+        try:
+            return self._file.write(data)
+        except OSError as e:
+            raise translate(e, self._path) from e
+
+    def tell(self) -> int:
+        """Return the bytes written so far."""
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Flush the buffer."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Finish the file and make it visible."""
+        if self._file.closed:
+            return
+        try:
+            if self._sync:
+                # A snapshot that survives a power cut must not name data that did not.
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            self._file.close()
+            os.replace(self._temp, self._target)
+            if self._sync:
+                _sync_directory(_directory_of(self._target))
+        except OSError as e:
+            self.abort()
+            _unlink(self._temp)
+            raise translate(e, self._path) from e
+
+    def abort(self) -> None:
+        """Abort the file."""
+        if not self._file.closed:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            _unlink(self._temp)
 
 
 class LocalStore:
@@ -147,7 +203,7 @@ class LocalStore:
             try:
                 os.replace(temp, target)
             except BaseException:
-                unlink(temp)
+                _unlink(temp)
                 raise
             self._sync_dir(target)
         except OSError as e:
@@ -245,19 +301,19 @@ class LocalStore:
             if not self._create_exclusive(target, data):
                 return False
         finally:
-            unlink(temp)
+            _unlink(temp)
         self._sync_dir(target)
         return True
 
     def _write_temp(self, target: str, data: bytes) -> str:
         """Write a file under a temporary name beside its target; return that name."""
-        temp, descriptor = open_temp(target, sync=self._sync)
+        temp, descriptor = _open_temp(target, sync=self._sync)
         self._fill(temp, descriptor, data)
         return temp
 
     def _create_exclusive(self, target: str, data: bytes) -> bool:
         try:
-            descriptor = open_new(target, os.O_EXCL, sync=self._sync)
+            descriptor = _open_new(target, os.O_EXCL, sync=self._sync)
         except FileExistsError:
             return False
         self._fill(target, descriptor, data)
@@ -267,18 +323,18 @@ class LocalStore:
         """Write a new file, and wait for the disk; remove it when that fails."""
         try:
             try:
-                write_all(descriptor, data)
+                _write_all(descriptor, data)
                 if self._sync:
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)
         except BaseException:
-            unlink(path)
+            _unlink(path)
             raise
 
     def _sync_dir(self, target: str) -> None:
         if self._sync:
-            sync_directory(directory_of(target))
+            _sync_directory(_directory_of(target))
 
 
 def _device_of(path: str) -> int:
@@ -305,3 +361,60 @@ def _pread(fd: int, length: int, offset: int) -> bytes:
         length -= len(part)
         offset += len(part)
     return b"".join(parts)
+
+
+def _open_temp(target: str, *, sync: bool) -> tuple[str, int]:
+    """Open a new file beside a target, under a name of its own; `sync`: wait until new directories are on the disk."""
+    parent, slash, name = target.rpartition("/")
+    temp = f"{parent}{slash}.{name}.{random_uuid()}.tmp"
+    return temp, _open_new(temp, os.O_EXCL, sync=sync)
+
+
+def _open_new(path: str, how: int, *, sync: bool) -> int:
+    """Open a file to write, in a directory that is made where it is not there; `how`: flags that say what one of its name means."""
+    try:
+        return os.open(path, _NEW | how, 0o666)
+    except FileNotFoundError:
+        _make_directories(os.path.dirname(path), sync=sync)
+        return os.open(path, _NEW | how, 0o666)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write all the bytes: the system may take some at a time."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _unlink(path: str) -> None:
+    """Remove a file that may be gone, or stay."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def _directory_of(path: str) -> str:
+    """Return the directory a path is in: its own working directory for a name alone."""
+    parent, slash, _ = path.rpartition("/")
+    return parent or slash or "."
+
+
+def _sync_directory(path: str) -> None:
+    """Wait until the names in a directory are on the disk, if the file system supports that."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _make_directories(path: str, *, sync: bool) -> None:
+    """Make a directory and those above it that are not there; `sync`: return when the disk has the names of all of them."""
+    missing, at = list[str](), path
+    while at and not os.path.isdir(at):
+        missing.append(at)
+        at = os.path.dirname(at)
+    os.makedirs(path, exist_ok=True)
+    if sync:
+        for directory in missing:
+            _sync_directory(_directory_of(directory))

@@ -1,4 +1,4 @@
-"""What an error of the operating system is to lakeidx."""
+"""Errors of the operating system, converted to lakeidx's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Does a store keep the promise that commits rest on: of racing conditional puts, exactly one wins?
+"""Probe of conditional puts: commits rest on exactly one of several racing ones being the winner.
 
-A store that ignores ``If-None-Match`` would let two writers commit the same snapshot and lose one of them silently, so it is asked
+A store that ignores ``If-None-Match`` would let two writers commit the same snapshot and lose one of them silently, so it is probed
 before the first commit of a process.
 """
 

@@ -20,7 +20,7 @@ WHOLE_FILE_BYTES = 1 << 20
 TAIL_BYTES = 1 << 17
 #: Of one file, what is fetched before it is needed: enough that a request takes longer than the wait for its answer.
 AHEAD_BYTES = 8 << 20
-#: Of all files of this process together.
+#: Of all files of this process together, where the store's options say nothing.
 ALL_AHEAD_BYTES = 64 << 20
 
 FetchRanges = Callable[[Sequence[tuple[int, int]]], Sequence[bytes]]
@@ -33,10 +33,10 @@ class _Room:
         self._lock = threading.Lock()
         self.taken = 0
 
-    def take(self, size: int) -> bool:
-        """Take room; False when there is not as much."""
+    def take(self, size: int, limit: int) -> bool:
+        """Take room; False when more than the limit would be taken."""
         with self._lock:
-            fits = self.taken + size <= ALL_AHEAD_BYTES
+            fits = self.taken + size <= limit
             self.taken += size if fits else 0
         return fits
 
@@ -73,9 +73,9 @@ class _Step:
                 return
         self.data.set_result(found)
 
-    def take_room(self) -> bool:
+    def take_room(self, limit: int) -> bool:
         """Take room for the bytes, until nothing refers to this any more; False when there is not as much."""
-        taken = ROOM.take(self.bytes)
+        taken = ROOM.take(self.bytes, limit)
         if taken:
             weakref.finalize(self, ROOM.give_back, self.bytes)
         return taken
@@ -97,12 +97,14 @@ class RangeFile(io.RawIOBase):
     """A read-only file whose bytes come from a function [(offset, length)] -> [bytes].
 
     The last `TAIL_BYTES` are fetched once and kept, since Parquet readers begin there.
+    all_ahead   bytes that all files of this process may hold before they are needed
     """
 
-    def __init__(self, fetch: FetchRanges, size: int) -> None:
+    def __init__(self, fetch: FetchRanges, size: int, all_ahead: int = ALL_AHEAD_BYTES) -> None:
         super().__init__()
         self._fetch = fetch
         self._size = size
+        self._all_ahead = all_ahead
         self._pos = 0
         self._tail: bytes | None = None
         self._expected: deque[_Step] = deque()
@@ -117,7 +119,7 @@ class RangeFile(io.RawIOBase):
 
         ranges   within the file
         errors   those of the store; CorruptFileError when the file ends before
-        memory   these ranges; of those expected two times `AHEAD_BYTES`, in all files of the process `ALL_AHEAD_BYTES`
+        memory   these ranges; of those expected two times `AHEAD_BYTES`, in all files of the process `all_ahead`
         """
         self._held = None
         step = _Step(ranges)
@@ -140,7 +142,7 @@ class RangeFile(io.RawIOBase):
         for step in self._expected:
             if step.requested:
                 continue
-            if (chosen and step.bytes > left) or not step.take_room():
+            if (chosen and step.bytes > left) or not step.take_room(self._all_ahead):
                 break
             step.requested = True
             chosen.append(step)
@@ -207,11 +209,12 @@ class RemoteInput(pa.PythonFile):  # type: ignore[misc]
         self.ranges = ranges
 
 
-def open_ranges(fetch: FetchRanges, size: int) -> pa.NativeFile:
+def open_ranges(fetch: FetchRanges, size: int, all_ahead: int = ALL_AHEAD_BYTES) -> pa.NativeFile:
     """Open a file for random access by Arrow, over ranged reads.
 
-    size   bytes of the file
+    size        bytes of the file
+    all_ahead   see `RangeFile`
     """
     if size <= WHOLE_FILE_BYTES:
         return pa.BufferReader(fetch([(0, size)])[0] if size else b"")
-    return RemoteInput(RangeFile(fetch, size), "r")
+    return RemoteInput(RangeFile(fetch, size, all_ahead), "r")

@@ -32,6 +32,7 @@ from lakeidx.codec.jit import frozen, helper, kernel
 from lakeidx.data.parquet.pages import ChunkPlace, plain_value
 from lakeidx.data.parquet.thrift import read_field, read_list, read_size, read_varint, skip, zigzag
 from lakeidx.errors import CorruptFileError
+from lakeidx.storage.range_file import RemoteInput
 
 _VALUES, _BYTES, _NULLS, _MIN_AT, _MIN_SIZE, _MAX_AT, _MAX_SIZE, _ENCODINGS = range(8)
 _TYPE, _CODEC, _DATA_AT, _DICTIONARY_AT, _INDEX_AT, _INDEX_SIZE, _PLAIN_BYTES, _BOUNDS_AT, _BOUNDS_SIZE = range(8, 17)
@@ -317,18 +318,31 @@ def open_rows(
     stream: pa.NativeFile,
     metadata: pq.FileMetaData | None = None,
     dictionaries: Sequence[str] | None = None,
-    *,
-    held: bool = False,
 ) -> pq.ParquetFile:
-    """Open a file for its rows; checksums of pages are verified.
+    """Open a file for its rows; checksums of pages are verified. Where reads are requests, `hold_columns` comes before each.
 
     metadata       of its footer, when that has been read
     dictionaries   columns that are read as dictionary arrays
-    held           the column chunks are in memory when they are read
     """
-    near = (
-        held or isinstance(stream, pa.BufferReader) or (isinstance(stream, pa.OSFile) and stream.size() <= _SMALL_BYTES)
-    )
+    near = isinstance(stream, RemoteInput | pa.BufferReader)
+    near = near or (isinstance(stream, pa.OSFile) and stream.size() <= _SMALL_BYTES)
     return pq.ParquetFile(
         stream, metadata=metadata, read_dictionary=dictionaries, pre_buffer=not near, page_checksum_verification=True
     )
+
+
+def hold_columns(
+    stream: pa.NativeFile,
+    leaves: Sequence[pq.ColumnSchema],
+    chunks: FooterChunks,
+    groups: Sequence[int],
+    names: Sequence[str],
+) -> None:
+    """Fetch columns of row groups side by side where reads are requests, and have them in memory for the reads that follow."""
+    if not isinstance(stream, RemoteInput):
+        return
+    # A column's name may hold dots: some that nobody asked for do no harm.
+    paths = (*(f"{name}." for name in names),)
+    wanted = [i for i, leaf in enumerate(leaves) if f"{leaf.path}.".startswith(paths)]
+    extents = [chunks.extent(g, i) for g in groups for i in wanted]
+    stream.ranges.hold([e for e in extents if e is not None and e[0] >= 0 and e[0] + e[1] <= stream.ranges.size()])

@@ -63,7 +63,7 @@ class ParquetSource:
             plain = {leaf.name for leaf, delta in zip(leaves, self._chunks.delta_texts(), strict=True) if delta}
             self._dictionaries = [*(n for n in dictionary_columns if n not in plain), *encoded] or None
             self._remote = self._stream.ranges if isinstance(self._stream, RemoteInput) else None
-            self._file = open_rows(self._stream, metadata, self._dictionaries, held=self._remote is not None)
+            self._file = open_rows(self._stream, metadata, self._dictionaries)
             self.schema: pa.Schema = self._file.schema_arrow
             # A column's name may hold dots, so the path does not tell which column a leaf is in: the order does.
             owners = [f.name for f in self.schema for _ in leaf_paths(f.name, f.type)]

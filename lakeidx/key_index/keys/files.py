@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.data.parquet.chunks import ChunkStats, FooterChunks, open_footer, open_rows
+from lakeidx.data.parquet.chunks import ChunkStats, FooterChunks, hold_columns, open_footer, open_rows
 from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError
 from lakeidx.key_index.keys.codes import KeyCodes
@@ -49,6 +49,10 @@ class KeyFile:
                 self._rows = open_rows(self._source, self.metadata)
         return self._rows
 
+    def hold(self, groups: Sequence[int], columns: Sequence[str]) -> None:
+        """Have columns of row groups in memory for the reads that follow, as `hold_columns` does."""
+        hold_columns(self._source, self.leaves, self.chunks, groups, columns)
+
     def column_index(self, name: str) -> int | None:
         """Return a flat column's position among the leaf columns, None when the file has none of that name."""
         return next((i for i, leaf in enumerate(self.leaves) if leaf.path == name), None)
@@ -71,6 +75,7 @@ def read_columns(key_file: KeyFile, columns: Sequence[str], groups: Sequence[int
     errors   CorruptFileError when the pages cannot be read
     """
     metadata, rows = key_file.metadata, key_file.rows
+    key_file.hold(groups, columns)
     try:
         table = rows.read_row_groups(list(groups), columns=list(columns), use_threads=False)
     except (pa.ArrowInvalid, OSError) as error:

@@ -1,4 +1,4 @@
-"""Making and keeping obstore's clients: one per process, bucket and options; none in a process forked from one that has some."""
+"""Clients of obstore, made and kept: one per process, bucket and options; none in a process forked from one that has some."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ Clients = dict[tuple[str, str, bool, str, str], Any]
 SHARED_CLIENTS: Clients = {}
 #: Of a client that repeats requests; twice that before the next one, and so on.
 FIRST_WAIT_SECONDS = 0.1
+#: Of the names of this setting the one that no variable of the environment counts more than.
+_ENDPOINT = "aws_endpoint_url_s3"
 _VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
 _used_by: list[int] = []
 #: Without the environment's keys or roles, these are looked at; a profile in them needs boto3.
@@ -60,9 +62,34 @@ def _check_not_forked() -> None:
         )
 
 
-def _connect(bucket: str, options: RemoteOptions, *, patient: bool) -> Any:
-    from obstore.exceptions import BaseError
+def file_system(scheme: str, bucket: str, options: RemoteOptions) -> Any:
+    """Return obstore's fsspec file system of a bucket's settings, for other libraries; requests that fail are repeated.
 
+    scheme   of the paths that it is given
+    errors   UnsupportedError in a process forked from one that has used a store; InvalidInputError
+    """
+    from obstore.fsspec import FsspecStore
+
+    _check_not_forked()
+    make: Any = FsspecStore
+    settings = _settings(bucket, options, patient=True)
+    # It does not know the name by which an option counts more than a variable.
+    endpoint = settings["config"].pop(_ENDPOINT, None)
+    more = {} if endpoint is None else {"endpoint": endpoint}
+    return _made(lambda: make(scheme, **{**settings, "config": settings["config"] | more}), options)
+
+
+def _connect(bucket: str, options: RemoteOptions, *, patient: bool) -> Any:
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    store: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[options.cloud]
+    # Of Azure: container@account.dfs.core.windows.net
+    name = bucket.partition("@")[0]
+    return _made(lambda: store(name, **_settings(bucket, options, patient=patient)), options)
+
+
+def _settings(bucket: str, options: RemoteOptions, *, patient: bool) -> dict[str, Any]:
+    """Return what the bucket's client is made with."""
     retries = {
         "max_retries": options.max_attempts - 1 if patient else 0,
         "retry_timeout": timedelta(minutes=3),
@@ -72,9 +99,21 @@ def _connect(bucket: str, options: RemoteOptions, *, patient: bool) -> Any:
             "base": 2,
         },
     }
-    make = {"s3": _connect_s3, "gs": _connect_google, "az": _connect_azure}[options.cloud]
+    common = {"client_options": _http(options), "retry_config": retries}
+    if options.cloud == "s3":
+        return _of_s3(bucket, options) | common
+    config = dict(options.config)
+    if "@" in bucket:
+        config["account_name"] = bucket.partition("@")[2].partition(".")[0]
+    return {"config": config, **common}
+
+
+def _made(make: Callable[[], Any], options: RemoteOptions) -> Any:
+    """Make a client; refuse settings that it does not take, without the secrets among them."""
+    from obstore.exceptions import BaseError
+
     try:
-        return make(bucket, options, {"client_options": _http(options), "retry_config": retries})
+        return make()
     except (BaseError, ValueError, TypeError) as e:
         # What it says of a setting that it cannot read may have the setting's value in it: a secret.
         said = str(e).partition("\n")[0]
@@ -104,9 +143,7 @@ def _http(options: RemoteOptions) -> dict[str, Any]:
     return {**http, **options.client_options}
 
 
-def _connect_s3(bucket: str, options: RemoteOptions, common: dict[str, Any]) -> Any:
-    from obstore.store import S3Store
-
+def _of_s3(bucket: str, options: RemoteOptions) -> dict[str, Any]:
     config: Any = dict(options.config)
     endpoint = options.endpoint()
     config.pop("endpoint", None)
@@ -114,8 +151,7 @@ def _connect_s3(bucket: str, options: RemoteOptions, common: dict[str, Any]) -> 
     if endpoint:
         parts = urlsplit(endpoint)
         url = endpoint.rstrip("/") if path_style else f"{parts.scheme}://{bucket}.{parts.netloc}"
-        # Of its names the one that no variable of the environment counts more than.
-        config["aws_endpoint_url_s3"] = url
+        config[_ENDPOINT] = url
     config["virtual_hosted_style_request"] = not path_style
     provider = _credentials(options, config)
     if provider is not None:
@@ -123,7 +159,7 @@ def _connect_s3(bucket: str, options: RemoteOptions, common: dict[str, Any]) -> 
     region = config.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     # Signing needs some region; stores other than Amazon's take any.
     config["region"] = region or getattr(provider, "region", None) or "us-east-1"
-    return S3Store(bucket, config=config, credential_provider=provider, **common)
+    return {"config": config, "credential_provider": provider}
 
 
 def _credentials(options: RemoteOptions, config: dict[str, Any]) -> Callable[[], Any] | None:
@@ -162,21 +198,3 @@ def _credentials(options: RemoteOptions, config: dict[str, Any]) -> Callable[[],
         raise InvalidInputError(f"the profile {wanted or 'default'!r} of ~/.aws gives no credentials: {e}") from e
     else:
         return provider  # type: ignore[no-any-return]
-
-
-def _connect_google(bucket: str, options: RemoteOptions, common: dict[str, Any]) -> Any:
-    from obstore.store import GCSStore
-
-    config: Any = dict(options.config)
-    return GCSStore(bucket, config=config, **common)
-
-
-def _connect_azure(bucket: str, options: RemoteOptions, common: dict[str, Any]) -> Any:
-    from obstore.store import AzureStore
-
-    config: Any = dict(options.config)
-    container, at, host = bucket.partition("@")
-    if at:
-        # container@account.dfs.core.windows.net
-        config["account_name"] = host.partition(".")[0]
-    return AzureStore(container, config=config, **common)

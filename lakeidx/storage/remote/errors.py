@@ -1,4 +1,4 @@
-"""What a failed request to an object store means.
+"""Errors of object stores: a failed request becomes one of lakeidx's errors, or a reason to try again.
 
 obstore has an exception for what most callers ask for; the HTTP status and the store's own code stand in its text only.
 """

@@ -7,6 +7,7 @@ endpoint_url           all: another server than the cloud's
 anon                   all: true: requests are not signed
 verify                 all: true, false, or a file of certificates that count beside the system's
 max_concurrency        all: requests of one call at once (10)
+read_ahead_mb          all: of all files that a process reads, what it may hold before it is needed (64)
 connect_timeout        all: seconds (10); read_timeout: seconds without an answer (60); max_attempts: tries of a request (6)
 proxy_url              all: a proxy for requests; without it HTTPS_PROXY and NO_PROXY count
 client_options         all: a mapping of further settings of obstore's HTTP client (``ClientConfig``)
@@ -31,6 +32,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.storage.range_file import ALL_AHEAD_BYTES
 
 
 class Cloud(NamedTuple):
@@ -52,13 +54,15 @@ _CLOUDS = {
     "s3": Cloud(
         ("aws_", "s3_"),
         {"endpoint_url": "endpoint", "key": "access_key_id", "secret": "secret_access_key", "token": "session_token",
-         "region": "region", "anon": "skip_signature", "path_style": "", "profile": "", "use_ssl": ""},
+         "region": "region", "anon": "skip_signature", "path_style": "", "profile": "", "use_ssl": "",
+         "sts_endpoint": "endpoint_url_sts"},
         {"endpoint": "endpoint_url", "endpoint_override": "endpoint_url", "endpoint_url_s3": "endpoint_url",
          "access_key_id": "key", "access_key": "key", "secret_access_key": "secret", "secret_key": "secret",
          "session_token": "token", "region_name": "region", "default_region": "region", "profile_name": "profile",
-         "anonymous": "anon", "skip_signature": "anon", "path_style_access": "path_style", "force_path_style": "path_style"},
+         "anonymous": "anon", "skip_signature": "anon", "path_style_access": "path_style", "force_path_style": "path_style",
+         "endpoint_url_sts": "sts_endpoint"},
         ("server_side_encryption", "sse_kms_key_id", "sse_bucket_key_enabled", "sse_customer_key_base64", "request_payer",
-         "role_arn", "role_session_name", "web_identity_token_file", "sts_endpoint", "metadata_endpoint", "imdsv1_fallback",
+         "role_arn", "role_session_name", "web_identity_token_file", "metadata_endpoint", "imdsv1_fallback",
          "unsigned_payload", "checksum_algorithm", "disable_bulk_delete", "s3_express"),
     ),
     "gs": Cloud(
@@ -79,7 +83,7 @@ _CLOUDS = {
     ),
 }  # fmt: skip
 _FLAGS = ("anon", "path_style", "use_ssl", "allow_http")
-_NUMBERS = ("max_concurrency", "connect_timeout", "read_timeout", "max_attempts")
+_NUMBERS = ("max_concurrency", "read_ahead_mb", "connect_timeout", "read_timeout", "max_attempts")
 _COMMON = (*_NUMBERS, "allow_http", "verify", "proxy_url", "client_options")
 #: Options of the client of before.
 _GONE = {
@@ -102,6 +106,7 @@ class RemoteOptions:
     path_style: bool | None = None
     verify: bool | str = True
     max_concurrency: int = 10
+    read_ahead_mb: int = ALL_AHEAD_BYTES >> 20
     connect_timeout: float = 10.0
     read_timeout: float = 60.0
     max_attempts: int = 6

@@ -1,4 +1,4 @@
-"""Writing an object in pieces."""
+"""Output files of object stores, written in pieces."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ import tenacity
 from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.storage.base import CLOUD_OF, FileInfo, kind_of_store, name_of
 from lakeidx.storage.range_file import open_ranges
-from lakeidx.storage.remote.clients import SHARED_CLIENTS, client_for
+from lakeidx.storage.remote.clients import SHARED_CLIENTS, client_for, file_system
 from lakeidx.storage.remote.errors import Busy, Exists, OutOfRange, Transient, translate
 from lakeidx.storage.remote.options import RemoteOptions
 from lakeidx.storage.remote.output import PART_BYTES, RemoteOutput
@@ -82,6 +82,10 @@ class RemoteStore:
         store = RemoteStore(self._uri, self._raw_options)
         store._clients = {}
         return store
+
+    def file_system(self) -> Any:
+        """Return an fsspec file system of the store's bucket."""
+        return file_system(self._uri.partition("://")[0], self._split(self._uri)[0], self._options)
 
     def get(self, path: str) -> bytes:
         """Read the whole file: a large one by several requests side by side."""
@@ -224,7 +228,7 @@ class RemoteStore:
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access by Arrow's readers."""
         length = self.size(path) if size is None else size
-        return open_ranges(lambda ranges: self.get_ranges(path, ranges), length)
+        return open_ranges(lambda ranges: self.get_ranges(path, ranges), length, self._options.read_ahead_mb << 20)
 
     def open_output(self, path: str) -> RemoteOutput:
         """Write a file in pieces; a large one as an upload of several parts at once."""

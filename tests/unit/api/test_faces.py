@@ -51,10 +51,10 @@ COMMANDS = {
     "hudi tag": "lakeidx.tag_hudi_table",
     "warm-up": "lakeidx.warm_up",
 }
-#: Methods that need no command: rows in memory, opening, and what the ones above are made of.
+#: Methods that need no command: rows in memory, opening, what the ones above are made of, and objects of other libraries.
 ONLY_PYTHON = {
     "Table.open", "Table.upsert", "Table.overwrite", "Warehouse.table", "Warehouse.tables", "Warehouse.databases",
-    "Warehouse.path", "Warehouse.create",
+    "Warehouse.path", "Warehouse.create", "Table.file_system",
 }  # fmt: skip
 
 

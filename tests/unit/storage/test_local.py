@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lakeidx.errors import InvalidInputError, UnavailableError
+from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.storage import LocalStore
-from lakeidx.storage.local import local_path
+from lakeidx.storage.local import _directory_of, local_path
 
 
 def test_uris_of_files_are_paths() -> None:
@@ -92,3 +92,37 @@ def test_a_link_that_fails_otherwise_is_an_error(tmp_path: Path, monkeypatch: py
 def test_place_is_the_disk(tmp_path: Path) -> None:
     assert LocalStore(str(tmp_path / "not" / "there")).place == f"local:{os.stat(tmp_path).st_dev}"
     assert LocalStore(f"file://{tmp_path}").place == LocalStore(str(tmp_path)).place
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_new_directories_are_flushed_up_to_one_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, sync: bool
+) -> None:
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.readlink(f"/proc/self/fd/{fd}")))
+    store, table = LocalStore(sync=sync), tmp_path / "t"
+    with store.open_output(f"{table}/p=1/bucket-0/data") as out:
+        out.write(b"x")
+    made, data = flushed[:3], flushed[3:]
+    store.put(f"{table}/p=1/bucket-0/more", b"1")
+    if not sync:
+        assert not flushed
+        return
+    assert sorted(made) == [str(tmp_path), str(table), str(table / "p=1")]
+    assert [os.path.dirname(data[0]), *data[1:]] == [str(table / "p=1" / "bucket-0")] * 2
+    assert len(flushed) == 7
+
+
+def test_writing_with_a_lost_directory(tmp_path: Path) -> None:
+    out = LocalStore().open_output(str(tmp_path / "d" / "f"))
+    out.write(b"1")
+    for p in (tmp_path / "d").iterdir():
+        p.unlink()
+    (tmp_path / "d").rmdir()
+    with pytest.raises(NotFoundError):
+        out.close()
+
+
+@pytest.mark.parametrize("path", ["/lake/t/schema-0", "/schema-0", "t/schema-0", "schema-0", "./schema-0"])
+def test_the_directory_of_a_file_is_that_of_the_standard_library(path: str) -> None:
+    assert _directory_of(path) == (os.path.dirname(path) or ".")

@@ -110,14 +110,13 @@ def test_what_is_held_is_read_from_memory() -> None:
 
 def test_reads_in_flight_stay_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(range_file, "AHEAD_BYTES", 4 * STEP)
-    monkeypatch.setattr(range_file, "ALL_AHEAD_BYTES", 6 * STEP)
     taken: list[int] = []
 
     def fetch(ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         taken.append(range_file.ROOM.taken)
         return [bytes(length) for _, length in ranges]
 
-    files = [RangeFile(fetch, 1 << 30) for _ in range(4)]
+    files = [RangeFile(fetch, 1 << 30, 6 * STEP) for _ in range(4)]
     for file in files:
         file.expect([(n * STEP, STEP)] for n in range(40))
     for n in range(40):

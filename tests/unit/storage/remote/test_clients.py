@@ -14,7 +14,7 @@ import pytest
 from lakeidx.errors import InvalidInputError, UnavailableError
 from lakeidx.storage import open_store
 from lakeidx.storage.remote.clients import client_for
-from lakeidx.storage.remote.options import RemoteOptions
+from lakeidx.storage.remote.options import _CLOUDS, RemoteOptions
 from lakeidx.testing.limits import HANGS_SECONDS
 
 
@@ -104,6 +104,19 @@ def test_what_a_setting_holds_is_not_shown_when_it_is_wrong() -> None:
     with pytest.raises(InvalidInputError, match="settings are not usable") as caught:
         made({"account_name": "a", "account_key": "the secret !"}, cloud="az")
     assert "the secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("cloud", _CLOUDS)
+def test_every_option_is_one_that_the_client_knows(cloud: str) -> None:
+    needed = {"az": {"account_name": "a"}}.get(cloud, {})
+    for name in (*_CLOUDS[cloud].as_is, *(name for name, setting in _CLOUDS[cloud].names.items() if setting)):
+        both = {"key": "k", "secret": "s"} if name in ("key", "secret") else {name: "true"}
+        said = ""
+        try:
+            made({**needed, **both}, cloud=cloud)
+        except InvalidInputError as error:
+            said = str(error)
+        assert "is not valid for" not in said
 
 
 def test_other_clouds() -> None:

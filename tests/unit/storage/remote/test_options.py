@@ -26,7 +26,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         *(("s3", name, "endpoint") for name in ("endpoint_url", "AWS_ENDPOINT_URL", "s3.endpoint", "aws_endpoint_url_s3")),
         *(("s3", name, "session_token") for name in ("token", "AWS_SESSION_TOKEN", "session-token")),
         *(("s3", name, "region") for name in ("region", "AWS_REGION", "aws_default_region", "region_name")),
-        ("s3", "s3.server-side-encryption", "server_side_encryption"), ("s3", "aws_sts_endpoint", "sts_endpoint"),
+        ("s3", "s3.server-side-encryption", "server_side_encryption"), ("s3", "aws_sts_endpoint", "endpoint_url_sts"),
         ("gs", "GOOGLE_SERVICE_ACCOUNT", "service_account"), ("gs", "token", "bearer_token"), ("gs", "endpoint_url", "base_url"),
         ("az", "AZURE_STORAGE_ACCOUNT_NAME", "account_name"), ("az", "sas_token", "sas_key"),
         ("az", "azure_storage_sas_key", "sas_key"), ("az", "AZURE_CLIENT_ID", "client_id"), ("az", "access_key", "account_key"),
