@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
+import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
@@ -39,13 +41,22 @@ class ObjectServer:
     act      called with (number of the request, kind, key); several requests run at a time
     acts     how often each thing was done, by kind
     page     keys of one page of a listing
-    lag      objects put last that listings do not show yet
+    lag      seconds that pass before listings show an object
+    code     what an answer that refuses says in its body; else what its status usually means
+    minio    as MinIO does: nothing can be put below an object
+    hear     called with the address and the headers of each request
+    at_once  the most requests that were answered at a time
     """
 
     act: Callable[[int, str, str], Act] = lambda number, kind, key: "pass"
     acts: Counter[tuple[str, Act]] = field(default_factory=Counter)
     page: int = 1000
-    lag: int = 0
+    lag: float = 0
+    minio: bool = False
+    code: str = ""
+    hear: Callable[[str, Mapping[str, str]], None] = lambda address, headers: None
+    under_way: int = 0
+    at_once: int = 0
     token: str | None = None
     url: str = ""
     objects: dict[str, tuple[bytes, float, int]] = field(default_factory=dict)
@@ -61,6 +72,7 @@ class ObjectServer:
     def reset(self) -> None:
         """Answer all requests, and forget what was done."""
         self.act, self.lag, self.page = (lambda number, kind, key: "pass"), 0, 1000
+        self.hear, self.at_once, self.code = (lambda address, headers: None), 0, ""
         with self.lock:
             self.acts.clear()
             self.objects.clear()
@@ -69,6 +81,9 @@ class ObjectServer:
     def put(self, key: str, data: bytes, absent: bool) -> tuple[int, dict[str, str]]:
         """Put an object; 412 when it had to be absent and is not."""
         with self.lock:
+            above = (key[: at.start()] for at in re.finditer("/", key))
+            if self.minio and any(name in self.objects for name in above):
+                return 400, {}
             if absent and key in self.objects:
                 return 412, {}
             number = next(self.numbers)
@@ -88,6 +103,18 @@ class _Handler(BaseHTTPRequestHandler):
     server_: ObjectServer
 
     def serve(self) -> None:
+        here = self.server_
+        with here.lock:
+            here.under_way += 1
+            here.at_once = max(here.at_once, here.under_way)
+        try:
+            self._serve()
+        finally:
+            with here.lock:
+                here.under_way -= 1
+
+    def _serve(self) -> None:
+        self.server_.hear(self.path, {name.lower(): value for name, value in self.headers.items()})
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         parts = urlsplit(self.path)
         _, _, key = unquote(parts.path).lstrip("/").partition("/")
@@ -101,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server_.token and self.headers.get("Authorization") != f"Bearer {self.server_.token}":
             act = 401
         if isinstance(act, int):
-            self._answer(act, {}, error(act))
+            self._answer(act, {}, error(act, self.server_.code))
         elif act == "unheard":
             self._hang_up()
         else:
@@ -224,8 +251,8 @@ def listing(here: ObjectServer, query: dict[str, str]) -> bytes:
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
     after = query.get("continuation-token") or query.get("start-after") or ""
     with here.lock:
-        late = {n for _, _, n in sorted(here.objects.values(), key=lambda o: o[2])[-here.lag :]} if here.lag else set()
-        found = {k: o for k, o in here.objects.items() if k.startswith(prefix) and o[2] not in late}
+        shown_until = time.time() - here.lag
+        found = {k: o for k, o in here.objects.items() if k.startswith(prefix) and o[1] <= shown_until}
     entries: dict[str, str] = {}
     for key in sorted(found):
         directory = (
@@ -254,13 +281,15 @@ class _Listener(ThreadingHTTPServer):
 
 
 @contextmanager
-def object_server(token: str | None = None) -> Iterator[ObjectServer]:
-    """Run a server; `token`: every request must bear it."""
+def object_server(token: str | None = None, tls: ssl.SSLContext | None = None) -> Iterator[ObjectServer]:
+    """Run a server, over TLS where `tls` is given; `token`: every request must bear it."""
     server = ObjectServer(token=token)
     listener = _Listener(("127.0.0.1", 0), type("Handler", (_Handler,), {"server_": server}))
+    if tls is not None:
+        listener.socket = tls.wrap_socket(listener.socket, server_side=True)
     thread = threading.Thread(target=listener.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
-    server.url = f"http://127.0.0.1:{listener.server_address[1]}"
+    server.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.server_address[1]}"
     try:
         yield server
     finally:

@@ -36,6 +36,7 @@ class S3Server:
     key: str
     secret: str
     bucket: str
+    pid: int
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -101,7 +102,7 @@ def start_s3_server(directory: Path, address: str = "127.0.0.1") -> tuple[subpro
             start_new_session=True,
             preexec_fn=_end_with_parent,
         )  # fmt: skip
-    server = S3Server(f"http://{address}:{ports[6]}", key, secret, bucket)
+    server = S3Server(f"http://{address}:{ports[6]}", key, secret, bucket, process.pid)
     try:
         _wait_until_ready(process, server, directory / "weed.log")
     except BaseException:

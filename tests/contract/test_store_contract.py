@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lakeidx.errors import UnsupportedError
+from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.storage import ObjectStore, join, open_store
 from lakeidx.storage.memory import MemoryStore
 from lakeidx.storage.probe import forget_probes
@@ -26,6 +26,12 @@ __all__ = ["s3_server"]  # a fixture, found by its name
 @pytest.fixture(scope="module")
 def google() -> Iterator[ObjectServer]:
     with object_server(TOKEN) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def stand_in() -> Iterator[ObjectServer]:
+    with object_server() as server:
         yield server
 
 
@@ -101,6 +107,28 @@ class TestS3Store(StoreContract):
         assert store.put_if_absent(join(base, "f"), b"1")
         assert open_store(base.replace("s3://", "s3a://")).get(join(base, "f").replace("s3://", "s3a://")) == b"1"
         assert s3_server.secret not in repr(store)
+
+
+@pytest.mark.slow
+class TestMinio(StoreContract):
+    """A stand-in that does as MinIO: pages of its own size, and nothing below an object."""
+
+    forks = False
+
+    @pytest.fixture
+    def base(self) -> str:
+        return f"s3://lake/contract ü {uuid.uuid4().hex}"
+
+    @pytest.fixture
+    def store(self, stand_in: ObjectServer, base: str) -> ObjectStore:
+        stand_in.page, stand_in.minio = 3, True
+        return open_store(base, stand_in.options)
+
+    def test_nothing_is_put_below_a_file(self, store: ObjectStore, base: str) -> None:
+        store.put(join(base, "f"), b"1")
+        with pytest.raises(InvalidInputError, match="the store refused the request"):
+            store.put_if_absent(join(base, "f", "g"), b"2")
+        assert [f.name for f in store.walk(base)] == ["f"]
 
 
 @pytest.mark.slow

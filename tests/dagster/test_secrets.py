@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 import yaml
 from dagster._core.remote_representation.external_data import RepositorySnap
@@ -17,10 +18,12 @@ from typer.testing import CliRunner
 from lakeidx.cli.main import app
 from lakeidx.dagster.assets.pipeline_files import CHECK
 from lakeidx.dagster.folder import build_definitions
-from lakeidx.dagster.resources import SparkResource
+from lakeidx.dagster.io.manager import LakeIdxIOManager
+from lakeidx.dagster.resources import SparkResource, StoreResource
 from lakeidx.errors import InvalidInputError
 from lakeidx.storage import open_store
 from tests.dagster.pipelines import Deployment, merged, pipeline_dict
+from tests.object_server import object_server
 from tests.s3_server import S3Server, s3_server
 
 __all__ = ["s3_server"]
@@ -115,6 +118,40 @@ def test_runs_on_an_object_store_leave_none_behind(
     seen = [told, *_events(d), *put, *_files(tmp_path), caplog.text]
     assert len(put) > 5
     assert [text[:200] for text in seen if s3_server.secret in text] == []
+
+
+@pytest.mark.slow
+def test_assets_of_the_io_manager_leave_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Storage options of a resource: in the run's events and metadata, what the UI gets, and an error."""
+    monkeypatch.setenv("LAKE_SECRET", SECRET)
+
+    @dg.asset(io_manager_key="lake", metadata={"primary_keys": ["k"]})
+    def first() -> pa.Table:
+        return pa.table({"k": [1, 2]})
+
+    @dg.asset(io_manager_key="lake", metadata={"primary_keys": ["k"]})
+    def second(first: pa.Table) -> pa.Table:
+        return first
+
+    with object_server() as server, dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
+        key, secret = "k", dg.EnvVar("LAKE_SECRET")
+        store = StoreResource(
+            endpoint_url=server.url, region_name="us-east-1", aws_access_key_id=key, aws_secret_access_key=secret
+        )
+        resources = {"lake": LakeIdxIOManager(warehouse="s3://b/wh", store=store)}
+        defs = dg.Definitions(assets=[first, second], resources=resources)
+        with caplog.at_level(logging.DEBUG):
+            assert dg.materialize([first, second], instance=instance, resources=resources).success
+            server.act = lambda number, kind, key: 403
+            assert not dg.materialize([first], instance=instance, resources=resources, raise_on_error=False).success
+        seen = [dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def())), caplog.text]
+        for run in instance.get_runs():
+            seen += [dg.serialize_value(run), *(dg.serialize_value(r) for r in instance.all_logs(run.run_id))]
+        seen += [data.decode("latin-1") for data, _, _ in server.objects.values()]
+    assert len(seen) > 30
+    assert [text[:200] for text in seen if SECRET in text] == []
 
 
 def test_runs_leave_none_behind(deployed: Deployment, caplog: pytest.LogCaptureFixture) -> None:

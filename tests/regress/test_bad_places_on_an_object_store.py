@@ -43,14 +43,20 @@ def test_a_table_where_a_file_is(server: ObjectServer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "says"),
+    ("status", "code", "error", "says"),
     [
-        (403, InvalidInputError, "the credentials have expired: give new ones"),
-        (301, InvalidInputError, "set storage option region"),
+        (403, "ExpiredToken", InvalidInputError, "the credentials have expired: give new ones"),
+        (403, "AccessDenied", InvalidInputError, "access denied"),
+        (403, "RequestTimeTooSkewed", InvalidInputError, "the clock of this machine is wrong.*set the clock"),
+        (404, "NoSuchBucket", NotFoundError, "there is no such bucket: make it, or mend the URI"),
+        (400, "AuthorizationHeaderMalformed", InvalidInputError, "set storage option region"),
+        (301, "PermanentRedirect", InvalidInputError, "set storage option region"),
     ],
 )
-def test_what_the_store_says(server: ObjectServer, status: int, error: type[LakeIdxError], says: str) -> None:
-    server.act = lambda number, kind, key: status
+def test_what_the_store_says(
+    server: ObjectServer, status: int, code: str, error: type[LakeIdxError], says: str
+) -> None:
+    server.act, server.code = (lambda number, kind, key: status), code
     refused(error, says, "s3://b/d.db/t", server.options)
     assert not server.objects
 
@@ -66,6 +72,9 @@ def test_no_credentials_no_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ):
         monkeypatch.delenv(name, raising=False)
     refused(UnsupportedError, "no store for ftp:// URIs", "ftp://b/d.db/t")
+    refused(
+        InvalidInputError, "no credentials: set those", "s3://b/d.db/t", {"metadata_endpoint": "http://127.0.0.1:9"}
+    )
     refused(InvalidInputError, "Account must be specified", "az://c/d.db/t")
     refused(InvalidInputError, "belong together", "s3://b/d.db/t", {"key": "k"})
     refused(InvalidInputError, "gives no credentials", "s3://b/d.db/t", {"profile": "none"})

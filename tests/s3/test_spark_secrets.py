@@ -1,4 +1,4 @@
-"""Storage options of a Spark read and write: executors get them, and nobody finds them in plans, logs or event logs."""
+"""Storage options of Spark, also by Connect: executors get them, and nobody finds them in plans, logs or event logs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ import json, sys
 from pyspark.sql import SparkSession
 from lakeidx.spark import register
 
-uri, folder, given = sys.argv[1], sys.argv[2], json.loads(sys.stdin.read())
-builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+uri, folder, connect, given = *sys.argv[1:3], sys.argv[3] == "connect", json.loads(sys.stdin.read())
+builder = SparkSession.builder.remote("local[2]") if connect else SparkSession.builder.master("local[2]")
+builder = builder.config("spark.ui.enabled", "false")
 builder = builder.config("spark.eventLog.enabled", "true").config("spark.eventLog.dir", f"file://{folder}")
 spark = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1").getOrCreate()
-spark.sparkContext.setLogLevel("INFO")
+if not connect:
+    spark.sparkContext.setLogLevel("INFO")
 register(spark)
 options = {f"storage.{name}": value for name, value in given.items()}
 rows = spark.createDataFrame([(n, f"v{n}") for n in range(100)], "id bigint, v string")
@@ -43,14 +45,15 @@ spark.stop()
 """
 
 
-def test_no_secret_shows(s3_server: S3Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("session", ["classic", "connect"])
+def test_no_secret_shows(s3_server: S3Server, tmp_path: Path, session: str) -> None:
     uri = f"{s3_server.fresh_uri('wh')}/d.db/t"
     fields = [{"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]
     spec = {"fields": fields, "primaryKeys": ["id"], "options": {"bucket": "2"}}
     Table.create(uri, spec, s3_server.storage_options)
     (tmp_path / "events").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, uri, str(tmp_path / "events")],
+        [sys.executable, "-c", _PROGRAM, uri, str(tmp_path / "events"), session],
         input=json.dumps(s3_server.storage_options),
         capture_output=True,
         text=True,

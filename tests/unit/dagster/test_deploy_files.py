@@ -32,7 +32,7 @@ def test_files_are_yaml_and_hold_no_secret(file: Path) -> None:
         if "${" in line:
             continue
         match = re.search(r"(?i)(password|secret_access_key)[\"']?\s*[:=]\s*(?P<value>[^\s{$<].*)", line)
-        assert match is None or match["value"].startswith(("...", "false", "lakeidx-s3:")), line
+        assert match is None or match["value"].startswith(("...", "false", "lakeidx-store:")), line
 
 
 def test_compose_services_have_what_a_deployment_needs() -> None:
@@ -92,6 +92,26 @@ def test_kubernetes_objects_fit_together() -> None:
                 assert {"readinessProbe", "livenessProbe", "resources"} <= set(container)
                 maps = [e["configMapRef"]["name"] for e in container.get("envFrom", ()) if "configMapRef" in e]
                 assert all(("ConfigMap", m) in names for m in maps)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "manager", "secret"),
+    [
+        ("google", "GCSComputeLogManager", "GOOGLE_SERVICE_ACCOUNT_KEY"),
+        ("azure", "AzureBlobComputeLogManager", "AZURE_STORAGE_ACCOUNT_KEY"),
+    ],
+)
+def test_values_of_a_cloud_change_what_is_there(cloud: str, manager: str, secret: str) -> None:
+    values, own = documents(DEPLOY / "helm" / "values.yaml")[0], documents(DEPLOY / "helm" / f"{cloud}.yaml")[0]
+    assert set(own) <= set(values)
+    assert own["computeLogManager"]["type"] == manager
+    assert list(own["computeLogManager"]["config"]) == [
+        {"google": "gcs", "azure": "azureBlob"}[cloud] + "ComputeLogManager"
+    ]
+    text = (DEPLOY / "helm" / f"{cloud}.yaml").read_text()
+    assert text.count(secret) == 2, "who writes logs reads the variable that the secret sets"
+    named = set(re.findall(r"lakeidx-store[a-z-]*", text))
+    assert named == set(re.findall(r"lakeidx-store[a-z-]*", (DEPLOY / "helm" / "values.yaml").read_text()))
 
 
 def follows_compose_spec(file: Path) -> subprocess.CompletedProcess[str]:
