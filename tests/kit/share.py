@@ -16,7 +16,7 @@ WHOLE = os.environ.get("LAKEIDX_WHOLE") == "1"
 
 
 def share_of(points: Iterable[_T], part: float, key: Callable[[_T], object] = str) -> list[_T]:
-    """Return a part of the points, at least one of them, in their order."""
+    """Return a part of the points, at least one of them, in their order; 0: none."""
     found = list(points)
     if WHOLE or not found:
         return found

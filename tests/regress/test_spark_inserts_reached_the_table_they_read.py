@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from lakeidx.api import Table
+from tests.kit.share import share_of
 from tests.spark_fixture import spark
 
 __all__ = ["spark"]
@@ -66,7 +67,7 @@ def snapshots(tables: dict[str, Table]) -> dict[str, int | None]:
 def test_every_query_reaches_the_table_of_the_path_only(spark: SparkSession, tables: dict[str, Table]) -> None:
     model = {name: dict(rows) for name, rows in ROWS.items()}
     to = f"dst WITH (path = '{tables['dst'].uri}')"
-    for query, rows in QUERIES.items():
+    for query, rows in share_of(QUERIES.items(), 0.4):
         found = dict(model["dst"]) if query.endswith("FROM dst") else rows
         spark.sql(f"INSERT INTO {to} {query}")
         model["dst"].update(found)
@@ -142,7 +143,7 @@ def test_without_a_path_nothing_is_written(spark: SparkSession, tables: dict[str
         lambda: src.write.format("lakeidx").mode("append").saveAsTable("dst"),
         lambda: src.write.format("lakeidx").saveAsTable("made"),
     ]
-    for write in writes:
+    for _, write in share_of(enumerate(writes), 0.4, key=lambda w: w[0]):
         with pytest.raises(Exception, match=REFUSED) as refused:
             spark.sql(write) if isinstance(write, str) else write()
         assert "File " not in str(refused.value)

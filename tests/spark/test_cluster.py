@@ -116,6 +116,7 @@ def assert_passed(deployed: Deployed, done: subprocess.CompletedProcess[str]) ->
     assert all(verdicts.values())
 
 
+@pytest.mark.share(0)  # test_a_worker_lost_in_every_stage runs all of it on the same cluster, too
 def test_on_a_standalone_cluster_with_tables_on_s3(
     spark_cluster: SparkCluster, on_s3: Deployed, server: S3Server
 ) -> None:
@@ -173,6 +174,7 @@ runpy.run_path(script, run_name="__main__")
 """
 
 
+@pytest.mark.share(0)  # tests/dagster/test_submitted.py submits jobs on one machine
 def test_stages_and_checks_as_submitted_jobs(spark_cluster: SparkCluster, on_s3: Deployed, server: S3Server) -> None:
     spark_cluster.mend()
     before = spark_cluster.log("master").count("Registered app lakeidx")
