@@ -42,7 +42,7 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.warm_up import warm_up
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner
-from tests.java_tools import compiled, java_command, run_command, witness_classpath
+from tests.kit.java_tools import compiled, java_command, run_command, witness_classpath
 from tests.kit.peak_memory import peak_mib
 
 SUMMED = "l_partkey"

@@ -39,7 +39,7 @@ from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, LookupStoreReader, StoreType
 from lakeidx.maintenance.warm_up import warm_up
 from tests.interop.java_judges import paimon_0_9, run_program
-from tests.java_tools import SCRIPT, run_command
+from tests.kit.java_tools import SCRIPT, run_command
 
 KEY_SIZE, VALUE_SIZE = 12, 16
 BATCH_ROWS = 1_000_000

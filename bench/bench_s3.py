@@ -38,7 +38,7 @@ from bench.clock import best_of
 from bench.lineitem import CACHE, lineitem, plain_schema, table_spec
 from lakeidx import Table
 from lakeidx.storage import open_store
-from tests.s3_server import S3Server, run_s3_server
+from tests.kit.s3_server import S3Server, run_s3_server
 
 BUCKETS, OBJECTS, READERS = 800, 800, 30
 LOOKED_UP = 1000

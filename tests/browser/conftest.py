@@ -24,7 +24,7 @@ import psutil
 import pytest
 
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.ports import free_ports
+from tests.kit.ports import free_ports
 
 CHROMIUM_FLAGS = (
     "--headless",

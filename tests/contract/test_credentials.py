@@ -23,7 +23,7 @@ import pytest
 from lakeidx import Table
 from lakeidx.errors import InvalidInputError, UnavailableError
 from lakeidx.storage import ObjectStore, open_store, range_file
-from tests.object_server import Act, ObjectServer, object_server
+from tests.kit.object_server import Act, ObjectServer, object_server
 
 pytestmark = pytest.mark.slow
 PATH = "s3://b/d/f"

@@ -24,8 +24,8 @@ from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.storage.probe import forget_probes
 from lakeidx.storage.remote import clients
 from lakeidx.storage.remote import store as remote
+from tests.kit.object_server import Act, ObjectServer, object_server
 from tests.kit.share import WHOLE
-from tests.object_server import Act, ObjectServer, object_server
 
 pytestmark = pytest.mark.slow
 FIRST = int(os.environ.get("LAKEIDX_SEED", "0"))

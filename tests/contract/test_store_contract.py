@@ -16,9 +16,9 @@ from lakeidx.storage import ObjectStore, join, open_store
 from lakeidx.storage.memory import MemoryStore
 from lakeidx.storage.probe import forget_probes
 from lakeidx.testing.store_contract import StoreContract
-from tests.azurite import run_azurite
-from tests.object_server import TOKEN, ObjectServer, object_server
-from tests.s3_server import S3Server, s3_server
+from tests.kit.azurite import run_azurite
+from tests.kit.object_server import TOKEN, ObjectServer, object_server
+from tests.kit.s3_server import S3Server, s3_server
 
 __all__ = ["s3_server"]  # a fixture, found by its name
 

@@ -13,7 +13,7 @@ from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, 
 from lakeidx.storage import ObjectStore, open_store
 from lakeidx.storage.remote import clients
 from lakeidx.storage.remote import store as remote
-from tests.object_server import Act, ObjectServer, object_server
+from tests.kit.object_server import Act, ObjectServer, object_server
 
 pytestmark = pytest.mark.slow
 DIR = "s3://b/d"

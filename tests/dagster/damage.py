@@ -23,7 +23,7 @@ from lakeidx.format.snapshot import Snapshot, encode_snapshot
 from lakeidx.pipeline_file.partitions import current_batch
 from lakeidx.table.view import load_view
 from tests.dagster.pipelines import Deployment
-from tests.replaced_manifest import replace_manifest
+from tests.kit.replaced_manifest import replace_manifest
 
 
 def rows(low: int, high: int, text: str) -> list[tuple[int, int, str | None]]:

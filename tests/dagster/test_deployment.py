@@ -28,8 +28,8 @@ import lakeidx
 from lakeidx.storage import open_store
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.deployment.services import PEAKS, Services, second_version
-from tests.postgres_server import postgres
-from tests.s3_server import weed_binary
+from tests.kit.postgres_server import postgres
+from tests.kit.s3_server import weed_binary
 
 __all__ = ["postgres"]
 pytestmark = pytest.mark.postgres

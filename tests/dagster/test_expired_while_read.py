@@ -24,8 +24,8 @@ from lakeidx.dagster.resources import SparkResource, StoreResource, TableResourc
 from lakeidx.dagster.sensors.compaction import build_compaction_sensor
 from lakeidx.pipeline_file.model import PipelineConfig
 from tests.dagster.pipelines import pipeline_dict
+from tests.kit.overtaking import Overtaken
 from tests.kit.small_tables import memory_folder
-from tests.overtaking import Overtaken
 
 pytestmark = pytest.mark.dagster
 

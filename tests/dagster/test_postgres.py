@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.dagster.pipelines import Deployment, red_checks
-from tests.postgres_server import postgres
+from tests.kit.postgres_server import postgres
 
 __all__ = ["postgres"]
 pytestmark = pytest.mark.postgres

@@ -23,8 +23,8 @@ from lakeidx.dagster.resources import SparkResource, StoreResource
 from lakeidx.errors import InvalidInputError
 from lakeidx.storage import open_store
 from tests.dagster.pipelines import Deployment, merged, pipeline_dict
-from tests.object_server import object_server
-from tests.s3_server import S3Server, s3_server
+from tests.kit.object_server import object_server
+from tests.kit.s3_server import S3Server, s3_server
 
 __all__ = ["s3_server"]
 pytestmark = pytest.mark.dagster

@@ -27,8 +27,8 @@ import psutil
 import yaml
 
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.ports import free_ports
-from tests.s3_server import weed_binary
+from tests.kit.ports import free_ports
+from tests.kit.s3_server import weed_binary
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

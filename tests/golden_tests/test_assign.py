@@ -26,8 +26,8 @@ from lakeidx.bucket_assignment import (
     group_rows,
 )
 from lakeidx.errors import InternalError, InvalidInputError
-from tests.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey, SimpleHashBucketAssigner
 from tests.conftest import GOLDEN
+from tests.kit.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey, SimpleHashBucketAssigner
 
 pytestmark = pytest.mark.golden
 LINES = [json.loads(line) for line in (GOLDEN / "assign.jsonl").read_text(encoding="utf-8").splitlines()]

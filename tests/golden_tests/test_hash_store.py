@@ -21,7 +21,7 @@ from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import LookupStoreOptions
 from tests.conftest import GOLDEN
-from tests.scalar_twins import plain_page_sizes, walk_pages
+from tests.kit.scalar_twins import plain_page_sizes, walk_pages
 from tests.unit.lookup.stores import ask
 
 pytestmark = pytest.mark.golden

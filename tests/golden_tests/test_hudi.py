@@ -26,7 +26,7 @@ from lakeidx.key_index.bucket.consistent_hashing import (
 from lakeidx.key_index.bucket.ids import bucket_ids, bucket_of_file_id, bucket_text, new_file_id_prefix
 from lakeidx.key_index.hbase.rows import rebalanced_row_key
 from tests.conftest import GOLDEN
-from tests.scalar_twins import (
+from tests.kit.scalar_twins import (
     bloom_positions,
     bucket_of,
     extract_values,

@@ -21,7 +21,7 @@ from lakeidx.codec.values import arrow_to_internal, internal_to_arrow, internal_
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, parse_type
 from tests.conftest import GOLDEN
-from tests.scalar_twins import compare_compacted
+from tests.kit.scalar_twins import compare_compacted
 from tests.unit.codec.strategies import same
 
 pytestmark = pytest.mark.golden

@@ -34,8 +34,8 @@ from lakeidx.format.tag import decode_tag, encode_tag
 from lakeidx.inspect.files import inspect_file
 from lakeidx.storage import LocalStore
 from lakeidx.types import Field, Root
-from tests.avro_checksum import as_others_write
 from tests.conftest import GOLDEN
+from tests.kit.avro_checksum import as_others_write
 
 pytestmark = pytest.mark.golden
 CASES = sorted(p.parent for p in (GOLDEN / "tables").glob("*/case.json"))

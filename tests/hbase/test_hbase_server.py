@@ -26,7 +26,7 @@ from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex
 from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.index_history import GLOBAL_TYPES, IndexedTable, Model, apply, fixed_history
-from tests.ports import free_ports
+from tests.kit.ports import free_ports
 from tests.unit.key_index.fake_table import FakeTable
 from tests.unit.key_index.hbase_cases import HBaseCases
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.java_tools import PAIMON_VERSIONS, RELEASED, use_paimon
+from tests.kit.java_tools import PAIMON_VERSIONS, RELEASED, use_paimon
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

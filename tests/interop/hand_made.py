@@ -20,7 +20,7 @@ from lakeidx.format.schema.schema_file import TableSchema, encode_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.storage import LocalStore
 from lakeidx.types import DataType, Root
-from tests.java_tools import witness
+from tests.kit.java_tools import witness
 
 ROOT = Path(__file__).resolve().parents[2]
 STORE = LocalStore(sync=False)

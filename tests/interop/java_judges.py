@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.java_tools import (
+from tests.kit.java_tools import (
     CACHE,
     compiled,
     java_command,

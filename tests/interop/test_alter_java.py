@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import lakeidx
 from lakeidx.cli.main import app
-from tests.java_paimon import JavaPaimon, require_java_paimon
-from tests.schema_histories import SchemaHistory, write_by_lakeidx
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.schema_histories import SchemaHistory, write_by_lakeidx
 from tests.unit.api.test_faces import commands as every_command
 
 pytestmark = pytest.mark.interop

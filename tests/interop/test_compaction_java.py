@@ -22,7 +22,7 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import SnapshotView, load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.conftest import GOLDEN
-from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.table_history import ENGINES, History, Record, State, Values, key_hashes
 
 pytestmark = pytest.mark.interop

@@ -12,7 +12,7 @@ from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag
-from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.reachable import files_on_disk, reachable, reopened
 from tests.kit.small_tables import content, make_table, upsert
 

@@ -25,7 +25,7 @@ from lakeidx.predicate import Predicate, filter_table
 from lakeidx.predicate.parse import parse_where
 from lakeidx.types import to_arrow_schema
 from tests.conftest import GOLDEN
-from tests.java_tools import witness
+from tests.kit.java_tools import witness
 
 pytestmark = pytest.mark.interop
 

@@ -11,7 +11,7 @@ from lakeidx.api import Table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build, spec_to_drop
 from lakeidx.tasks.runner import LocalRunner
-from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 
 pytestmark = pytest.mark.interop
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx import Table
-from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.interop

@@ -12,7 +12,7 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.table.view import decode_partition_dict, load_view
-from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.small_tables import make_table, upsert
 
 pytestmark = pytest.mark.interop

@@ -18,7 +18,7 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 
 pytestmark = pytest.mark.interop
 

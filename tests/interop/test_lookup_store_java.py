@@ -23,7 +23,7 @@ from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import StoreType
 from lakeidx.types import DataType, format_type
 from tests.interop.java_judges import judge, paimon_0_9, paimon_jars
-from tests.scalar_twins import plain_page_sizes, walk_pages
+from tests.kit.scalar_twins import plain_page_sizes, walk_pages
 from tests.unit.codec.strategies import atomic_types, tables
 from tests.unit.lookup.stores import CODECS, PLAIN, ask, build, factory
 

@@ -32,8 +32,8 @@ from lakeidx.format.statistics import ColumnStatistics, TableStatistics, decode_
 from lakeidx.format.tag import Tag, encode_tag
 from lakeidx.types import DataType, Field, format_type, parse_type
 from tests.interop.java_judges import judge, paimon_jars
-from tests.java_tools import RELEASED
-from tests.scalar_twins import encode_statistics
+from tests.kit.java_tools import RELEASED
+from tests.kit.scalar_twins import encode_statistics
 from tests.unit.format.schema.test_rules import ACCEPTED, REFUSED, STRICTER
 
 pytestmark = pytest.mark.interop

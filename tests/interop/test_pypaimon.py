@@ -14,7 +14,7 @@ from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.tasks.runner import LocalRunner
-from tests.pypaimon_tools import PyPaimon
+from tests.kit.pypaimon_tools import PyPaimon
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_witness]
 

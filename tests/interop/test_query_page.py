@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.snippets import run_page
-from tests.java_tools import require_java_paimon, run_command, witness_classpath
+from tests.kit.java_tools import require_java_paimon, run_command, witness_classpath
 from tools.docs.blocks import blocks
 
 pytestmark = pytest.mark.interop

@@ -16,8 +16,8 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner
 from tests.interop.random_tables import plain, random_table
-from tests.java_paimon import JavaPaimon, require_java_paimon
-from tests.java_tools import RELEASED
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_tools import RELEASED
 
 pytestmark = pytest.mark.interop
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.java_paimon import JavaPaimon, require_java_paimon
-from tests.ring_table import RingTable
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.ring_table import RingTable
 
 pytestmark = pytest.mark.interop
 

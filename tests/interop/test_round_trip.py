@@ -20,7 +20,7 @@ from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.landing.read import LandingOptions
 from lakeidx.types import Field, parse_type
-from tests.java_paimon import JavaPaimon, from_java, require_java_paimon, to_text
+from tests.kit.java_paimon import JavaPaimon, from_java, require_java_paimon, to_text
 
 pytestmark = pytest.mark.interop
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.shared_table.machine import Machine
 from tests.kit.shared_table.model import Effect
 from tests.kit.shared_table.programs import Step, records_of

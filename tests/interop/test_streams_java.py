@@ -15,7 +15,7 @@ from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position
 from lakeidx.table.stream.start import Start, StartMode
 from lakeidx.tasks.runner import LocalRunner
-from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.small_tables import make_table, upsert
 
 pytestmark = pytest.mark.interop

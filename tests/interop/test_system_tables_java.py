@@ -14,8 +14,8 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.tasks.runner import LocalRunner
 from tests.interop.java_judges import judge, paimon_jars
-from tests.java_paimon import require_java_paimon
-from tests.java_tools import RELEASED, selected_paimon
+from tests.kit.java_paimon import require_java_paimon
+from tests.kit.java_tools import RELEASED, selected_paimon
 
 pytestmark = pytest.mark.interop
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.java_paimon import JavaPaimon, require_java_paimon
-from tests.untaken_cases import CASES, ROW, table_of
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.untaken_cases import CASES, ROW, table_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_witness]
 

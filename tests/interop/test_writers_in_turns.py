@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import lakeidx
-from tests.java_paimon import JavaPaimon, require_java_paimon
-from tests.java_tools import PAIMON_VERSIONS, use_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_tools import PAIMON_VERSIONS, use_paimon
+from tests.kit.pypaimon_tools import PyPaimon
 from tests.kit.share import WHOLE
-from tests.pypaimon_tools import PyPaimon
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_witness]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.java_paimon import JavaPaimon
-from tests.java_tools import SECOND, use_paimon
+from tests.kit.java_paimon import JavaPaimon
+from tests.kit.java_tools import SECOND, use_paimon
 
 TARGET = Path(__file__).resolve().parents[1] / "golden" / "tables-2.1"
 FIELDS = [

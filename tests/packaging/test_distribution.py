@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import lakeidx
-from tests.once import made_once
+from tests.kit.once import made_once
 from tests.packaging.linked_packages import link_requirements
 
 ROOT = Path(__file__).resolve().parents[2]

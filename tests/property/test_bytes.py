@@ -1,7 +1,7 @@
 """Every kind of file that lakeidx reads, each byte flipped and each length cut: one clear error, or the right answer.
 
 An error is a `LakeIdxError` of one line that says where. Anything else (a traceback of a library, running out of memory or
-time) fails. So does another answer, but for the kinds of `tests.file_kinds` that say why nobody could notice; docs/security.md
+time) fails. So does another answer, but for the kinds of `tests.kit.file_kinds` that say why nobody could notice; docs/security.md
 lists them.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from lakeidx.errors import LakeIdxError
-from tests.file_kinds import KINDS, Case
+from tests.kit.file_kinds import KINDS, Case
 from tests.kit.share import share_of
 
 _SAMPLE = 12

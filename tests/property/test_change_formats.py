@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import tests.source_database as source
+import tests.kit.source_database as source
 from lakeidx.api.table import Table
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.cdc.connect_schema import split_runs
@@ -21,7 +21,7 @@ from lakeidx.landing.cdc.rows import make_piece
 from lakeidx.landing.cdc.target import make_target
 from lakeidx.landing.types import LandingOptions
 from lakeidx.quality.changelog_agrees import check_changelog_agrees
-from tests.source_database import Change, SourceDatabase
+from tests.kit.source_database import Change, SourceDatabase
 
 Encoder = Callable[[list[Change]], list[str]]
 FORMATS: list[tuple[str, str, Encoder, str]] = [

@@ -38,7 +38,7 @@ from lakeidx.table.expiration.rollback_plan import (
     tag_neighbours,
 )
 from lakeidx.table.view import fold_entries
-from tests.compaction_files import a_file
+from tests.kit.compaction_files import a_file
 
 HOUR = 3_600_000
 Disk = set[tuple[Role, str]]

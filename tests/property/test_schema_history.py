@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.schema_histories import SchemaHistory, write_by_lakeidx
+from tests.kit.schema_histories import SchemaHistory, write_by_lakeidx
 
 _SEEDS = int(os.environ.get("LAKEIDX_EXAMPLES", "0")) or 5
 

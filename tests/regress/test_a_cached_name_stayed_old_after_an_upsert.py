@@ -12,7 +12,7 @@ from pyspark.storagelevel import StorageLevel
 
 from lakeidx.api import Table
 from lakeidx.spark import catalog_tables, upsert
-from tests.spark_fixture import spark as spark
+from tests.kit.spark_fixture import spark as spark
 
 pytestmark = pytest.mark.spark
 

@@ -23,8 +23,8 @@ from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
+from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.small_tables import SPEC, content, make_table
-from tests.s3_server import S3Server, s3_server
 
 __all__ = ["s3_server"]
 LONG_AGO = 1_500_000_000

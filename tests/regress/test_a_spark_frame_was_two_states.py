@@ -18,7 +18,7 @@ from lakeidx.api import Table
 from lakeidx.api.warehouse import drop_table
 from lakeidx.errors import NotFoundError, TableReplacedError
 from lakeidx.spark.datasource import LakeIdxDataSource
-from tests.spark_fixture import spark
+from tests.kit.spark_fixture import spark
 
 __all__ = ["spark"]
 

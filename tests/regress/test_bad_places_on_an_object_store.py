@@ -11,7 +11,7 @@ import pytest
 from lakeidx import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError, UnsupportedError
 from lakeidx.storage import open_store
-from tests.object_server import ObjectServer, object_server
+from tests.kit.object_server import ObjectServer, object_server
 
 SPEC = {"fields": [{"name": "k", "type": "INT"}], "primaryKeys": ["k"], "options": {"bucket": "1"}}
 

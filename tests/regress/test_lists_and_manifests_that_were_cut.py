@@ -16,7 +16,7 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import encode_index_manifest
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.view import decode_partition_dict
-from tests.avro_checksum import as_others_write
+from tests.kit.avro_checksum import as_others_write
 from tests.kit.small_tables import content, make_table, upsert
 
 

@@ -34,7 +34,7 @@ from lakeidx.table.commit.manifest_write import ManifestWriter
 from lakeidx.table.entries import of_partitions
 from lakeidx.table.entry_decoder import decode_entries
 from lakeidx.table.manifest_files import ManifestFiles
-from tests.avro_checksum import as_others_write
+from tests.kit.avro_checksum import as_others_write
 from tests.property.test_manifest_columns import MemoryPuts
 
 Schema = dict[str, Any]

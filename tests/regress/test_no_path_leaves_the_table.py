@@ -25,8 +25,8 @@ from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.pipeline_file.partitions import files_of_partitions, landing_files, list_landing, unplaced_files
 from lakeidx.storage import LocalStore
 from lakeidx.storage.private_dir import private_cache
+from tests.kit.replaced_manifest import replace_manifest
 from tests.kit.small_tables import make_table, upsert
-from tests.replaced_manifest import replace_manifest
 
 _BAD = ["../../outside", "/etc/passwd", "..", ".", "", "a/b", "a\0b"]
 

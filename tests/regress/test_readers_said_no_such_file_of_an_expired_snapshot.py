@@ -23,8 +23,8 @@ from lakeidx.quality.changelog_agrees import check_changelog_agrees
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.testing.fault_store import FaultStore
+from tests.kit.overtaking import Overtaken
 from tests.kit.small_tables import make_table, memory_folder, upsert
-from tests.overtaking import Overtaken
 
 pytestmark = pytest.mark.slow
 

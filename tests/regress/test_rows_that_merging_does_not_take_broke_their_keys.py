@@ -20,7 +20,7 @@ from lakeidx.landing.types import LandingOptions
 from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
-from tests.untaken_cases import CASES, FIRST_ROW, PARTIAL, ROW, Case, folded, table_of
+from tests.kit.untaken_cases import CASES, FIRST_ROW, PARTIAL, ROW, Case, folded, table_of
 
 Row = dict[str, Any]
 Door = Callable[[lakeidx.Table, Path, list[Row], str], Any]

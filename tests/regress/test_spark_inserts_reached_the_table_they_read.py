@@ -14,7 +14,7 @@ from pyspark.sql import functions as sf
 
 from lakeidx.api import Table
 from tests.kit.share import share_of
-from tests.spark_fixture import spark
+from tests.kit.spark_fixture import spark
 
 __all__ = ["spark"]
 

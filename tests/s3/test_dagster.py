@@ -16,10 +16,10 @@ from lakeidx.pipeline_file.partitions import files_of_partitions
 from lakeidx.storage import open_store
 from tests.dagster.pipelines import Deployment, red_checks
 from tests.dagster.test_sensors import tick
+from tests.kit.s3_proxy import Act, FaultyProxy, faulty_proxy
+from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.small_tables import content
-from tests.s3_proxy import Act, FaultyProxy, faulty_proxy
-from tests.s3_server import S3Server, s3_server
-from tests.sqs_server import SqsServer, sqs_server
+from tests.kit.sqs_server import SqsServer, sqs_server
 
 __all__ = ["s3_server"]
 pytestmark = pytest.mark.s3

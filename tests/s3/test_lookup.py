@@ -17,8 +17,8 @@ from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark import lookup_join
 from lakeidx.tasks.runner import LocalRunner
-from tests.s3_server import S3Server, s3_server
-from tests.spark_fixture import spark
+from tests.kit.s3_server import S3Server, s3_server
+from tests.kit.spark_fixture import spark
 
 __all__ = ["s3_server", "spark"]
 pytestmark = pytest.mark.s3

@@ -18,10 +18,10 @@ from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from tests.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.small_tables import SPEC, content, rows
-from tests.s3_server import S3Server, s3_server
-from tests.spark_fixture import spark
+from tests.kit.spark_fixture import spark
 
 __all__ = ["s3_server", "spark"]
 pytestmark = pytest.mark.s3

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx import Table
-from tests.s3_server import S3Server, s3_server
+from tests.kit.s3_server import S3Server, s3_server
 
 __all__ = ["s3_server"]
 pytestmark = pytest.mark.s3

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.spark_archive import use_archive
-from tests.spark_fixture import spark
+from tests.kit.spark_archive import use_archive
+from tests.kit.spark_fixture import spark
 
 __all__ = ["spark"]
 

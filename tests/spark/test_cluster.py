@@ -24,10 +24,10 @@ from lakeidx.dagster.home import prepare_home
 from lakeidx.storage import open_store
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import pipeline_dict
+from tests.kit.s3_server import S3Server, run_s3_server
 from tests.kit.small_tables import content
-from tests.s3_server import S3Server, run_s3_server
-from tests.spark_archive import SPARK_HOME
-from tests.spark_cluster import SparkCluster, spark_cluster
+from tests.kit.spark_archive import SPARK_HOME
+from tests.kit.spark_cluster import SparkCluster, spark_cluster
 
 __all__ = ["spark_cluster"]
 pytestmark = [pytest.mark.spark, pytest.mark.s3]

@@ -22,10 +22,10 @@ import yaml
 
 import lakeidx
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.ports import free_ports
-from tests.spark_archive import SPARK_HOME
-from tests.spark_cluster import environment
-from tests.spark_fixture import require_java
+from tests.kit.ports import free_ports
+from tests.kit.spark_archive import SPARK_HOME
+from tests.kit.spark_cluster import environment
+from tests.kit.spark_fixture import require_java
 
 pytestmark = [
     pytest.mark.spark,

@@ -1,4 +1,4 @@
-"""Batches whose rows never come to the driver: tasks may return 1 MiB (`tests.spark_fixture`), and the driver may hold nothing of a
+"""Batches whose rows never come to the driver: tasks may return 1 MiB (`spark_fixture`), and the driver may hold nothing of a
 batch.
 """
 

@@ -18,7 +18,7 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.runner import LocalRunner
-from tests.spark_fixture import MASTER
+from tests.kit.spark_fixture import MASTER
 
 pytestmark = pytest.mark.spark
 

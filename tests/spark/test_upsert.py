@@ -21,8 +21,8 @@ from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.runner import LocalRunner, Runner
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.spark_archive import OPTIONS
-from tests.spark_fixture import require_java
+from tests.kit.spark_archive import OPTIONS
+from tests.kit.spark_fixture import require_java
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment import AssignPlan, RandomBuckets
 from lakeidx.errors import InternalError, UnavailableError
-from tests.assigner_tasks import (
+from tests.kit.assigner_tasks import (
     AssignerSet,
     HashBucketAssigner,
     NoFiles,

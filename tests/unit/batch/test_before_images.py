@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import tests.source_database as source
+import tests.kit.source_database as source
 from lakeidx.api.table import Table
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing.types import LandingOptions
-from tests.source_database import Change, SourceDatabase
+from tests.kit.source_database import Change, SourceDatabase
 
 Row = dict[str, Any]
 

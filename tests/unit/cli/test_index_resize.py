@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from lakeidx.batch.index_types import index_folder
 from lakeidx.cli.main import app
-from tests.ring_table import RingTable
+from tests.kit.ring_table import RingTable
 
 
 def call(*arguments: object, code: int = 0) -> Result:

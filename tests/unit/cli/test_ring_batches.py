@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from lakeidx.batch.index_types import index_folder
 from lakeidx.cli.main import app
-from tests.ring_table import RingTable
+from tests.kit.ring_table import RingTable
 
 
 def _call(*arguments: object) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from lakeidx.compaction.levels import build_levels
 from lakeidx.errors import CorruptFileError, InvalidInputError
-from tests.compaction_files import INT_KEY, a_file
+from tests.kit.compaction_files import INT_KEY, a_file
 
 
 def test_an_empty_bucket() -> None:

@@ -16,7 +16,7 @@ from lakeidx.compaction.pick import (
     pick_universal,
     pick_up_level_0,
 )
-from tests.compaction_files import a_file
+from tests.kit.compaction_files import a_file
 
 HOUR_MS = 3_600_000
 

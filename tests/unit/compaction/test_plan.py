@@ -11,7 +11,7 @@ from lakeidx.compaction.pick import OffPeak, PickReason
 from lakeidx.compaction.plan import CompactionTask, Rewrite, Upgrade, plan_compaction
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
-from tests.compaction_files import MB, a_file, schema_with
+from tests.kit.compaction_files import MB, a_file, schema_with
 
 BIG = 100 * MB
 

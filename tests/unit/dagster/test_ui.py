@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.dagster import ui
-from tests.ports import free_ports
+from tests.kit.ports import free_ports
 
 
 def test_without_dagster_it_says_what_to_install(

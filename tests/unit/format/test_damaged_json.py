@@ -16,7 +16,7 @@ from lakeidx.format.schema.schema_file import decode_schema
 from lakeidx.format.snapshot import decode_snapshot
 from lakeidx.format.statistics import decode_statistics
 from lakeidx.format.tag import Tag, decode_tag, encode_tag
-from tests.scalar_twins import encode_statistics
+from tests.kit.scalar_twins import encode_statistics
 from tests.unit.format import test_snapshot, test_statistics, test_tag
 from tests.unit.format.schema import test_schema_file as test_schema
 

@@ -6,7 +6,7 @@ import pytest
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.statistics import ColumnStatistics, TableStatistics, decode_statistics
-from tests.scalar_twins import encode_statistics
+from tests.kit.scalar_twins import encode_statistics
 
 STATS = TableStatistics(
     snapshot_id=3,

@@ -26,7 +26,7 @@ from lakeidx.format.tag import Tag, encode_tag
 from lakeidx.inspect.files import inspect_file
 from lakeidx.storage import LocalStore
 from lakeidx.types import parse_type
-from tests.scalar_twins import encode_statistics
+from tests.kit.scalar_twins import encode_statistics
 from tests.unit.format import test_manifest, test_snapshot, test_statistics, test_tag
 
 STORE = LocalStore(sync=False)

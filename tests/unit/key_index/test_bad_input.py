@@ -24,7 +24,7 @@ from lakeidx.key_index.hbase.client import HBaseLocations
 from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.key_index.locations import KeyLocations, LiveFile
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.ports import free_ports
+from tests.kit.ports import free_ports
 from tests.unit.key_index.fake_table import FakeTable
 
 FILTERS = {

@@ -27,7 +27,7 @@ from lakeidx.table.scan.changes import scan_changes
 from lakeidx.table.scan.states import State
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
-from tests.ring_table import RingTable, Row
+from tests.kit.ring_table import RingTable, Row
 
 #: Every bucket with rows is above it / every pair of buckets is below it.
 SPLIT, MERGE = 1, 1 << 40

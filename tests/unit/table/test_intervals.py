@@ -15,7 +15,7 @@ from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.table import intervals
 from lakeidx.table.intervals import RankedFile, key_order, partition_intervals, rank_files, sections_of
 from lakeidx.types import parse_type
-from tests.compaction_files import INT_KEY, a_file
+from tests.kit.compaction_files import INT_KEY, a_file
 
 FILE = dataclasses.replace(a_file("f"), delete_row_count=0)
 

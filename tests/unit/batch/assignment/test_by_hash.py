@@ -23,7 +23,7 @@ from lakeidx.storage.local import LocalStore
 from lakeidx.table.index_files import index_file_path, read_hash_index
 from lakeidx.table.key_buckets import hash_entries, key_hashes
 from lakeidx.tasks.runner import LocalRunner
-from tests.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey
+from tests.kit.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey
 from tests.kit.small_tables import make_table, rows
 
 PARTITIONS, KEYS, TASKS = 2, 400, 3

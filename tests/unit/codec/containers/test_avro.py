@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.containers.avro import RecordSchema, decode_container, encode_container, header_schema
 from lakeidx.errors import CorruptFileError, InvalidInputError
-from tests.avro_checksum import as_others_write
+from tests.kit.avro_checksum import as_others_write
 
 SCHEMA: dict[str, Any] = {
     "type": "record",

@@ -9,7 +9,7 @@ import pytest
 
 from lakeidx.codec.containers.avro import MAGIC, SYNC_SIZE, RecordCopier, packed_blocks
 from lakeidx.errors import CorruptFileError
-from tests.avro_checksum import as_others_write
+from tests.kit.avro_checksum import as_others_write
 
 SCHEMA = '{"type":"record","name":"record","fields":[{"name":"a","type":"int"}]}'
 SYNC = bytes(range(SYNC_SIZE))

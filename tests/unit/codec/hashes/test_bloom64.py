@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakeidx.codec.hashes.bloom64 import bloom_size, may_contain_any, set_hashes
 from lakeidx.codec.hashes.fast_hash import hash_bytes
 from lakeidx.errors import InvalidInputError
-from tests.scalar_twins import bloom64_positions, wang_mix
+from tests.kit.scalar_twins import bloom64_positions, wang_mix
 
 HASHES = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30)
 

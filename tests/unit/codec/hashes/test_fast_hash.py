@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.hashes.fast_hash import hash_bytes, hash_bytes_many, hash_longs
 from lakeidx.codec.rows.rowbytes import RowBytes
-from tests.scalar_twins import wang_mix
+from tests.kit.scalar_twins import wang_mix
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 DOUBLE_1_5 = 0x3FF8000000000000

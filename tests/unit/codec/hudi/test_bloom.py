@@ -23,7 +23,7 @@ from lakeidx.codec.hudi.bloom import (
 from lakeidx.codec.hudi.murmur import JENKINS
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
-from tests.scalar_twins import bloom_positions
+from tests.kit.scalar_twins import bloom_positions
 
 KEYS = st.lists(st.binary(min_size=1, max_size=21), max_size=60)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.hudi.hashes import java_order, java_string_hash, signed32, xxh32_many
 from lakeidx.codec.rows.rowbytes import RowBytes
-from tests.scalar_twins import java_order_key, xxh32
+from tests.kit.scalar_twins import java_order_key, xxh32
 
 TEXT = st.text(max_size=40)
 TEXTS = st.lists(TEXT, max_size=20)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.hudi.murmur import JENKINS
 from lakeidx.errors import InvalidInputError
-from tests.scalar_twins import bloom_positions, jenkins_hash, murmur_hash
+from tests.kit.scalar_twins import bloom_positions, jenkins_hash, murmur_hash
 
 KEYS = st.binary(min_size=1, max_size=70)
 SEEDS = st.integers(-(2**31), 2**31 - 1)

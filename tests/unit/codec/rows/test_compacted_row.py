@@ -10,7 +10,7 @@ from lakeidx.codec.order.compare import compare_rows
 from lakeidx.codec.rows.compacted_row import compacted_header_size, decode_compacted, encode_compacted
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.types import DataType, parse_type
-from tests.scalar_twins import compare_compacted
+from tests.kit.scalar_twins import compare_compacted
 from tests.unit.codec.strategies import atomic_types, same, tables
 
 

@@ -20,7 +20,7 @@ from lakeidx.format.lookup.hash_store import (
     image_pages,
     slots_for,
 )
-from tests.scalar_twins import plain_page_sizes, walk_pages
+from tests.kit.scalar_twins import plain_page_sizes, walk_pages
 
 # The worked file of the format sheet, 43 bytes, in pages of 16.
 CONTEXT = HashContext(

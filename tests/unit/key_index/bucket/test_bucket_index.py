@@ -10,7 +10,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.bucket.consistent_hashing import initial_metadata
 from lakeidx.key_index.bucket.rings import HashRings, bucket_of_node
-from tests.scalar_twins import bucket_of, node_of, ring_place
+from tests.kit.scalar_twins import bucket_of, node_of, ring_place
 from tests.unit.key_index.fake_table import FakeTable
 
 RING_OPTIONS = {"hoodie.index.bucket.engine": "CONSISTENT_HASHING", "hoodie.bucket.index.num.buckets": "4"}

@@ -25,7 +25,7 @@ from lakeidx.key_index.bucket.consistent_hashing import (
     ring_places,
     split_node,
 )
-from tests.scalar_twins import node_of, ring_place
+from tests.kit.scalar_twins import node_of, ring_place
 
 
 @settings(deadline=None)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.bucket.ids import bucket_ids, bucket_of_file_id, joined_values, new_file_id_prefix
-from tests.scalar_twins import bucket_of, extract_values, extract_values_legacy
+from tests.kit.scalar_twins import bucket_of, extract_values, extract_values_legacy
 
 PIECE = st.sampled_from(["a", "id", "b:", ":", ",", "é", "😀", "x,y", "__null__", "__empty__", "10:20", ""])
 KEY = st.lists(PIECE, max_size=9).map("".join)

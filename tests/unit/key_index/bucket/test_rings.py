@@ -14,7 +14,7 @@ from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata, N
 from lakeidx.key_index.bucket.rings import HashRings, Resize, bucket_of_node, plan_resizes
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
-from tests.scalar_twins import node_of, ring_place
+from tests.kit.scalar_twins import node_of, ring_place
 from tests.unit.key_index.fake_table import FakeTable
 
 RING_OPTIONS = {

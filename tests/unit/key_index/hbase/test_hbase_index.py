@@ -18,7 +18,7 @@ from lakeidx.key_index.hbase.client import (
     put_batches,
 )
 from lakeidx.key_index.hbase.options import HBaseOptions
-from tests.ports import free_ports
+from tests.kit.ports import free_ports
 from tests.unit.key_index.hbase_cases import HBaseCases
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.keys.ranges import Candidates, bytes_slots, find_candidates, int_slots, text_slots
-from tests.scalar_twins import java_order_key
+from tests.kit.scalar_twins import java_order_key
 
 TEXT = st.text(alphabet="ab\ue000\U00010000é", max_size=3)
 

@@ -13,7 +13,7 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.types import DataType, Root, parse_type
-from tests.scalar_twins import compare_compacted
+from tests.kit.scalar_twins import compare_compacted
 from tests.unit.codec.strategies import atomic_types, tables
 
 ORDER = KeyOrder.row_compacted([parse_type("INT"), parse_type("STRING")])

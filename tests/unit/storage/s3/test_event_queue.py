@@ -8,7 +8,7 @@ import pytest
 
 from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.storage.s3.event_queue import EventQueue
-from tests.sqs_server import SqsServer, sqs_server
+from tests.kit.sqs_server import SqsServer, sqs_server
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from lakeidx.table.expiration.plan import ExpireRange, Retention
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import LocalRunner
-from tests.cut_off_store import StopsAfter
+from tests.kit.cut_off_store import StopsAfter
 from tests.kit.reachable import files_on_disk, reachable, reopened
 from tests.kit.small_tables import content, make_table, upsert
 

@@ -14,7 +14,7 @@ from lakeidx.options.table_options import TableOptions
 from lakeidx.table.expiration.files_to_delete import Role, SnapshotMetadata
 from lakeidx.table.expiration.plan import ExpireInputs, ExpireRange, Retention, choose_range, plan_expire, retention_of
 from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_delete_tag, plan_rollback
-from tests.compaction_files import a_file
+from tests.kit.compaction_files import a_file
 
 HOURLY = {i: i * 100 for i in range(1, 21)}
 ALL = Retention(num_min=1, num_max=1000, time_ms=0, limit=1000)

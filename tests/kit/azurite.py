@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.ports import free_ports
+from tests.kit.ports import free_ports
 
 _ACCOUNT, _CONTAINER = "lakeidxtest", "lake"
 _KEY = base64.b64encode(b"no secret: of tests").decode()
@@ -28,7 +28,7 @@ _KEY = base64.b64encode(b"no secret: of tests").decode()
 
 def azurite_program() -> str | None:
     """The program: LAKEIDX_AZURITE, of this folder's node_modules, or on the path."""
-    beside = Path(__file__).resolve().parent.parent / "node_modules" / ".bin" / "azurite-blob"
+    beside = Path(__file__).resolve().parents[2] / "node_modules" / ".bin" / "azurite-blob"
     named = os.environ.get("LAKEIDX_AZURITE") or (str(beside) if beside.exists() else shutil.which("azurite-blob"))
     return named if named and shutil.which("node") else None
 

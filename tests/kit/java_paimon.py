@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, TIMESTAMP_ROOTS, DataType, Root
-from tests.java_tools import require_java_paimon, witness
+from tests.kit.java_tools import require_java_paimon, witness
 
 __all__ = ["JavaPaimon", "from_java", "require_java_paimon", "to_text"]
 

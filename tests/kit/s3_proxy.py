@@ -14,7 +14,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.s3_server import S3Server
+from tests.kit.s3_server import S3Server
 
 #: pass: hand on · busy: 503 before anything was done · lost: done, but the connection ends without an answer · silent: done,
 #: and then nothing for longer than a client waits

@@ -25,7 +25,7 @@ import pytest
 from lakeidx.errors import LakeIdxError
 from lakeidx.storage import open_store
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.ports import free_ports
+from tests.kit.ports import free_ports
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Takes the repairs of faults between programs out, one by one, and says which test finds it: ``python -m tests.taken_out``.
+"""Takes the repairs of faults between programs out, one by one, and says which test finds it: ``python -m tests.kit.taken_out``.
 
 The faults of the review are in ``tests/property/test_histories_find_faults.py``, where histories find them; these were found by
 thinking, or by programs that take turns, and each has its test in ``tests/regress`` (docs/decisions/0010). A name, or a part of
@@ -26,7 +26,7 @@ from lakeidx.table.commit import chain, commit_changes, earlier_commit, publish
 from lakeidx.table.expiration import expire, rollback, strays, tags
 from lakeidx.table.metadata import TableMetadata
 
-REGRESS = Path(__file__).parent / "regress"
+REGRESS = Path(__file__).parents[1] / "regress"
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def main(arguments: list[str]) -> int:
         return _run(next(r for r in REPAIRS if r.name == arguments[1]))
     missed = 0
     for repair in [r for r in REPAIRS if not arguments or arguments[0] in r.name]:
-        command = [sys.executable, "-m", "tests.taken_out", "--one", repair.name]
+        command = [sys.executable, "-m", "tests.kit.taken_out", "--one", repair.name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         found = [line.split("::")[-1] for line in done.stdout.splitlines() if line.startswith("FAILED")]
         missed += not found

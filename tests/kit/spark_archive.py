@@ -19,7 +19,7 @@ from pathlib import Path
 import pyspark
 
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.java_tools import CACHE, alone
+from tests.kit.java_tools import CACHE, alone
 
 SPARK_HOME = Path(pyspark.__file__).parent
 _UNUSED_SECONDS = 24 * 60 * 60

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.java_tools import CACHE, alone
+from tests.kit.java_tools import CACHE, alone
 
 VERSION, RUST_VERSION = "2.1.0", "0.4.0"
 PROGRAM = Path(__file__).resolve().parent / "pypaimon_program.py"

@@ -23,7 +23,7 @@ import pytest
 
 from lakeidx.testing.limits import HANGS_SECONDS
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 SOURCES = HERE / "java"
 SCRIPT = HERE / "oracle" / "paimon.sh"
 CACHE = Path(os.environ.get("LAKEIDX_ORACLE_CACHE", Path.home() / ".cache" / "lakeidx-oracle"))

@@ -1,4 +1,4 @@
-"""A Spark cluster for tests: a master, workers and a Spark Connect server, each on a machine of its own (`tests.spark_network`).
+"""A Spark cluster for tests: a master, workers and a Spark Connect server, each on a machine of its own (`spark_network`).
 
 They are started with the scripts and jars of the pyspark package. Import the fixture `spark_cluster` (one per module).
 """
@@ -24,10 +24,10 @@ from pathlib import Path
 import pytest
 
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.ports import free_ports
-from tests.spark_archive import OPTIONS, SPARK_HOME
-from tests.spark_fixture import require_java
-from tests.spark_network import LOOPBACK, Network, NoNamespaces, make_network
+from tests.kit.ports import free_ports
+from tests.kit.spark_archive import OPTIONS, SPARK_HOME
+from tests.kit.spark_fixture import require_java
+from tests.kit.spark_network import LOOPBACK, Network, NoNamespaces, make_network
 
 WORKERS = 2
 MACHINES = ("master", *(f"worker-{n}" for n in range(WORKERS)), "driver", "connect")

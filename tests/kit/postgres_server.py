@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.ports import free_ports
+from tests.kit.ports import free_ports
 
 
 def binaries() -> Path | None:
