@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows, as_table
-from lakeidx.batch.keys import partition_codes
+from lakeidx.batch.assignment.row_keys import partition_codes
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows

@@ -31,8 +31,8 @@ from lakeidx.table.metadata import TableMetadata
 log = logging.getLogger(__name__)
 
 #: Lost races after which a batch requests priority, and those of a compaction, which loses no work with them.
-LOST_BEFORE_TURN = 2
-_RACES_BEFORE_TURN = 3
+LOST_BEFORE_PRIORITY = 2
+_RACES_BEFORE_PRIORITY = 3
 #: Named by what everybody waits for: batches of a table whose keys live in one partition at a time, and compactions.
 EVERY_PARTITION = "*"
 #: How long those that wait pause between looks: shortly at first, for most of what they wait for is a commit.
@@ -83,7 +83,7 @@ class CommitPriority:
         Another writer's file stays: that batch has priority, and this one requests it again when it loses again.
         returns  True when others wait for this one now
         """
-        if lost < LOST_BEFORE_TURN:
+        if lost < LOST_BEFORE_PRIORITY:
             return False
         # Three times the last try, and some: a try may take longer on a busy machine.
         wanted = PriorityFile(
@@ -136,19 +136,19 @@ class CommitPriority:
             return None
 
 
-def commit_in_turn(
+def commit_with_priority(
     metadata: TableMetadata, request: CommitRequest, *, sleep: Callable[[float], None] = time.sleep
 ) -> CommitResult:
     """Commit what is no batch: batches wait for it once it has lost a few races with them.
 
     errors   as `lakeidx.table.commit.commit_changes.commit_changes`
     """
-    turn = CommitPriority(metadata.store, metadata.paths, request.commit_user, sleep=sleep)
+    priority = CommitPriority(metadata.store, metadata.paths, request.commit_user, sleep=sleep)
 
     def lost(races: int) -> bool:
-        return races >= _RACES_BEFORE_TURN and turn.request((EVERY_PARTITION,), races, 0)
+        return races >= _RACES_BEFORE_PRIORITY and priority.request((EVERY_PARTITION,), races, 0)
 
     try:
         return commit_changes(metadata, request, sleep=sleep, on_lost=lost)
     finally:
-        turn.done()
+        priority.done()

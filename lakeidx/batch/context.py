@@ -50,9 +50,9 @@ class BatchContext:
         """Names of the table's files."""
         return self.metadata.paths
 
-    def label(self, stage: str, figures: str = "") -> str:
+    def label(self, stage: str, work: str = "") -> str:
         """Return what a stage's tasks are called where they run, with what is known of their work by then."""
-        return f"{stage}: batch {self.files.batch_id} of {self.paths.root}" + (f": {figures}" if figures else "")
+        return f"{stage}: batch {self.files.batch_id} of {self.paths.root}" + (f": {work}" if work else "")
 
     def is_of_table(self, error: NotFoundError) -> bool:
         """Return True when a file of the table is what is missing: another program expired it, or cleaned it away."""

@@ -25,9 +25,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.batch.arrow_files import read_columns, write_columns
 from lakeidx.batch.artifacts import Target
-from lakeidx.batch.target_files import as_numbered, share_path
+from lakeidx.batch.target_files import as_numbered, read_columns, share_path, write_columns
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.data.row_kinds import DELETE
 from lakeidx.data.rows import take_rows

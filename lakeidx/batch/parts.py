@@ -14,16 +14,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
+from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.engines import kinds_by_column
 from lakeidx.data.parquet.chunks import OpenFooter, hold_columns, open_footer, open_rows
 from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
-from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.storage import kind_of_store
 from lakeidx.storage.base import ObjectStore, OutputFile, WriteOnly
 from lakeidx.tasks.in_parallel import in_parallel
-from lakeidx.types import STRING_ROOTS
+from lakeidx.types import STRING_ROOTS, DataType, Root
 
 #: Rows of one part at most: what a map task of a later stage holds in memory.
 PART_ROWS = 1_000_000
@@ -355,3 +355,31 @@ def _is_text(t: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
     )
+
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MASK = (1 << 64) - 1
+
+
+def content_of(rows: pa.Table, schema: TableSchema) -> int:
+    """Sum of the rows' hashes, 0 to 2**64 - 1; the content of two tables together is the sum of both, modulo 2**64.
+
+    rows      the table's columns, and the row kinds when there are any
+    returns   a number that differs when a value differs, but for chance (1 in 2**32 for a row), or one in an ARRAY, MAP, ROW or
+              VARIANT column, which would have to be looked at one by one
+    """
+    flat = [f for f in schema.fields if not f.type.is_nested and f.type.root is not Root.VARIANT]
+    columns, types = [rows.column(f.name) for f in flat], [f.type for f in flat]
+    if VALUE_KIND in rows.column_names:
+        columns.append(rows.column(VALUE_KIND))
+        types.append(DataType(Root.TINYINT))
+    hashes = hash_columns(columns, types, rows.num_rows).view(np.uint32).astype(np.uint64)
+    # Mixed, so that two rows that swap parts of their hashes do not come to the same sum.
+    hashes = (hashes + np.uint64(1)) * _ODD
+    hashes = (hashes ^ (hashes >> np.uint64(29))) * _ODD
+    return int(np.add.reduce(hashes ^ (hashes >> np.uint64(32)), dtype=np.uint64)) & _MASK
+
+
+def join_contents(contents: list[int]) -> str:
+    """Combine the content of several tables, as reports keep it."""
+    return f"{sum(contents) & _MASK:016x}"

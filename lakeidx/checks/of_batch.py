@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakeidx.batch.committed_batch import batch_commits, check_batch, committed_entries, read_reports
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.evidence import batch_commits, check_batch, committed_entries, read_reports
 from lakeidx.checks.of_table import table_results, table_rules, verify_whole
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality import check_staged_rows_committed

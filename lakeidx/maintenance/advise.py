@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from lakeidx.batch.assignment.row_keys import partition_codes
 from lakeidx.batch.index_types import index_folder
-from lakeidx.batch.keys import partition_codes
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.data.read_data_file import read_data_file

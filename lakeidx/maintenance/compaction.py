@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from lakeidx.batch.commit_priority import commit_in_turn
+from lakeidx.batch.commit_priority import commit_with_priority
 from lakeidx.batch.index_hooks import on_compaction
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.compaction.lookup.stored_keys import with_lookup_files
@@ -166,7 +166,7 @@ class _Run:
             self.rounds = max(self.rounds, attempt)
             request = _request(user, kept, self.view, self.schema)
             try:
-                result = commit_in_turn(self.metadata, request, sleep=self.sleep)
+                result = commit_with_priority(self.metadata, request, sleep=self.sleep)
             except (CommitConflictError, CommitUnknownError) as error:
                 if attempt == _MAX_ROUNDS or not may_plan_again(error, request.changes):
                     raise

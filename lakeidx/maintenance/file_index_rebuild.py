@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict
 
-from lakeidx.batch.commit_priority import commit_in_turn
+from lakeidx.batch.commit_priority import commit_with_priority
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import (
     CommitConflictError,
@@ -261,7 +261,7 @@ class _Run:
     def _commit(self, user: str, changes: TableChanges) -> None:
         base = self.base.id if self.base else None
         request = CommitRequest(commit_user=user, changes=changes, base_snapshot_id=base)
-        self.ids += commit_in_turn(self.metadata, request, sleep=self.sleep).snapshot_ids
+        self.ids += commit_with_priority(self.metadata, request, sleep=self.sleep).snapshot_ids
 
 
 def _replaced(changed: Sequence[tuple[ManifestEntry, ManifestEntry]]) -> TableChanges:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.commit_priority import commit_in_turn
+from lakeidx.batch.commit_priority import commit_with_priority
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.read_data_file import read_data_file
@@ -187,7 +187,7 @@ def _commit(
     request = CommitRequest(
         commit_user=user, changes=_changes(done), base_snapshot_id=view.snapshot.id, exact_files=changed
     )
-    return commit_in_turn(metadata, request, sleep=sleep).snapshot_ids
+    return commit_with_priority(metadata, request, sleep=sleep).snapshot_ids
 
 
 def _warn_of_shared(work: Sequence[_Bucket], done: Sequence[_Rebuilt]) -> None:

@@ -31,7 +31,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from lakeidx.batch.commit_priority import commit_in_turn
+from lakeidx.batch.commit_priority import commit_with_priority
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.compaction.options import compaction_options
@@ -188,7 +188,7 @@ class _Run:
                 vectors={(w.partition, bucket, name): v for w in work for (bucket, name), v in w.vectors.items()},
                 schema=schema,
             )
-            result = commit_in_turn(metadata, request, sleep=self.sleep)
+            result = commit_with_priority(metadata, request, sleep=self.sleep)
         except CommitConflictError:
             rings.give_up(plans, commit)
             if self.tries >= _MAX_ROUNDS:

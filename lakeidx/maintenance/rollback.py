@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lakeidx.batch.artifacts import BatchFiles
+from lakeidx.batch.artifacts import BatchFiles, batch_ids
 from lakeidx.batch.index_types import index_folder
 from lakeidx.batch.stages.rerun import supersede_lost
-from lakeidx.batch.stages.staged_batches import batch_ids
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.table_view import forget_commits
 from lakeidx.table.expiration.rollback import RollbackReport, roll_back

@@ -14,8 +14,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, StagedPart
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
-from lakeidx.batch.parts import is_full, read_part, write_part
-from lakeidx.batch.row_content import content_of, join_contents
+from lakeidx.batch.parts import content_of, is_full, join_contents, read_part, write_part
 from lakeidx.batch.stages.rerun import begin_run, check_rows, why_superseded
 from lakeidx.batch.upsert import BatchResult, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.api.table import Table
-from lakeidx.batch.keys import partition_codes
+from lakeidx.batch.assignment.row_keys import partition_codes
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.merge.merge_runs import merge_rows
 from lakeidx.data.write_data_file import write_data_files

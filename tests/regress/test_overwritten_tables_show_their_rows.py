@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.evidence import check_batch, read_reports
+from lakeidx.batch.committed_batch import check_batch, read_reports
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import load_view

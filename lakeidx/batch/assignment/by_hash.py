@@ -16,9 +16,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.assignment.part_keys import PartKeys
-from lakeidx.batch.assignment.place_work import PlaceWork
-from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
+from lakeidx.batch.assignment.placement import PartPlaces, Place, Placed, PlaceWork, RowCounts
+from lakeidx.batch.assignment.row_keys import PartKeys
 from lakeidx.bucket_assignment.partition_index import Assignment, PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets

@@ -19,11 +19,9 @@ import numpy as np
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import IngestReport
-from lakeidx.batch.assignment.part_keys import read_part_keys, read_part_partitions
-from lakeidx.batch.assignment.place_work import PlaceWork
-from lakeidx.batch.assignment.routed_keys import PartItem, owners_of, part_items
+from lakeidx.batch.assignment.placement import PlaceWork
+from lakeidx.batch.assignment.row_keys import PartItem, RowKeys, part_items, read_part_keys, read_part_partitions
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.keys import RowKeys
 from lakeidx.data.rows import take_rows
 from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.format.data_file import EMPTY_ROW
@@ -246,7 +244,7 @@ def send_file_keys(work: PlaceWork, number: int, file: LiveFile | FoundKeys, *, 
         names = work.schema.identity_columns
         hashes = hashes_of(rows, names, [work.schema.field(n).type for n in names])
         keys = RowKeys((file_of(rows).partition,), np.zeros(rows.num_rows, np.int32), hashes)
-        yield RoutedRows(order, rows, owners_of(work, keys))
+        yield RoutedRows(order, rows, work.owners(keys))
     counts = {name: count for name, count in metrics.as_dict().items() if count}
     task = np.array([number % work.plan.num_channels], np.int32)
     yield RoutedRows(order + 1, pa.table({_METRICS: [json.dumps(counts)]}), task)

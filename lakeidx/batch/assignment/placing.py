@@ -2,7 +2,7 @@
 
 A map task reads the key columns of a part and sends each row's position, key hash and partition, and its key where the index type
 looks at keys, to the task that owns the hash. That task locates the keys, opens and fills only buckets of its own, reads the files
-of the HASH index for its rows, and writes the targets of its rows. The driver gets figures per target. Rows themselves do not move
+of the HASH index for its rows, and writes the targets of its rows. The driver gets counts per target. Rows themselves do not move
 here. A batch that fits the driver's budget is placed by one task there.
 
 source   org.apache.paimon.flink.sink.RowDynamicBucketSink, org.apache.paimon.index.HashBucketAssigner, release 1.4.2
@@ -21,19 +21,18 @@ import numpy as np
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.assignment.by_hash import place_by_hash
-from lakeidx.batch.assignment.part_keys import PartKeys, read_part_keys
-from lakeidx.batch.assignment.place_work import PlaceWork
-from lakeidx.batch.assignment.placed import PartPlaces, Placed, RowCounts
-from lakeidx.batch.assignment.room import check_rows_fit, fits_driver
-from lakeidx.batch.assignment.routed_keys import (
+from lakeidx.batch.assignment.memory_limits import check_rows_fit, fits_driver
+from lakeidx.batch.assignment.placement import PartPlaces, Placed, PlaceWork, RowCounts
+from lakeidx.batch.assignment.row_keys import (
     PartItem,
+    PartKeys,
     ReceivedKeys,
     is_of_part,
-    owners_of,
     part_items,
+    read_part_keys,
     rows_to_route,
 )
-from lakeidx.batch.assignment.targets import BatchFigures, ShareFigures, join_shares, write_share
+from lakeidx.batch.assignment.targets import BatchTargets, TaskTargets, join_shares, write_share
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.errors import UnsupportedError
@@ -56,7 +55,7 @@ _READ_THREADS = 4
 
 def place_batch(
     context: BatchContext, ingest: IngestReport, schema: TableSchema, snapshot: Snapshot | None, directory: str
-) -> BatchFigures:
+) -> BatchTargets:
     """Place all rows of a batch on a snapshot, and write their targets.
 
     directory   gets the target files
@@ -73,13 +72,13 @@ def place_batch(
         index.forget(context.paths)
     work = PlaceWork.of(context, schema, snapshot, directory, None if here else context.runner.parallelism)
     runner: Runner = LocalRunner(_READ_THREADS) if here else context.runner
-    figures = join_shares(directory, _place(context, ingest, work, runner), len(ingest.parts), in_tasks=not here)
+    placed = join_shares(directory, _place(context, ingest, work, runner), len(ingest.parts), in_tasks=not here)
     if here:
-        return figures
-    return replace(figures, metrics={**figures.metrics, "placing_tasks": float(work.plan.num_channels)})
+        return placed
+    return replace(placed, metrics={**placed.metrics, "placing_tasks": float(work.plan.num_channels)})
 
 
-def _place(context: BatchContext, ingest: IngestReport, work: PlaceWork, runner: Runner) -> Sequence[ShareFigures]:
+def _place(context: BatchContext, ingest: IngestReport, work: PlaceWork, runner: Runner) -> Sequence[TaskTargets]:
     items: list[PartItem | FileItem] = list(part_items(ingest))
     # One task in this process asks the index itself.
     if work.index.locator is not None and not work.fresh and not work.here:
@@ -135,10 +134,10 @@ class _PlacingTasks:
         found = read_part_keys(self.work.staging, source, part, self.work.schema, number, keep=keep)
         if len(found.keys):
             yield RoutedRows(
-                number, rows_to_route(found.keys, found.retract, found.columns), owners_of(self.work, found.keys)
+                number, rows_to_route(found.keys, found.retract, found.columns), self.work.owners(found.keys)
             )
 
-    def combine(self, task: int, blocks: Iterator[Block]) -> ShareFigures:
+    def combine(self, task: int, blocks: Iterator[Block]) -> TaskTargets:
         """Reduce: place the rows of one task, in batch order.
 
         errors   InvalidInputError for a share of rows that this process has no memory for

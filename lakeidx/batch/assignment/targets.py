@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import Target
-from lakeidx.batch.assignment.keyed_batch import located_path, write_located
-from lakeidx.batch.assignment.placed import PartPlaces, Place, Placed, RowCounts
+from lakeidx.batch.assignment.placement import PartPlaces, Place, Placed, RowCounts
+from lakeidx.batch.assignment.row_keys import located_path, write_located
 from lakeidx.batch.target_files import targets_path, write_part_share
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
@@ -28,8 +28,8 @@ _NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ShareFigures:
-    """What a placing task decided about its rows, as figures per target.
+class TaskTargets:
+    """What a placing task decided about its rows, as counts per target.
 
     partitions   those of its targets, as manifest bytes
     partition    int32[k] of each target, in `partitions`
@@ -63,7 +63,7 @@ class ShareFigures:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BatchFigures:
+class BatchTargets:
     """What was decided about all rows of a batch, in the order of its targets.
 
     places       of the targets
@@ -129,8 +129,8 @@ def _number_targets(parts: Sequence[PartPlaces]) -> _Numbered:
     return _Numbered(list(numbers), first, rows, out)
 
 
-def write_share(store: ObjectStore, directory: str, placed: Placed, task: int) -> ShareFigures:
-    """Write where rows go, with the targets numbered in the order in which parts come to them; return the figures.
+def write_share(store: ObjectStore, directory: str, placed: Placed, task: int) -> TaskTargets:
+    """Write where rows go, with the targets numbered in the order in which parts come to them; return the counts.
 
     task   the placing task whose share they are
     """
@@ -140,7 +140,7 @@ def write_share(store: ObjectStore, directory: str, placed: Placed, task: int) -
     partitions, codes = number_partitions((), (p for p, _ in numbered.places))
     if placed.located is not None:
         write_located(store, directory, *placed.located, task)
-    return ShareFigures(
+    return TaskTargets(
         task=task,
         partitions=partitions,
         partition=np.array([codes[p] for p, _ in numbered.places], np.int32),
@@ -160,7 +160,7 @@ def write_share(store: ObjectStore, directory: str, placed: Placed, task: int) -
     )
 
 
-def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int, *, in_tasks: bool) -> BatchFigures:
+def join_shares(directory: str, shares: Sequence[TaskTargets], parts: int, *, in_tasks: bool) -> BatchTargets:
     """Assign numbers within the batch to the targets of all shares, in the order in which parts first use them.
 
     parts      of the batch
@@ -181,7 +181,7 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int, *, i
         counts.join(share.counts)
         for name, value in share.metrics.items():
             metrics[name] = metrics.get(name, 0.0) + value
-    return BatchFigures(
+    return BatchTargets(
         places=places,
         rows=total([share.rows for share in shares]),
         new_hashes=total(new) if len(new) == len(shares) else None,
@@ -200,7 +200,7 @@ def join_shares(directory: str, shares: Sequence[ShareFigures], parts: int, *, i
     )
 
 
-def _number_shares(shares: Sequence[ShareFigures]) -> tuple[list[Place], NDArray[np.int32]]:
+def _number_shares(shares: Sequence[TaskTargets]) -> tuple[list[Place], NDArray[np.int32]]:
     """Return the places of a batch, and the number of each share's targets among them, share after share."""
     partitions, codes = number_partitions((), (p for share in shares for p in share.partitions))
     combined = [
@@ -216,7 +216,7 @@ def _number_shares(shares: Sequence[ShareFigures]) -> tuple[list[Place], NDArray
     return [(partitions[value >> 32], value & 0xFFFFFFFF) for value in distinct[order].tolist()], rank[inverse]
 
 
-def _tasks_of_parts(shares: Sequence[ShareFigures], parts: int) -> tuple[tuple[int, ...], ...]:
+def _tasks_of_parts(shares: Sequence[TaskTargets], parts: int) -> tuple[tuple[int, ...], ...]:
     tasks: list[list[int]] = [[] for _ in range(parts)]
     for share in shares:
         for part in share.parts:
@@ -242,7 +242,7 @@ def check_indexed(paths: TablePaths, view: SnapshotView) -> None:
 
 
 def describe_targets(
-    schema: TableSchema, view: SnapshotView, figures: BatchFigures, *, fresh: bool
+    schema: TableSchema, view: SnapshotView, placed: BatchTargets, *, fresh: bool
 ) -> tuple[list[Target], int]:
     """Return what index_write must know of each target, and how many of them are new buckets.
 
@@ -253,11 +253,11 @@ def describe_targets(
     top = {} if fresh else view.max_sequence_numbers()
     index = {} if fresh or schema.bucket_mode is not BucketMode.HASH_DYNAMIC else view.hash_index()
     targets, opened = [], 0
-    for number, place in enumerate(figures.places):
+    for number, place in enumerate(placed.places):
         entry = index.get(place[0], {}).get(place[1])
         opened += dynamic and entry is None and place not in top
-        new = None if figures.new_hashes is None else figures.new_hashes[number]
-        targets.append(_target(place, figures.rows[number], top.get(place, -1) + 1, entry, new))
+        new = None if placed.new_hashes is None else placed.new_hashes[number]
+        targets.append(_target(place, placed.rows[number], top.get(place, -1) + 1, entry, new))
     return targets, opened
 
 

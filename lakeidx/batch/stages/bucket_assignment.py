@@ -15,9 +15,9 @@ import time
 from typing import NamedTuple
 
 from lakeidx.batch.artifacts import UPSERT, BucketAssignmentReport, IngestReport
+from lakeidx.batch.assignment.memory_limits import check_buckets_fit
 from lakeidx.batch.assignment.placing import place_batch
-from lakeidx.batch.assignment.room import check_buckets_fit
-from lakeidx.batch.assignment.targets import BatchFigures, check_indexed, describe_targets
+from lakeidx.batch.assignment.targets import BatchTargets, check_indexed, describe_targets
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.schema_drift import staged_schema
@@ -49,21 +49,21 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
     schema = staged_schema(context.metadata, context.files)
     check_index_type(schema)
     plan = _place(context, ingest, schema)
-    figures, latest, view = plan.figures, plan.latest, plan.view
-    check_buckets_fit(schema, len(figures.places))
-    targets, new_buckets = describe_targets(schema, view, figures, fresh=context.overwrite is not None)
-    for task, numbers in figures.numbers.items():
+    placed, latest, view = plan.placed, plan.latest, plan.view
+    check_buckets_fit(schema, len(placed.places))
+    targets, new_buckets = describe_targets(schema, view, placed, fresh=context.overwrite is not None)
+    for task, numbers in placed.numbers.items():
         write_numbers(context.files.store, plan.directory, task, numbers)
-    counts = figures.counts
+    counts = placed.counts
     report = BucketAssignmentReport(
         batch_id=context.files.batch_id,
         attempt=attempt,
         base_snapshot_id=None if latest is None else latest.id,
         targets=tuple(targets),
-        targets_paths=figures.paths,
-        placing_tasks=figures.tasks,
-        in_tasks=figures.in_tasks,
-        assigned_on=_assigned_on(schema, view, {partition for partition, _ in figures.places}),
+        targets_paths=placed.paths,
+        placing_tasks=placed.tasks,
+        in_tasks=placed.in_tasks,
+        assigned_on=_assigned_on(schema, view, {partition for partition, _ in placed.places}),
         rows=counts.rows,
         inserts=counts.inserts,
         updates=counts.updates,
@@ -71,14 +71,14 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         upserts=counts.upserts,
         new_buckets=new_buckets,
         index_type=TableIndex.of(schema).name,
-        index_metrics=dict(figures.metrics),
-        moves_path=plan.directory if figures.moves else None,
-        moved=figures.moved,
-        dropped=figures.dropped,
-        global_index=figures.is_global,
-        by_partition=figures.by_partition,
+        index_metrics=dict(placed.metrics),
+        moves_path=plan.directory if placed.moves else None,
+        moved=placed.moved,
+        dropped=placed.dropped,
+        global_index=placed.is_global,
+        by_partition=placed.by_partition,
         overwrite=context.overwrite or UPSERT,
-        located_paths=figures.located,
+        located_paths=placed.located,
         seconds=time.monotonic() - started,
     )
     return context.files.close(report, attempt=attempt)
@@ -87,7 +87,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
 class _Plan(NamedTuple):
     """The plan of an assignment on one snapshot: state of the touched partitions, and the place of the targets' files."""
 
-    figures: BatchFigures
+    placed: BatchTargets
     latest: Snapshot | None
     view: SnapshotView
     directory: str
@@ -98,15 +98,15 @@ def _place(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> 
     for left in reversed(range(_TRIES)):
         latest, directory = context.metadata.latest_snapshot(), context.files.new_dir("bucket_assignment")
         try:
-            figures = place_batch(context, ingest, schema, latest, directory)
-            view = load_view(context.metadata, latest, partitions={partition for partition, _ in figures.places})
+            placed = place_batch(context, ingest, schema, latest, directory)
+            view = load_view(context.metadata, latest, partitions={partition for partition, _ in placed.places})
             if (
-                figures.new_hashes is not None
+                placed.new_hashes is not None
                 and context.overwrite is None
                 and schema.bucket_mode is BucketMode.HASH_DYNAMIC
             ):
                 check_indexed(context.paths, view)
-            return _Plan(figures, latest, view, directory)
+            return _Plan(placed, latest, view, directory)
         except CommitConflictError:
             if not left:
                 raise

@@ -134,9 +134,9 @@ def run_commit(
     _check_run(context, done)
     if done is not None:
         return done.model_copy(update={"already": True})
-    turn = CommitPriority(context.store, context.paths, context.files.batch_id, sleep=sleep)
+    priority = CommitPriority(context.store, context.paths, context.files.batch_id, sleep=sleep)
     try:
-        report = _commit_or_replan(context, turn, plan_again, sleep)
+        report = _commit_or_replan(context, priority, plan_again, sleep)
         closed = report
         # The snapshot stands. What a store in trouble leaves undone is done when the batch comes again, or by the next one.
         missing = _committed_all_the_same(context, "its tags or its report are missing")
@@ -147,8 +147,8 @@ def run_commit(
             closed = context.files.close(report)
         return closed.model_copy(update={"already": True}) if report.already else closed
     finally:
-        with _committed_all_the_same(context, "its request for a turn is left"):
-            turn.done()
+        with _committed_all_the_same(context, "its request for priority is left"):
+            priority.done()
 
 
 @contextlib.contextmanager
@@ -176,7 +176,7 @@ def _check_run(context: BatchContext, done: CommitReport | None) -> None:
 
 
 def _commit_or_replan(
-    context: BatchContext, turn: CommitPriority, plan_again: PlanAgain, sleep: Callable[[float], None]
+    context: BatchContext, priority: CommitPriority, plan_again: PlanAgain, sleep: Callable[[float], None]
 ) -> CommitReport:
     started = time.monotonic()
     attempt = context.files.latest_attempt()
@@ -196,7 +196,7 @@ def _commit_or_replan(
         if assign.global_index:
             # Batches with a global index must not overtake any other batch.
             partitions = (EVERY_PARTITION, *partitions)
-        turn.wait(partitions)
+        priority.wait(partitions)
         tried_before = not context.files.begin_commit(attempt)
         since_ms = context.files.closed_ms(BucketAssignmentReport, attempt=attempt) if tried_before else None
         request = build_request(context, assign, write, first_base, tried_before=tried_before, files_since_ms=since_ms)
@@ -221,8 +221,8 @@ def _commit_or_replan(
             log.info(
                 "batch %s lost attempt %d and is planned again: %s", context.files.batch_id, attempt, error.message
             )
-            turn.request(partitions, len(lost), assign.seconds + write.seconds)
-            turn.wait(partitions)
+            priority.request(partitions, len(lost), assign.seconds + write.seconds)
+            priority.wait(partitions)
             attempt = plan_again(context, attempt + 1)
     hooks.committed(result.snapshot_ids)
     return CommitReport(

@@ -166,7 +166,7 @@ def run_index_write(
         tasks.combine,
         targets=assign.targets,
         weights=[t.rows + _FILE_ROWS for t in assign.targets],
-        label=context.label("index_write", _figures(assign)),
+        label=context.label("index_write", _counts_of(assign)),
     )
     rows_in = sum(w.rows_in for w in written)
     expected = sum(t.rows for t in assign.targets)
@@ -193,7 +193,7 @@ def run_index_write(
     return context.files.close(report, attempt=attempt)
 
 
-def _figures(assign: BucketAssignmentReport) -> str:
+def _counts_of(assign: BucketAssignmentReport) -> str:
     changes = (
         f"{assign.upserts:,} upserts" if assign.upserts else f"{assign.inserts:,} inserts, {assign.updates:,} updates"
     )

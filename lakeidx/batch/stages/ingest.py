@@ -246,7 +246,7 @@ def _ingest_all(
 
     returns   the tasks in the order of their rows, and what came of each
     """
-    from lakeidx.batch.stages.landing_shares import share_files
+    from lakeidx.batch.stages.ingest_task import share_files
 
     referred = in_parallel(by_reference, tasks, threads=_FOOTER_THREADS)
     rest = {t.source: t.file for t, found in zip(tasks, referred, strict=True) if found is None}

@@ -20,7 +20,7 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.batch.evidence import batch_counts
+from lakeidx.batch.committed_batch import batch_counts
 from lakeidx.checks.of_batch import batch_results, commit_rules
 from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.expectations import batches_expectation_results, expectation_specs

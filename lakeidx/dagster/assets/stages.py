@@ -22,8 +22,8 @@ import dagster as dg
 from pydantic import Field
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport
+from lakeidx.batch.committed_batch import batch_commits, read_reports
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.evidence import batch_commits, read_reports
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.rerun import still_counts
 from lakeidx.batch.upsert import commit_batch, make_context, write_attempt

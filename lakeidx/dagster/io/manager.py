@@ -15,7 +15,7 @@ from pydantic import Field
 
 from lakeidx.api import Table, Warehouse
 from lakeidx.batch.artifacts import BatchFiles
-from lakeidx.batch.evidence import read_reports
+from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.upsert import BatchResult, new_batch_id
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.io.frames import is_spark_frame, load_rows, rows_of, schema_of

@@ -54,7 +54,7 @@ def test_nobody_asked_nobody_waits(tmp_path: Path) -> None:
 
 def test_the_first_losses_ask_for_nothing(tmp_path: Path) -> None:
     table = make_table(tmp_path)
-    turn(table, "a").request(("00",), turns.LOST_BEFORE_TURN - 1, 1)
+    turn(table, "a").request(("00",), turns.LOST_BEFORE_PRIORITY - 1, 1)
     assert not table.store.exists(turn(table, "a").path)
 
 

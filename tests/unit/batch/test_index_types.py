@@ -20,9 +20,9 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.batch.artifacts import BucketAssignmentReport, Target
-from lakeidx.batch.assignment.keyed_batch import read_located
+from lakeidx.batch.assignment.row_keys import read_located
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
-from lakeidx.batch.evidence import check_batch, read_reports
+from lakeidx.batch.committed_batch import check_batch, read_reports
 from lakeidx.batch.index_types import (
     TableIndex,
     check_index_type,

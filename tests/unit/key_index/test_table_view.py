@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.keys import row_keys
+from lakeidx.batch.assignment.row_keys import row_keys
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
 from lakeidx.key_index.port import ExternalState

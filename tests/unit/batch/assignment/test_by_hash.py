@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.assignment.place_work import PlaceWork
-from lakeidx.batch.assignment.routed_keys import partition_hash
+from lakeidx.batch.assignment.placement import PlaceWork, partition_hash
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.target_files import read_part_targets

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.api.table import Table
-from lakeidx.batch.assignment.place_work import plan_assigners
-from lakeidx.batch.keys import key_columns, partition_codes, row_keys
+from lakeidx.batch.assignment.placement import plan_assigners
+from lakeidx.batch.assignment.row_keys import key_columns, partition_codes, row_keys
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.target_files import numbers_path, read_numbers, read_part_targets, write_numbers
 from lakeidx.batch.upsert import make_context, upsert_table

@@ -1,4 +1,4 @@
-"""Evidence for the quality rules, from the reports of a batch."""
+"""A committed batch: its reports, its entries and snapshots, and the quality rules over them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of placing the rows of a batch, the same for every way of placing."""
+"""What placing the rows of a batch is given, in whichever process it is done, and its result."""
 
 from __future__ import annotations
 
@@ -9,11 +9,89 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.assignment.keyed_batch import KeyedBatch, PartRows
+from lakeidx.batch.assignment.row_keys import KeyedBatch, PartRows, RowKeys
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.index_types import TableIndex
+from lakeidx.bucket_assignment.assign_plan import AssignPlan
+from lakeidx.bucket_assignment.rules import RandomBuckets
+from lakeidx.codec.hashes.murmur import hash_words
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.locations import KeyLocations
+from lakeidx.storage.base import ObjectStore
+from lakeidx.table.metadata import TableMetadata
 
 if TYPE_CHECKING:
     from lakeidx.key_index.key_moves import MovePlan
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceWork:
+    """One batch on one snapshot; pickles, and its size does not grow with rows, parts or buckets.
+
+    staging     where the batch is staged
+    index       the table's index type
+    snapshot    the state that keys are looked for in; None for a table without snapshots
+    fresh       the batch replaces what is there: nothing is known, buckets are filled again from 0
+    directory   where targets are written
+    plan        placing tasks, and who owns which hashes and buckets
+    here        the one task runs in the process that plans the batch, with what that keeps of the index
+    """
+
+    metadata: TableMetadata
+    staging: ObjectStore
+    schema: TableSchema
+    index: TableIndex
+    snapshot: Snapshot | None
+    batch_id: str
+    fresh: bool
+    directory: str
+    plan: AssignPlan
+    here: bool
+
+    @classmethod
+    def of(
+        cls, context: BatchContext, schema: TableSchema, snapshot: Snapshot | None, directory: str, tasks: int | None
+    ) -> PlaceWork:
+        """Make the work of a batch; `tasks` are at most those that may run at a time, None: one in this process."""
+        here, options = tasks is None, schema.table_options
+        if tasks is None:
+            target_rows, max_buckets = options.dynamic_bucket_target_row_num, options.dynamic_bucket_max_buckets
+            plan = AssignPlan(target_rows=target_rows, max_buckets=max_buckets)
+        else:
+            plan = plan_assigners(schema, tasks)
+        files, fresh, index = context.files, context.overwrite is not None, TableIndex.of(schema)
+        return cls(context.metadata, files.store, schema, index, snapshot, files.batch_id, fresh, directory, plan, here)
+
+    def owners(self, keys: RowKeys) -> NDArray[np.int32]:
+        """Return the placing task of each row, int32[n]; a key of a global index has one task in all partitions."""
+        if self.index.is_global:
+            return self.plan.assigner_of(0, keys.hashes)
+        of_partitions = np.array([partition_hash(p) for p in keys.partitions], np.int32)
+        return self.plan.assigner_of(of_partitions[keys.codes], keys.hashes)
+
+    def pick(self, task: int) -> RandomBuckets:
+        """Return the draws of buckets; seeded by batch and task, so that either may be run again and decides the same."""
+        return RandomBuckets.seeded(f"{self.batch_id}#{task}")
+
+
+def partition_hash(partition: bytes) -> int:
+    """Return the hash of a partition, as manifests have it, which selects the placing task of its first keys."""
+    return hash_words(split_arity(partition)[1])
+
+
+def plan_assigners(schema: TableSchema, parallelism: int) -> AssignPlan:
+    """Plan how many assigners share the work, by the table's dynamic-bucket options and the runner's slots."""
+    options = schema.table_options
+    return AssignPlan.from_options(
+        parallelism=parallelism,
+        target_rows=options.dynamic_bucket_target_row_num,
+        max_buckets=options.dynamic_bucket_max_buckets,
+        initial_buckets=options.dynamic_bucket_initial_buckets,
+        assigner_parallelism=options.dynamic_bucket_assigner_parallelism,
+    )
+
 
 #: (partition bytes, bucket)
 Place = tuple[bytes, int]

@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeidx.batch.assignment.routed_keys import ReceivedKeys, rows_to_route
-from lakeidx.batch.keys import RowKeys
+from lakeidx.batch.assignment.row_keys import ReceivedKeys, RowKeys, rows_to_route
 from lakeidx.tasks.blocks import decode_block, encode_block
 from lakeidx.tasks.routed_rows import Block, RoutedRows, cut_rows, group_targets
 

@@ -39,20 +39,20 @@ def _needed(schema: TableSchema, rows: int, held_keys: int) -> int:
     return rows * _ROW_BYTES.get(TableIndex.of(schema).name, _KEYED_ROW_BYTES) + held_keys * _HELD_KEY_BYTES
 
 
-def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None, *, tasks: int | None = None) -> None:
+def check_rows_fit(schema: TableSchema, rows: int, granted: int | None = None, *, tasks: int | None = None) -> None:
     """Refuse a batch with more rows than can be assigned in this process, whatever they are.
 
-    room     bytes that it may use; default as its limits say
+    granted     bytes that it may use; default as its limits say
     tasks    this process is one of so many placing tasks, each of which has its share of the rows; None: it has all rows
     errors   InvalidInputError: says what it takes and what to change
     """
-    room = available_bytes() if room is None else room
+    granted = available_bytes() if granted is None else granted
     share = -(-rows // (tasks or 1))
-    if share <= min(room // max(_ROW_BYTES.values()), _MOST_ROWS):
+    if share <= min(granted // max(_ROW_BYTES.values()), _MOST_ROWS):
         return
     kind = TableIndex.of(schema).name
     each = _LEAST_ROW_BYTES.get(kind, _KEYED_ROW_BYTES)
-    most = room // each if kind in ("hash", "bucket") else min(room // each, _MOST_ROWS)
+    most = granted // each if kind in ("hash", "bucket") else min(granted // each, _MOST_ROWS)
     if share <= most:
         return
     if tasks is None:
@@ -65,22 +65,23 @@ def check_rows_fit(schema: TableSchema, rows: int, room: int | None = None, *, t
         )
     raise InvalidInputError(
         f"the batch has {rows} rows, and {who} {most} at a time with index.type={kind}: a row takes"
-        f" {each} bytes or more, and it may use {_gib(room)} GiB; load it as several batches, or {change}"
+        f" {each} bytes or more, and it may use {_gib(granted)} GiB; load it as several batches, or {change}"
     )
 
 
-def check_buckets_fit(schema: TableSchema, buckets: int, room: int | None = None) -> None:
+def check_buckets_fit(schema: TableSchema, buckets: int, granted: int | None = None) -> None:
     """Refuse a batch that touches more buckets than fit into the memory of a commit.
 
-    room     bytes that this process may use; default as its limits say
+    granted     bytes that this process may use; default as its limits say
     errors   InvalidInputError: says what it takes and what to change
     """
-    room = available_bytes() if room is None else room
-    if buckets * _TARGET_BYTES <= room:
+    granted = available_bytes() if granted is None else granted
+    if buckets * _TARGET_BYTES <= granted:
         return
     option = "dynamic-bucket.target-row-num" if schema.bucket < 0 else "bucket"
     raise InvalidInputError(
-        f"the batch touches {buckets} buckets, and {room // _TARGET_BYTES} fit into the {_gib(room)} GiB that this process may use:"
+        f"the batch touches {buckets} buckets, and {granted // _TARGET_BYTES} fit into the {_gib(granted)} GiB that this process"
+        " may use:"
         " load it as several batches, by partition where there are partitions, or make fewer and larger buckets"
         f" (option '{option}')"
     )
