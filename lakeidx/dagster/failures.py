@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
-from dagster._core.errors import DagsterPipesExecutionError
 
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -56,10 +55,13 @@ REACTIONS: dict[str, Reaction] = {
 }  # fmt: skip
 
 
+class JobEndedError(Exception):
+    """A submitted job has ended without saying why: it was killed, or took longer than it may."""
+
+
 def error_kind(error: BaseException) -> str:
     """Find the kind of an error, by its causes: a key of `REACTIONS`."""
-    if isinstance(error, DagsterPipesExecutionError):
-        # A submitted job that ended without saying why.
+    if isinstance(error, JobEndedError):
         return "killed"
     seen: BaseException | None = error
     while seen is not None:

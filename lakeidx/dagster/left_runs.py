@@ -20,16 +20,16 @@ import time
 from collections.abc import Sequence
 
 import dagster as dg
-from dagster._core.storage.tags import GRPC_INFO_TAG
-from dagster._grpc.client import DagsterGrpcClient
 
+#: Tag in which Dagster's launcher notes the address of the code server of a run.
+_SERVER = ".dagster/grpc_info"
 _UNDER_WAY = [dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 _START_SECONDS = 600
 
 
 def plan_left_runs(runs: Sequence[dg.DagsterRun], host: str, port: int) -> list[dg.DagsterRun]:
     """Return those of some runs under way that were started in the server of an address."""
-    places = [json.loads(r.tags.get(GRPC_INFO_TAG, "{}")) for r in runs]
+    places = [json.loads(r.tags.get(_SERVER, "{}")) for r in runs]
     return [r for r, place in zip(runs, places, strict=True) if (place.get("host"), place.get("port")) == (host, port)]
 
 
@@ -44,8 +44,9 @@ def apply_left_runs(instance: dg.DagsterInstance, run_ids: Sequence[str]) -> Non
 
 def _mark_later(host: str, port: int, seconds: float, run_ids: Sequence[str]) -> None:
     """Wait for the server, and some seconds more, and mark the runs."""
-    client, end = DagsterGrpcClient(host=host, port=port), time.monotonic() + _START_SECONDS
-    while client.health_check_query() != "SERVING" and time.monotonic() < end:  # type: ignore[no-untyped-call]
+    end = time.monotonic() + _START_SECONDS
+    check = [sys.executable, "-m", "dagster", "api", "grpc-health-check", "--host", host, "--port", str(port)]
+    while subprocess.run(check, capture_output=True).returncode and time.monotonic() < end:  # noqa: S603 - ourselves
         time.sleep(1)
     time.sleep(seconds)
     with dg.DagsterInstance.get() as instance:

@@ -7,7 +7,10 @@ staging. Of other work, compaction for instance, the job's report is what the as
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.errors import DagsterPipesExecutionError
-from dagster._core.pipes.context import PipesMessageHandler
 
 from lakeidx import errors
 from lakeidx.dagster import job_limit
+from lakeidx.dagster.failures import JobEndedError
 from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.jobs.pipes import ERROR, REPORT
 
@@ -29,10 +31,10 @@ _JOBS = Path(__file__).parents[1] / "jobs"
 class _KeptMessages(dg.PipesTempFileMessageReader):
     """Reads messages from a file and keeps them, also when the job has failed."""
 
-    handler: PipesMessageHandler | None = None
+    handler: dg.PipesMessageHandler | None = None
 
     @contextmanager
-    def read_messages(self, handler: PipesMessageHandler) -> Iterator[dict[str, Any]]:
+    def read_messages(self, handler: dg.PipesMessageHandler) -> Iterator[dict[str, Any]]:
         """Read messages while the job runs."""
         self.handler = handler
         with super().read_messages(handler) as params:
@@ -57,24 +59,31 @@ def run_command(
 
     The command and all that it starts end with the step, also when the run is cancelled.
     limit_seconds   how long it may take; 0 = for ever
-    errors   the error that has ended the job; DagsterPipesExecutionError when it said none (killed), and at the limit
+    errors   the error that has ended the job; JobEndedError when it said none (killed), and at the limit
     """
     words = shlex.split(command)
     if not words:
         raise InvalidInputError("engine submit needs a command (LAKEIDX_SPARK_SUBMIT), e.g. spark-submit --master yarn")
     reader = _KeptMessages()
-    client = dg.PipesSubprocessClient(message_reader=reader)
     words = [sys.executable, job_limit.__file__, str(limit_seconds), *words, str(_JOBS / f"{job}.py")]
-    try:
-        client.run(context=context, command=[*words, *arguments], extras=dict(extras))
-    except DagsterPipesExecutionError as error:
+    injector = dg.PipesEnvContextInjector()
+    with dg.open_pipes_session(context, injector, reader, extras=dict(extras)) as session:
+        environment = {**os.environ, **session.get_bootstrap_env_vars()}
+        process = subprocess.Popen([*words, *arguments], env=environment)  # noqa: S603 - what the deployment gives
+        try:
+            code = process.wait()
+        except dg.DagsterExecutionInterruptedError:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=2 * job_limit.GRACE_SECONDS)
+            raise
+    if code:
         _raise_reported(reader.custom)
-        if limit_seconds and str(error).endswith(f" {job_limit.TIMED_OUT}"):
-            raise DagsterPipesExecutionError(
+        if limit_seconds and code == job_limit.TIMED_OUT:
+            raise JobEndedError(
                 f"the job {job} was stopped after {limit_seconds:g} s (submit_seconds, LAKEIDX_SUBMIT_SECONDS). "
                 "A retry resumes from what is staged; raise the limit if a stage needs longer"
-            ) from None
-        raise
+            )
+        raise JobEndedError(f"the job {job} ended with exit code {code} and did not say why")
     return reader.custom
 
 
