@@ -12,9 +12,9 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.kind_rules import REMOVING_OPTION
 from lakeidx.predicate import Predicate
 from lakeidx.results import Result
-from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.table_scan import scan_committed
+from lakeidx.table.view import on_newest
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -18,11 +18,10 @@ from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema, schema_to_json
 from lakeidx.format.snapshot import Snapshot, snapshot_to_json
 from lakeidx.results import Listing
-from lakeidx.table.expiration.overtaken import load_newest, on_newest
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.key_buckets import buckets_by_function, find_buckets, hash_entries, key_hashes
 from lakeidx.table.times import iso_utc
-from lakeidx.table.view import HASH_INDEX, data_file_path, decode_partition_dict
+from lakeidx.table.view import HASH_INDEX, data_file_path, decode_partition_dict, load_newest, on_newest
 
 
 def as_html(table: TableHandle) -> str:

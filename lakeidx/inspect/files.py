@@ -5,29 +5,79 @@ Files are recognised by content first and by name where the content has no mark 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.orc as orc
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ValidationError
+from pyroaring import BitMap
+
+from lakeidx.batch.artifacts import (
+    STAGING_DIR,
+    BucketAssignmentReport,
+    CommitNote,
+    CommitReport,
+    IndexWriteReport,
+    IngestReport,
+    SupersededRun,
+)
+from lakeidx.batch.commit_priority import PriorityFile
 from lakeidx.codec.containers.avro import MAGIC
+from lakeidx.codec.containers.checksum import crc32
+from lakeidx.codec.containers.sealed_json import unseal
+from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.data.files.chunks import FooterChunks, open_footer
+from lakeidx.data.files.damage import damage_of
+from lakeidx.data.json_values import json_rows
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.file_index import container
-from lakeidx.format.file_names import NameKind, parse_file_name
-from lakeidx.format.lookup.hash_store import CONTEXT_SUFFIX
+from lakeidx.file_index.container import FileIndexContainer
+from lakeidx.format.deletion_vector import FILE_VERSION, MAGIC_32, MAGIC_64, scan_deletion_vectors
+from lakeidx.format.file_names import NameKind, checksum_in, parse_file_name
+from lakeidx.format.hash_index import check_checksum, decode_hash_index
+from lakeidx.format.lookup.hash_store import CONTEXT_SUFFIX, HashContext, decode_context, describe_context
+from lakeidx.format.lookup.sst import describe_sst
 from lakeidx.inspect import index_files as inspect_index
 from lakeidx.inspect import metadata as inspect_metadata
 from lakeidx.inspect import parquet as inspect_parquet
-from lakeidx.inspect.lookup_files import describe_listing, describe_lookup_file
-from lakeidx.inspect.staging import describe_arrow, describe_changes, describe_staging, is_staging
 from lakeidx.inspect.table_at import TableAt, table_of
-from lakeidx.lookup.listing import LISTING_NAME
+from lakeidx.key_index.bucket.consistent_hashing import COMMIT_SUFFIX, FILE_SUFFIX, decode_metadata
+from lakeidx.key_index.state.manifest import MANIFEST_NAME, StateManifest, decode_manifest
+from lakeidx.key_index.state.run_files import RUN_PREFIX, RUN_SUFFIX
+from lakeidx.key_index.state.segments import first_head
+from lakeidx.key_index.table_view import COMMITS_DIR
+from lakeidx.lookup.listing import LISTING_NAME, decode_listing
+from lakeidx.pipeline_file.partitions import LEDGER_DIR, POINTER_DIR, CurrentBatch
+from lakeidx.quality.whole_table import CHECKPOINT_FILE
+from lakeidx.quality.whole_table import decode_checkpoint as decode_verified
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, name_of
-from lakeidx.table.commit.changes import CHANGES_MAGIC
+from lakeidx.table.commit.changes import CHANGES_MAGIC, decode_changes
 
 _FILE_INDEX_MAGIC = container.MAGIC.to_bytes(8, "big")
 _HEAD_BYTES = 64
 TAIL_BYTES = 64
+_FIELD_ID = b"PARQUET:field_id"
+_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+_ENCODINGS = {0: "PLAIN", 2: "PLAIN_DICTIONARY", 3: "RLE", 4: "BIT_PACKED", 5: "DELTA_BINARY_PACKED",
+              6: "DELTA_LENGTH_BYTE_ARRAY", 7: "DELTA_BYTE_ARRAY", 8: "RLE_DICTIONARY", 9: "BYTE_STREAM_SPLIT"}  # fmt: skip
+_REPORTS: Mapping[str, type[BaseModel]] = {
+    "ingest": IngestReport,
+    "bucket_assignment": BucketAssignmentReport,
+    "index_write": IndexWriteReport,
+    "commit": CommitReport,
+}
+_NOTES: Mapping[str, tuple[type[BaseModel], str]] = {
+    "turn": (PriorityFile, "commit priority"),
+    "committing": (CommitNote, "note of a commit"),
+    "superseded": (SupersededRun, "note of a run that does not count"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +218,7 @@ _KINDS = (
     _Inspector("hint", lambda f: _named(f, NameKind.HINT), _describe_hint),
     _Inspector("unfinished write", lambda f: _named(f, NameKind.TEMP), _describe_unfinished),
     _Inspector("lookup file", _is_lookup_file, lambda f: describe_lookup_file(f.store, f.path)),
-    _Inspector("lookup listing", _is_listing, lambda f: describe_listing(f.read(), f.path, f.limit)),
+    _Inspector("lookup listing", _is_listing, lambda f: _describe_listing(f.read(), f.path, f.limit)),
     _Inspector("deletion vectors", _is_deletion_vectors, _describe_vectors),
     _Inspector("hash index", lambda f: _named(f, NameKind.INDEX), _describe_hashes),
     _Inspector("file index", _is_file_index, lambda f: inspect_index.describe_file_index(f.read(), f.path)),
@@ -176,13 +226,299 @@ _KINDS = (
     _Inspector("parquet", lambda f: f.head.startswith((b"PAR1", b"PARE")), _describe_parquet),
     _Inspector("avro", _is_avro, _describe_avro),
     _Inspector(
-        "arrow file", lambda f: f.head.startswith(b"ARROW1"), lambda f: describe_arrow(f.read(), f.path, f.limit)
+        "arrow file", lambda f: f.head.startswith(b"ARROW1"), lambda f: _describe_arrow(f.read(), f.path, f.limit)
     ),
     _Inspector(
-        "changes of a batch", lambda f: f.head.startswith(CHANGES_MAGIC), lambda f: describe_changes(f.read(), f.path)
+        "changes of a batch", lambda f: f.head.startswith(CHANGES_MAGIC), lambda f: _describe_changes(f.read(), f.path)
     ),
-    _Inspector("staging", lambda f: is_staging(f.path), lambda f: describe_staging(f.read(), f.path)),
+    _Inspector("staging", lambda f: _is_staging(f.path), lambda f: describe_staging(f.read(), f.path)),
     _Inspector("json", _is_json, _describe_json),
     _Inspector("other format", _is_other_format, _other_format),
     _Inspector("damaged", lambda f: not _named(f, NameKind.OTHER), _damaged),
 )
+
+
+def _looks_like_deletion_vectors(head: bytes, size: int) -> bool:
+    """Return True for a deletion vector file: the version byte alone, or followed by a vector's size and magic."""
+    if head[:1] != bytes([FILE_VERSION]):
+        return False
+    return size == 1 or head[5:9] in (MAGIC_32, MAGIC_64)
+
+
+def _describe_deletion_vectors(data: bytes, path: str, limit: int) -> dict[str, Any]:
+    """Show the vectors in file order; only the index manifest says which data file each belongs to."""
+    vectors = scan_deletion_vectors(data, path)
+    shown = []
+    for v in vectors[:limit]:
+        positions = list(itertools.islice(iter(v.positions), limit))
+        shown.append(
+            {
+                "offset": v.offset,
+                "length": v.length,
+                "form": "32-bit" if isinstance(v.positions, BitMap) else "64-bit",
+                "cardinality": len(v.positions),
+                "positions": positions,
+            }
+        )
+    return {"kind": "deletion vectors", "count": len(vectors), "vectors": shown}
+
+
+def _describe_hash_index(data: bytes, path: str, limit: int) -> dict[str, Any]:
+    """Show the count and the hashes themselves, in file order; a checksum in the name is compared."""
+    hashes = decode_hash_index(data, path)
+    check_checksum(data, path)
+    checksum = checksum_in(path.rpartition("/")[2])
+    return {
+        "kind": "hash index",
+        "count": len(hashes),
+        "distinct": len(sorted_distinct(hashes)),
+        "checksum": None if checksum is None else f"{checksum:08x}",
+        "hashes": hashes[:limit].tolist(),
+    }
+
+
+def _describe_file_index(data: bytes, path: str) -> dict[str, Any]:
+    """Show the directory of a file index container; every payload is read and, where it has a checksum, compared with it."""
+    container = FileIndexContainer.from_bytes(data, path)
+    indexes = []
+    for entry in container.entries:
+        if not entry.is_empty:
+            container.payload(entry)
+        checksum = None if entry.checksum is None else f"{entry.checksum:08x}"
+        place = {"start": entry.start, "length": entry.length, "checksum": checksum}
+        indexes.append({"column": entry.column, "type": entry.type, "empty": entry.is_empty, **place})
+    return {"count": len(indexes), "indexes": indexes}
+
+
+def describe_lookup_file(store: ObjectStore, path: str) -> dict[str, Any]:
+    """Decode a sort store file, or a hash store file by its context (either of the two may be named).
+
+    Needs no key types: blocks and pages are checked against their checksums, the order of keys is not.
+
+    returns  JSON values: "kind", sizes, footer and blocks, or the context
+    errors   NotFoundError; CorruptFileError for damage, or when the file is neither
+    """
+    path = path.removesuffix(CONTEXT_SUFFIX)
+    context_path = path + CONTEXT_SUFFIX
+    if not store.exists(context_path):
+        return describe_sst(memoryview(store.get(path)), path=path)
+    context = decode_context(store.get(context_path), path=context_path)
+    _check_pages(store.get(path), context, path)
+    return describe_context(context)
+
+
+def _check_pages(data: bytes, context: HashContext, path: str) -> None:
+    if len(data) != context.file_size:
+        raise CorruptFileError(f"expected {context.file_size} bytes, found {len(data)}", path=path, offset=0)
+    start = 0
+    for number, size in enumerate(context.page_sizes.tolist()):
+        found = crc32(data[start : start + size])
+        if context.page_checksums is not None and found != context.page_checksums[number]:
+            expected = context.page_checksums[number]
+            raise CorruptFileError(f"page checksum is {found:08x}, expected {expected:08x}", path=path, offset=start)
+        start += size
+
+
+def _describe_listing(data: bytes, path: str, limit: int) -> dict[str, Any]:
+    """Show which data file of a bucket has which lookup file."""
+    files = [asdict(f) for f in decode_listing(data, path).values()]
+    return {"count": len(files), "files": files[:limit]}
+
+
+def _describe_parquet(source: pa.NativeFile, path: str) -> dict[str, Any]:
+    """Show the footer; bounds of columns in their physical form.
+
+    errors   CorruptFileError
+    """
+    with damage_of(path):
+        footer = open_footer(source, path)
+        meta = footer.metadata
+        return {
+            "kind": "parquet data file",
+            "rows": meta.num_rows,
+            "createdBy": meta.created_by,
+            "formatVersion": str(meta.format_version),
+            "fields": [_field(f) for f in meta.schema.to_arrow_schema()],
+            "rowGroups": [
+                {
+                    "rows": meta.row_group(g).num_rows,
+                    "bytes": meta.row_group(g).total_byte_size,
+                    "columns": [_column(footer.chunks, g, i, leaf) for i, leaf in enumerate(footer.leaves)],
+                }
+                for g in range(meta.num_row_groups)
+            ],
+            "keyValueMetadata": _texts(meta.metadata),
+        }
+
+
+def _texts(metadata: dict[bytes, bytes] | None) -> dict[str, str]:
+    out = {}
+    for key, value in (metadata or {}).items():
+        if key != b"ARROW:schema":
+            out[key.decode("utf-8", "replace")] = value.decode("utf-8", "backslashreplace")
+    return out
+
+
+def _field(f: pa.Field) -> dict[str, Any]:
+    ids = f.metadata or {}
+    return {
+        "name": f.name,
+        "type": str(f.type),
+        "nullable": f.nullable,
+        "fieldId": int(ids[_FIELD_ID]) if _FIELD_ID in ids else None,
+    }
+
+
+def _column(chunks: FooterChunks, group: int, column: int, leaf: pq.ColumnSchema) -> dict[str, Any]:
+    stats = chunks.stats(group, column, leaf.physical_type)
+    codec = chunks.codec(group, column)
+    return {
+        "path": leaf.path,
+        "physicalType": leaf.physical_type,
+        "compression": _CODECS[codec] if 0 <= codec < len(_CODECS) else str(codec),
+        "encodings": [_ENCODINGS.get(e, str(e)) for e in chunks.encodings(group, column)],
+        "compressedBytes": chunks.compressed_bytes(group, column),
+        "nullCount": stats.null_count,
+        "min": _shown(stats.low),
+        "max": _shown(stats.high),
+    }
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _describe_orc(source: pa.NativeFile, path: str) -> dict[str, Any]:
+    """Describe the rows, columns and stripes of an ORC file.
+
+    errors   CorruptFileError
+    """
+    try:
+        file = orc.ORCFile(source)
+        return {
+            "kind": "orc data file",
+            "rows": file.nrows,
+            "createdBy": file.software_version,
+            "fields": [_field(f) for f in file.schema],
+            "stripes": file.nstripes,
+            "compression": file.compression,
+        }
+    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError) as e:
+        raise CorruptFileError(f"not a readable ORC file: {e}", path=path) from e
+
+
+def describe_staging(data: bytes, path: str) -> dict[str, Any]:
+    """Show a file below ``_lakeidx`` that no format of its own marks.
+
+    errors   CorruptFileError for a damaged file; UnsupportedError for one that lakeidx does not write there
+    """
+    *_, folder, name = path.split("/")
+    if name.endswith(FILE_SUFFIX):
+        return {"kind": "consistent hashing ring", **asdict(decode_metadata(data, path))}
+    if name.endswith(COMMIT_SUFFIX) and not data:
+        return {"kind": "commit marker of a ring", "instant": name.removesuffix(COMMIT_SUFFIX)}
+    if MANIFEST_NAME.fullmatch(name):
+        return _describe_state(decode_manifest(data, path))
+    if name.startswith(RUN_PREFIX) and name.endswith(RUN_SUFFIX):
+        return _describe_run(data, path)
+    if folder == COMMITS_DIR:
+        return {"kind": "commit marker", "instant": name, "snapshotId": _number(data, path)}
+    if folder == LEDGER_DIR:
+        return {"kind": "committed landing file", "batch_id": data.decode("utf-8", "replace").partition("\n")[0]}
+    if CHECKPOINT_FILE.fullmatch(name):
+        return {"kind": "results of a group of partitions, of a verification", **decode_verified(data, path).to_json()}
+    return _describe_staging(_parse(data, path), folder, path)
+
+
+def _is_staging(path: str) -> bool:
+    """Return True for a path below ``_lakeidx``."""
+    return STAGING_DIR in path.split("/")
+
+
+def _describe_changes(data: bytes, path: str) -> dict[str, Any]:
+    """Show how many manifest entries of each kind a batch will commit."""
+    changes = decode_changes(data, path)
+    return {"entries": {f.name: len(getattr(changes, f.name)) for f in fields(changes)}}
+
+
+def _describe_arrow(data: bytes, path: str, limit: int) -> dict[str, Any]:
+    """Show the columns and first rows of an Arrow IPC file."""
+    try:
+        with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFileError(f"not a readable Arrow file: {error}", path=path) from error
+    metadata = {k.decode("utf-8", "replace"): v.hex() for k, v in (table.schema.metadata or {}).items()}
+    return {
+        "rows": table.num_rows,
+        "fields": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in table.schema],
+        "metadata": metadata,
+        "first": json_rows(table.slice(0, min(limit, 10))),
+    }
+
+
+def _describe_state(manifest: StateManifest) -> dict[str, Any]:
+    return {
+        "kind": "key state",
+        "table_id": manifest.table_id,
+        "scope": manifest.scope,
+        "snapshot_id": manifest.snapshot_id,
+        "token": manifest.token,
+        "shards": len(manifest.shards),
+        "entries": sum(ref.entries for runs in manifest.shards for ref in runs),
+        "keys": sum(manifest.counts.values()),
+        "partitions": list(manifest.partitions),
+        "files": sorted(manifest.files),
+    }
+
+
+def _describe_run(data: bytes, path: str) -> dict[str, Any]:
+    """Show the first segment; the manifests have the places of the others."""
+    head = first_head(data, path)
+    shard_bits, slot_bits, print_bits, code_bits, _ = head.shape.tolist()
+    return {
+        "kind": "segments of a key state",
+        "first": {
+            "entries": head.entries,
+            "places": len(head.places),
+            "shard_bits": shard_bits,
+            "slot_bits": slot_bits,
+            "print_bits": print_bits,
+            "place_bits": code_bits,
+            "written": list(head.written),
+        },
+    }
+
+
+def _describe_staging(raw: dict[str, Any], folder: str, path: str) -> dict[str, Any]:
+    model, kind = _NOTES.get(str(raw.get("kind"))) or (_REPORTS.get(str(raw.get("stage"))), "stage report")
+    try:
+        if folder == POINTER_DIR:
+            return {"kind": "current batch of a partition", **asdict(CurrentBatch(**raw))}
+        if model is not None:
+            return {**model.model_validate(raw).model_dump(mode="json"), "kind": kind}
+    except (ValidationError, TypeError) as error:
+        raise CorruptFileError(f"not a {kind}: {str(error).splitlines()[0]}", path=path) from error
+    raise UnsupportedError("a JSON file, but not one that lakeidx writes beside a table", path=path)
+
+
+def _parse(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(unseal(data, path))
+    except ValueError as error:
+        raise UnsupportedError("not a file that lakeidx writes beside a table", path=path) from error
+    if not isinstance(found, dict):
+        raise UnsupportedError("a JSON file, but not one that lakeidx writes beside a table", path=path)
+    return found
+
+
+def _number(data: bytes, path: str) -> int:
+    try:
+        return int(data)
+    except ValueError as error:
+        raise CorruptFileError(f"expected a snapshot id, found {bytes(data[:40])!r}", path=path, offset=0) from error

@@ -39,9 +39,8 @@ from lakeidx.key_index.port import IndexContext
 from lakeidx.key_index.registry import data_file_footer
 from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
-from lakeidx.table.expiration.overtaken import on_newest, says_expired
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import data_file_path
+from lakeidx.table.view import data_file_path, on_newest, says_expired
 from lakeidx.tasks.in_parallel import in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner

@@ -25,12 +25,11 @@ from lakeidx.key_index.registry import find_type
 from lakeidx.landing.defaults import check_default
 from lakeidx.results import Result
 from lakeidx.storage.probe import ensure_safe
-from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.scan.table_scan import scan_committed
 from lakeidx.table.usable import check_usable
-from lakeidx.table.view import load_live
+from lakeidx.table.view import load_live, on_newest
 
 log = logging.getLogger(__name__)
 

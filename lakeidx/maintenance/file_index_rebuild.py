@@ -38,9 +38,8 @@ from lakeidx.results import Result
 from lakeidx.storage.base import join
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.earlier_commit import may_plan_again
-from lakeidx.table.expiration.overtaken import is_superseded, load_newest
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import data_file_path
+from lakeidx.table.view import data_file_path, is_superseded, load_newest
 from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.runner import Runner
 

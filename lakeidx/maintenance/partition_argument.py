@@ -16,9 +16,8 @@ from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
 from lakeidx.format.partition_names import partition_value_text
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast import cast_column
-from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.view import decode_partition_dict
+from lakeidx.table.view import decode_partition_dict, load_newest
 
 log = logging.getLogger(__name__)
 

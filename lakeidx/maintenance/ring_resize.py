@@ -61,13 +61,12 @@ from lakeidx.key_index.registry import data_file_footer
 from lakeidx.key_index.table_view import make_tag_context
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
-from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.index_files import StoredVector, deletion_vectors, read_deletion_vector, write_hash_index
 from lakeidx.table.intervals import sections_of
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.stream.follow import least_level
-from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
+from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view, on_newest
 from lakeidx.tasks.runner import Runner
 
 _MAX_ROUNDS = 10

@@ -1,7 +1,7 @@
 """Options for features that lakeidx does not implement: the uses they refuse, and those that only leave upkeep undone.
 
 Two classes of the three: an option that changes the meaning of rows or the layout of files is refused for the uses that would
-go wrong; one that requests upkeep is left out with a warning. The third class is `lakeidx.options.catalogue.HARMLESS`.
+go wrong; one that requests upkeep is left out with a warning. The third class is `lakeidx.options.names.HARMLESS`.
 
 source   org.apache.paimon.CoreOptions, org.apache.paimon.schema.SchemaValidation, release 1.4.2 and commit 5dacde516b (2.1)
 """

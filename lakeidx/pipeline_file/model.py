@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,6 @@ from lakeidx.landing.kind_rules import REMOVING_OPTION, check_on_delete
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
 from lakeidx.pipeline_file.expectations import cast_arguments, check_type
-from lakeidx.pipeline_file.globs import globs_overlap
 from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
 from lakeidx.pipeline_file.sections import (
     BATCH_FIGURES,
@@ -47,6 +47,7 @@ _ON_S3 = re.compile(r"s3[an]?://")
 _OWNER = re.compile(r"^(team:[^:]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")
 _TAG_KEY = re.compile(r"^([\w.-]{1,63}/)?[\w.-]{1,63}$")
 _TAG_VALUE = re.compile(r"^[\w.-]{0,63}$")
+_TOKEN = re.compile(r"\*+|\?|\[[^\]]+\]|.", re.DOTALL)
 
 
 class PipelineConfig(Strict):
@@ -329,3 +330,26 @@ def _shared_with_others(
                 f"files of {landing.pattern!r} can be landing files of {other.table} ({file.name}: "
                 f"{other.landing.pattern!r}), too; give each table its own folder or pattern",
             )
+
+
+def globs_overlap(left: str, right: str) -> bool:
+    """Return True when some file name matches both patterns (``*``, ``?``, ``[...]``); a set is taken to match any character."""
+    a, b = _TOKEN.findall(left), _TOKEN.findall(right)
+
+    @cache
+    def meet(i: int, j: int) -> bool:
+        if i == len(a) and j == len(b):
+            return True
+        if i < len(a) and a[i].startswith("*"):
+            return meet(i + 1, j) or (j < len(b) and meet(i, j + 1))
+        if j < len(b) and b[j].startswith("*"):
+            return meet(i, j + 1) or (i < len(a) and meet(i + 1, j))
+        if i == len(a) or j == len(b):
+            return False
+        return _one_character(a[i], b[j]) and meet(i + 1, j + 1)
+
+    return meet(0, 0)
+
+
+def _one_character(a: str, b: str) -> bool:
+    return a == b or a == "?" or b == "?" or a.startswith("[") or b.startswith("[")

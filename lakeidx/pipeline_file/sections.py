@@ -22,8 +22,17 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.landing.kind_rules import parse_on_delete
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.types import message_formats
-from lakeidx.pipeline_file.cron import check_cron
 from lakeidx.storage.landing_folders import refuse_plain_secrets
+
+_FIELDS = (
+    ("minute", 0, 59, ()),
+    ("hour", 0, 23, ()),
+    ("day of month", 1, 31, ()),
+    ("month", 1, 12, ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")),
+    ("day of week", 0, 7, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
+)
+_NAMED = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
+_PART = re.compile(r"^(?:(\*)|(\w+)(?:-(\w+))?)(?:/(\d+))?$")
 
 
 class Strict(BaseModel):
@@ -418,3 +427,31 @@ class RetriesConfig(Strict):
 
     max_retries: int = Field(default=3, ge=0)
     delay_seconds: float = Field(default=10.0, ge=0)
+
+
+def check_cron(text: str) -> None:
+    """Raise ValueError saying which field of a cron line is wrong: five fields, or one of ``@hourly`` .. ``@yearly``."""
+    if text in _NAMED:
+        return
+    fields = text.split()
+    if len(fields) != len(_FIELDS):
+        raise ValueError(
+            f"cron {text!r} has {len(fields)} fields; write minute, hour, day of month, month, day of week"
+        )
+    for value, (name, low, high, names) in zip(fields, _FIELDS, strict=True):
+        for part in value.split(","):
+            match = _PART.match(part)
+            if match is None:
+                raise ValueError(f"cron {text!r}: {part!r} is no {name}")
+            star, first, last, step = match.groups()
+            numbers = [] if star else [_number(t, names, low) for t in (first, last) if t is not None]
+            if any(n is None or not low <= n <= high for n in numbers) or (step is not None and int(step) < 1):
+                raise ValueError(f"cron {text!r}: {part!r} is no {name} ({low} to {high})")
+            if len(numbers) == 2 and (numbers[0] or 0) > (numbers[1] or 0):
+                raise ValueError(f"cron {text!r}: the range {part!r} runs backwards")
+
+
+def _number(text: str, names: tuple[str, ...], low: int) -> int | None:
+    if text.isdigit():
+        return int(text)
+    return names.index(text.lower()) + low if text.lower() in names else None

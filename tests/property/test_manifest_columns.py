@@ -22,8 +22,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, en
 from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.paths import NewFileNames, TablePaths
 from lakeidx.format.schema.schema_file import new_schema
-from lakeidx.table.commit.manifest_merge import cancel_pairs, merge_manifests
-from lakeidx.table.commit.manifest_write import ManifestWriter
+from lakeidx.table.commit.manifest_write import ManifestWriter, cancel_pairs, merge_manifests
 from lakeidx.table.entries import Entries, joined, live_files, of_partitions
 from lakeidx.table.entry_decoder import decode_entries, entries_of
 from lakeidx.table.manifest_files import ManifestFiles

@@ -21,10 +21,8 @@ from pyspark.sql import SparkSession
 
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
-from lakeidx.spark import slots
-from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, task_count
+from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, session_slots, task_count
 from lakeidx.spark.session import local_folder
-from lakeidx.spark.slots import session_slots
 from lakeidx.tasks.blocks import block_folder
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner
@@ -302,7 +300,7 @@ def test_killed_workers_are_replaced_and_each_row_lands_once(
 
 
 def test_slots_and_tasks(spark: SparkSession) -> None:
-    assert session_slots(spark) == slots._slots_by_query(spark) == 2
+    assert session_slots(spark) == runner._slots_by_query(spark) == 2
     assert task_count(10, 2) == 2
     assert task_count(5 * TASK_WEIGHT, 2) == 5
     assert task_count(10**9, 2) == 2 * TASKS_PER_SLOT

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from lakeidx.key_index.hbase.options import HBaseOptions
-from lakeidx.options.catalogue import HARMLESS
 from lakeidx.options.descriptors import LONG_MAX, Option
 from lakeidx.options.features import LEFT_OUT, REFUSED
+from lakeidx.options.names import HARMLESS
 from lakeidx.options.table_options import OPTIONS, TableOptions
 from tools.docs.docstrings import cell, table
 

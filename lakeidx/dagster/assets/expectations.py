@@ -26,9 +26,9 @@ from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import ExpectationConfig
-from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.table_scan import scan_table
+from lakeidx.table.view import on_newest
 
 Where = Literal["landed", "table", "batches"]
 #: Row kinds of rows that stay: +I and +U.

@@ -42,8 +42,8 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality import BucketId, RuleResult, check_orphans
 from lakeidx.quality.whole_table import Verified
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
-from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.view import load_newest
 from lakeidx.tasks.runner import Progress
 
 

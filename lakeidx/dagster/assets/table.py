@@ -16,8 +16,8 @@ from lakeidx.dagster.metadata.table_plots import history_plot, view_plots
 from lakeidx.dagster.names import LANDING, TABLE, asset_key
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.table.expiration.overtaken import load_newest
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import load_newest
 
 #: Stages run when what is before them was materialized, of any partition, not of the newest alone; with the automation sensor on.
 FOLLOWS = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window())

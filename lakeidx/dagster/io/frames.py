@@ -16,8 +16,8 @@ from lakeidx.api.table import Table
 from lakeidx.dagster.resources import SparkResource
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate import Predicate, and_, format_predicate
-from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.scan.table_scan import bind_where
+from lakeidx.table.view import on_newest
 
 #: Names of the types, for messages.
 _FORMS = (

@@ -13,9 +13,9 @@ from lakeidx.dagster.resources import TableResource
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import on_newest
 
 INTERVAL_SECONDS = 60
 

@@ -41,10 +41,9 @@ from lakeidx.lookup.store import LookupStoreReader
 from lakeidx.lookup.value_rows import Processor, ValueRows, decode_positions, decode_value_rows
 from lakeidx.lookup.versions import Versions, kv_rows, newest_wins
 from lakeidx.options.features import Use
-from lakeidx.table.expiration.overtaken import until_newest
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import data_file_path, decode_partition_dict, load_view
+from lakeidx.table.view import data_file_path, decode_partition_dict, load_view, until_newest
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.limits import available_cores
 from lakeidx.types import to_arrow

@@ -22,21 +22,33 @@ source   org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2 (protoco
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError
+from lakeidx.errors import (
+    CommitConflictError,
+    CommitUnknownError,
+    InvalidInputError,
+    NotFoundError,
+    TableReplacedError,
+    UnavailableError,
+)
+from lakeidx.format.consumer import encode_hint
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.snapshot import CommitKind, Snapshot
+from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.options.features import Use
-from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite
+from lakeidx.table.commit.chain import discard_unreadable, is_same, was_bypassed
+from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite, TableChanges
 from lakeidx.table.commit.conflicts import (
+    AddedHashes,
     bucket_count_conflicts,
     changed_buckets,
     exact_file_conflicts,
@@ -49,11 +61,8 @@ from lakeidx.table.commit.conflicts import (
     vector_conflicts,
     writer_conflicts,
 )
-from lakeidx.table.commit.earlier_commit import committed_id
-from lakeidx.table.commit.hash_conflicts import AddedHashes
-from lakeidx.table.commit.manifest_merge import merge_manifests
-from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
-from lakeidx.table.commit.publish import Made, publish
+from lakeidx.table.commit.earlier_commit import committed_id, missing_files, was_in_history
+from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index, merge_manifests
 from lakeidx.table.entries import Entries
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.entry_kernels import found_in
@@ -64,6 +73,9 @@ from lakeidx.uuids import random_uuid
 
 #: How often a try that follows a lost one reads what came while it was reading.
 _CATCH_UPS = 5
+log = logging.getLogger(__name__)
+_PUT_TRIES = 5
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +124,6 @@ def commit_changes(
     )
     deltas: list[_Delta] = []
     if request.overwrite is not None:
-        from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
-
         data = upgrade_overwrite(changes.append, schema) if not changes.has_compact else changes.append
         deltas.append(_Delta(CommitKind.OVERWRITE, data, changes.append_index, (), request.overwrite))
     elif changes.has_append:
@@ -362,3 +372,193 @@ class _Attempt:
             properties=dict(self.request.properties),
             next_row_id=latest.next_row_id if latest and latest.next_row_id is not None else 0,
         )
+
+
+def upgrade_overwrite(entries: Sequence[ManifestEntry], schema: TableSchema) -> tuple[ManifestEntry, ...]:
+    """Move the new files of each bucket to the top level, where they do not overlap and have no deletes.
+
+    entries   ADD entries of an overwrite, of any number of buckets
+    returns   the same files, in order
+    """
+    files = [e for e in entries if e.bucket >= 0]
+    if not schema.primary_keys or not schema.table_options.overwrite_upgrade or any(e.file.level > 0 for e in entries):
+        return tuple(entries)
+    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    for entry in files:
+        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+    top = schema.table_options.max_levels - 1
+    stay = {place for place, found in buckets.items() if not _can_go_up(found, schema)}
+    if stay and (schema.table_options.deletion_vectors_enabled or schema.table_options.merge_engine == "first-row"):
+        log.warning(
+            "rows of %d overwritten buckets are shown after the next compaction: their files overlap", len(stay)
+        )
+    return tuple(
+        e
+        if (e.partition, e.bucket) not in buckets or (e.partition, e.bucket) in stay
+        else replace(e, file=replace(e.file, level=top))
+        for e in entries
+    )
+
+
+def _can_go_up(entries: Sequence[ManifestEntry], schema: TableSchema) -> bool:
+    if any(e.file.delete_row_count != 0 for e in entries):
+        return False
+    read = key_reader(schema.key_types)
+    ordered = sorted(entries, key=lambda e: read(e.file.min_key))
+    return all(read(a.file.max_key) < read(b.file.min_key) for a, b in pairwise(ordered))
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A snapshot that is made, and not put yet.
+
+    latest        the one it was made on
+    data, index   what it changes
+    changes       all the files of its batch
+    """
+
+    snapshot: Snapshot
+    latest: Snapshot | None
+    data: Sequence[ManifestEntry]
+    index: Sequence[IndexEntry]
+    changes: TableChanges
+
+
+def publish(metadata: TableMetadata, made: Made, writer: ManifestWriter) -> bool:
+    """Put a snapshot, and name it in the hint; False when another writer was faster: then it is made again on the newest one.
+
+    writer   has the files that the snapshot refers to, and writes them first
+    errors   CommitConflictError, CommitUnknownError
+    """
+    snapshot = made.snapshot
+    store, path = metadata.store, metadata.paths.snapshot_path(snapshot.id)
+    data = encode_snapshot(snapshot)
+    writer.finish()
+    last: Exception | None = None
+    for _ in range(_PUT_TRIES):
+        try:
+            created = store.put_if_absent(path, data)
+        except (CommitUnknownError, UnavailableError) as error:
+            outcome = _read_back(metadata, snapshot, error)
+            if outcome is None:
+                last = error
+                continue
+            created = outcome
+        # A store may say that there is one already when it answers the second try of a put that had been done.
+        if created or _read_back(metadata, snapshot, None):
+            return _is_on_the_chain(metadata, made, data)
+        return False
+    raise CommitUnknownError(
+        "the store cannot tell whether the snapshot was written; commit the batch again to find out",
+        path=path,
+        snapshot_id=snapshot.id,
+    ) from last
+
+
+def _read_back(metadata: TableMetadata, snapshot: Snapshot, error: Exception | None) -> bool | None:
+    """Return True when the snapshot that is there is ours, False when another one is, None when none is."""
+    path = metadata.paths.snapshot_path(snapshot.id)
+    try:
+        found = metadata.load_snapshot(snapshot.id)
+    except NotFoundError:
+        return None
+    except UnavailableError as second:
+        raise CommitUnknownError(
+            f"the store did not answer while the snapshot was put ({error}), nor when it was read back ({second})",
+            path=path,
+            snapshot_id=snapshot.id,
+        ) from second
+    return found.uuid == snapshot.uuid
+
+
+def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
+    """Return False when the snapshot does not continue the history it was made for; it is removed again then.
+
+    True as well when the history has the changes by another process that runs the same batch.
+    """
+    snapshot, latest = made.snapshot, made.latest
+    if latest is not None and is_same(metadata, latest):
+        metadata.append(snapshot, latest, data)
+        _name_newest(metadata, snapshot.id)
+        return True
+    try:
+        metadata.latest_schema()
+    except TableReplacedError:
+        metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
+        raise
+    without = was_bypassed(metadata, snapshot, made.data, made.index)
+    if without is None:
+        # What is still there stands before a gap, and was put just now.
+        without = metadata.has_snapshot(snapshot.id) or not was_in_history(metadata, made.changes, snapshot)
+    if without:
+        why = "after that id had been expired"
+    elif latest is None or not _was_rolled_back(metadata, latest):
+        if not discard_unreadable(metadata, snapshot):
+            _name_newest(metadata, snapshot.id)
+        return True
+    else:
+        why = "on a snapshot that was rolled back while the commit ran"
+        if metadata.has_snapshot(snapshot.id + 1):
+            raise CommitUnknownError(
+                f"snapshot {snapshot.id} was written {why}, and other writers committed on top of it: roll back again, "
+                "then commit the later batches again",
+                path=metadata.paths.snapshot_path(snapshot.id),
+                snapshot_id=snapshot.id,
+            )
+    log.warning("snapshot %d was written %s; deleting it and trying again", snapshot.id, why)
+    metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
+    _check_own_files(metadata, made.changes)
+    return False
+
+
+def _name_newest(metadata: TableMetadata, newest: int) -> None:
+    """Name our snapshot in the hint LATEST. It stands all the same where the store does not answer: readers look for it."""
+    try:
+        put_newest_hint(metadata, newest)
+    except UnavailableError as error:
+        log.warning("snapshot %d is committed, and not named in the hint LATEST: %s", newest, error)
+
+
+def _check_own_files(metadata: TableMetadata, changes: TableChanges) -> None:
+    """Raise CommitConflictError when a rollback that saw our snapshot has removed its files: they must be written again."""
+    gone = missing_files(metadata, changes)
+    if gone:
+        raise CommitConflictError(f"a rollback removed {len(gone)} files of the commit", path=gone[0])
+
+
+def _was_rolled_back(metadata: TableMetadata, before: Snapshot) -> bool:
+    """Return True when a snapshot that is not there as it was has been rolled back; False when it has expired.
+
+    A rollback leaves the snapshots below it, and as a rule names the newest of them in the hint; expiry begins with those, and
+    needs newer ones than ours.
+    """
+    ids = metadata.listed_snapshot_ids()
+    if before.id in ids:
+        return not is_same(metadata, before)
+    below = [i for i in ids if i < before.id]
+    return bool(below) and (ids[-1] <= before.id + 1 or metadata.latest_hint() == below[-1])
+
+
+def put_newest_hint(metadata: TableMetadata, newest: int) -> None:
+    """Name a snapshot in the hint; the newest one there is when that one has expired before the hint was there.
+
+    cost   two requests
+    """
+    for _ in range(_TRIES):
+        # One that a power cut took, or emptied, is passed over by readers: the listing tells.
+        metadata.store.put(metadata.paths.latest, encode_hint(newest))
+        if metadata.has_snapshot(newest):
+            return
+        newest = max(metadata.listed_snapshot_ids(), default=newest)
+
+
+def renew_passed_hint(metadata: TableMetadata, oldest: int) -> None:
+    """Name the newest snapshot in a hint that names one of those that have just expired.
+
+    oldest   the first snapshot that has not expired
+    cost     one request; three more where the hint was late
+    """
+    hint = metadata.latest_hint()
+    # None: a branch is being put in the place of snapshots.
+    if hint is not None and hint < oldest:
+        put_newest_hint(metadata, max(metadata.listed_snapshot_ids(), default=oldest))

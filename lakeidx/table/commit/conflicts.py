@@ -12,20 +12,31 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lakeidx.bucket_assignment.hash_set import missing_from
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind
-from lakeidx.table.index_files import StoredVector
+from lakeidx.table.index_files import StoredVector, known_hashes
 from lakeidx.table.intervals import key_order
+from lakeidx.table.key_buckets import find_hits
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import HASH_INDEX
+from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.types import DataType
 
 #: (partition bytes, bucket, data file name) -> where its deletion vector lies.
 VectorPlaces = Mapping[tuple[bytes, int, str], StoredVector]
 
 #: At most so many findings are put in words.
-LIMIT = 5
+_LIMIT = 5
+#: partition -> bucket -> HASH index entry, as `lakeidx.table.view.SnapshotView.hash_index` gives it.
+HashIndex = Mapping[bytes, Mapping[int, IndexEntry]]
 
 
 def file_conflicts(live: Sequence[ManifestEntry], delta: Sequence[ManifestEntry]) -> list[str]:
@@ -48,7 +59,7 @@ def file_conflicts(live: Sequence[ManifestEntry], delta: Sequence[ManifestEntry]
         if finding:
             place = f"(bucket {entry.bucket}, level {entry.file.level})"
             findings.append(f"data file {entry.file.file_name} {place} {finding}")
-        if len(findings) >= LIMIT:
+        if len(findings) >= _LIMIT:
             break
     return findings
 
@@ -108,7 +119,7 @@ def level_overlaps(
                 findings.append(
                     f"files {left.file_name} and {right.file_name} overlap in bucket {bucket} level {level}"
                 )
-    return findings[:LIMIT]
+    return findings[:_LIMIT]
 
 
 def changed_buckets(
@@ -142,7 +153,7 @@ def index_conflicts(
             findings.append(
                 f"the hash index changed since the batch was assigned (buckets {', '.join(map(str, mine[:8]))})"
             )
-    return findings[:LIMIT]
+    return findings[:_LIMIT]
 
 
 def exact_file_conflicts(live: Sequence[ManifestEntry], exact: Mapping[tuple[bytes, int], frozenset[str]]) -> list[str]:
@@ -155,7 +166,7 @@ def exact_file_conflicts(live: Sequence[ManifestEntry], exact: Mapping[tuple[byt
         f"bucket {place[1]} got other files while its hash index was rewritten"
         for place, wanted in exact.items()
         if names[place] != wanted
-    ][:LIMIT]
+    ][:_LIMIT]
 
 
 def index_file_conflicts(live: Sequence[IndexEntry], changes: Sequence[IndexEntry]) -> list[str]:
@@ -165,7 +176,7 @@ def index_file_conflicts(live: Sequence[IndexEntry], changes: Sequence[IndexEntr
         f"index file {e.file_name} of bucket {e.bucket} is no longer live: another writer deleted rows or compacted"
         for e in changes
         if e.kind is FileKind.DELETE and index_identity(e) not in known
-    ][:LIMIT]
+    ][:_LIMIT]
 
 
 def index_identity(entry: IndexEntry) -> tuple[object, ...]:
@@ -186,7 +197,7 @@ def vector_conflicts(live: VectorPlaces, delta: Sequence[ManifestEntry], read: V
             findings.append(
                 f"rows of data file {entry.file.file_name} (bucket {entry.bucket}) were deleted while it was compacted"
             )
-    return findings[:LIMIT]
+    return findings[:_LIMIT]
 
 
 def writer_conflicts(since: int, kinds: Mapping[int, CommitKind | None]) -> list[str]:
@@ -213,4 +224,58 @@ def sequence_conflicts(live_max: Mapping[tuple[bytes, int], int], delta: Sequenc
                     f"bucket {entry.bucket} already has sequence number {top}, the batch starts at "
                     f"{entry.file.min_sequence_number}: another batch was committed in between"
                 )
-    return findings[:LIMIT]
+    return findings[:_LIMIT]
+
+
+class AddedHashes:
+    """The hashes that a commit adds to the index, read from the files it brings and those they replace.
+
+    index   index files of the commit
+    """
+
+    def __init__(self, metadata: TableMetadata, schema: TableSchema, index: Sequence[IndexEntry]) -> None:
+        self._metadata, self._schema = metadata, schema
+        self._files = [e for e in index if e.index_type == HASH_INDEX]
+        self._found: dict[bytes, NDArray[np.int32]] = {}
+
+    def conflicts(self, changed: Mapping[bytes, Collection[int]], live: HashIndex) -> list[str]:
+        """Check rule 10: none of the hashes was put into another bucket since the batch was assigned.
+
+        changed   buckets whose index file is another one, by partition; none that the commit touches
+        live      the index now
+        errors    CorruptFileError for a damaged index file; NotFoundError
+        """
+        findings = []
+        for partition, buckets in changed.items():
+            now = live.get(partition, {})
+            theirs = [now[b] for b in sorted(buckets) if b in now]
+            mine = self._of(partition, now) if theirs else np.zeros(0, np.int32)
+            if not len(mine):
+                continue
+            both = [
+                hits.entry.bucket
+                for hits in find_hits(self._metadata, self._schema, theirs, [mine])
+                if np.isin(hits.known, mine).any()
+            ]
+            if both:
+                findings.append(
+                    "keys of the batch were added to other buckets since it was assigned (buckets "
+                    f"{', '.join(map(str, both[:8]))})"
+                )
+        return findings[:_LIMIT]
+
+    def _of(self, partition: bytes, now: Mapping[int, IndexEntry]) -> NDArray[np.int32]:
+        """Return the hashes added to a partition; the files that are replaced are live still, or rule 4 had found it."""
+        if partition not in self._found:
+
+            def read(entry: IndexEntry) -> NDArray[np.int32]:
+                hashes = known_hashes(self._metadata, self._schema, entry)
+                old = now.get(entry.bucket)
+                if old is None:
+                    return hashes
+                return missing_from(hashes, known_hashes(self._metadata, self._schema, old))
+
+            files = [e for e in self._files if e.partition == partition]
+            found = in_parallel(read, files)
+            self._found[partition] = np.concatenate([np.zeros(0, np.int32), *found])
+        return self._found[partition]

@@ -19,7 +19,6 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot, decode_snapshot
 from lakeidx.options.table_options import TableOptions
-from lakeidx.table.expiration.announce import announce
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
 from lakeidx.table.expiration.files_to_delete import (
     DataFileKey,
@@ -33,7 +32,7 @@ from lakeidx.table.expiration.files_to_delete import (
     live_keys,
     metadata_to_delete,
 )
-from lakeidx.table.expiration.plan import ExpireRange, Retention, tags_around
+from lakeidx.table.expiration.plan import ExpireRange, Retention, announce, tags_around
 from lakeidx.table.expiration.read import read_all_metadata, read_entries, read_metadata, used_files
 from lakeidx.table.metadata import TableMetadata
 

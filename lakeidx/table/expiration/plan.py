@@ -24,11 +24,12 @@ source   org.apache.paimon.table.ExpireSnapshotsImpl, org.apache.paimon.operatio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.consumer import encode_hint
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.options.table_options import TableOptions
 from lakeidx.table.expiration.files_to_delete import (
@@ -43,6 +44,8 @@ from lakeidx.table.expiration.files_to_delete import (
     live_keys,
     metadata_to_delete,
 )
+from lakeidx.table.expiration.read import read_consumers
+from lakeidx.table.metadata import TableMetadata
 
 INT_MAX = (1 << 31) - 1
 
@@ -255,3 +258,19 @@ def _expired_data(
                 continue
             unneeded[key] = entry
     return [f for key, entry in unneeded.items() if key not in added_again for f in data_files_to_delete(entry)]
+
+
+def announce(
+    metadata: TableMetadata, hint: str, chosen: ExpireRange, choose: Callable[[Sequence[int]], ExpireRange | None]
+) -> ExpireRange:
+    """Write what is about to be deleted into a hint, so that nobody starts to read or tag it; return what may be deleted.
+
+    hint      path of the hint that says which id is the oldest
+    choose    chooses again, given the next snapshot of every consumer there is now
+    returns   what goes: not more than was chosen
+    """
+    metadata.store.put(hint, encode_hint(chosen.end))
+    fewer = choose([first for first, _ in read_consumers(metadata).values()]) or chosen
+    if fewer.end < chosen.end:
+        metadata.store.put(hint, encode_hint(fewer.end))
+    return fewer

@@ -84,7 +84,7 @@ def roll_back(
 def _check_stays(metadata: TableMetadata, target: Snapshot, *, tagged: bool) -> None:
     """Refuse a snapshot that an expiry which started before the read lease deletes, or had started to delete when it died.
 
-    An expiry says in its hint what goes, and looks at consumers then (`lakeidx.table.expiration.announce`). The snapshot of a tag
+    An expiry says in its hint what goes, and looks at consumers then (`lakeidx.table.expiration.plan`). The snapshot of a tag
     comes back when the expiry has taken it away, not before, and not while something else lies under its name.
     """
     there = metadata.has_snapshot(target.id)

@@ -31,7 +31,6 @@ from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.predicate import TRUE, Predicate
 from lakeidx.results import Listing
-from lakeidx.table.expiration.overtaken import on_newest
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit, count_differing, plan_diff, read_changes, read_diff
@@ -41,6 +40,7 @@ from lakeidx.table.scan.plan import ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State, StateName, check_range, find_state, state_of
 from lakeidx.table.scan.table_scan import ScanUnit, TableScan, bind_where
+from lakeidx.table.view import on_newest
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
 

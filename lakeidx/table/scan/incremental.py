@@ -17,11 +17,11 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.options.features import Use
 from lakeidx.predicate import TRUE, Predicate, project
-from lakeidx.table.expiration.overtaken import says_expired
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.metrics import LayerTrace
 from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan
 from lakeidx.table.scan.prune import partition_matcher
+from lakeidx.table.view import says_expired
 
 log = logging.getLogger(__name__)
 

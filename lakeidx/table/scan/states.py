@@ -10,10 +10,10 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import TRUE, Predicate
-from lakeidx.table.expiration.overtaken import says_expired, snapshot_at
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import ScanPlan, plan_scan
 from lakeidx.table.times import epoch_ms
+from lakeidx.table.view import says_expired, snapshot_at
 
 _BRANCH = "branch:"
 

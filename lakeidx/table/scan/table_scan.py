@@ -17,7 +17,6 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import TRUE, BoundPredicate, Predicate, bind
-from lakeidx.table.expiration.overtaken import on_newest, says_expired
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
@@ -29,6 +28,7 @@ from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan, plan_scan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND, ScanFilter, SectionReader
 from lakeidx.table.scan.states import time_travel
+from lakeidx.table.view import on_newest, says_expired
 from lakeidx.tasks.in_parallel import requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered

@@ -23,10 +23,10 @@ from enum import StrEnum
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakeidx.table.expiration.overtaken import snapshot_at
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.position import Position
 from lakeidx.table.times import epoch_ms
+from lakeidx.table.view import snapshot_at
 
 log = logging.getLogger(__name__)
 

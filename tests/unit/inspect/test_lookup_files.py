@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.errors import CorruptFileError, NotFoundError
-from lakeidx.inspect.lookup_files import describe_lookup_file
+from lakeidx.inspect.files import describe_lookup_file
 from lakeidx.lookup.store import StoreType
 from lakeidx.storage.local import LocalStore
 from tests.unit.lookup.stores import build, factory

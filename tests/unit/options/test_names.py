@@ -9,10 +9,14 @@ from functools import cache
 import pytest
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.options.catalogue import FORMAT_PREFIXES, HARMLESS, HARMLESS_KEYS, OLD_NAMES, OTHER_PROGRAMS
 from lakeidx.options.features import CHANGES, LEFT_OUT, REFUSED
 from lakeidx.options.names import (
+    FORMAT_PREFIXES,
+    HARMLESS,
+    HARMLESS_KEYS,
     KNOWN,
+    OLD_NAMES,
+    OTHER_PROGRAMS,
     check_given_options,
     doubtful_options,
     options_of_other_programs,

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline_file.cron import check_cron
-from lakeidx.pipeline_file.globs import globs_overlap
-from lakeidx.pipeline_file.model import load_pipelines, parse_pipeline
+from lakeidx.pipeline_file.model import globs_overlap, load_pipelines, parse_pipeline
 from lakeidx.pipeline_file.problems import PipelineFileError
+from lakeidx.pipeline_file.sections import check_cron
 
 GOOD = """\
 table: d.t

@@ -10,7 +10,7 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError
-from lakeidx.inspect.staging import describe_staging
+from lakeidx.inspect.files import describe_staging
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.result import RuleResult
 from lakeidx.quality.verify import Limits, verify

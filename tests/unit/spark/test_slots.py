@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.spark import slots
-from lakeidx.spark.slots import session_slots
+from lakeidx.spark import runner
+from lakeidx.spark.runner import session_slots
 from lakeidx.tasks.limits import available_cores
 
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
@@ -22,7 +22,7 @@ class Session:
 
 @pytest.fixture(autouse=True)
 def answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "_slots_by_query", lambda _: ASKED)
+    monkeypatch.setattr(runner, "_slots_by_query", lambda _: ASKED)
 
 
 def executors(cores: int | None = None, count: int | None = None, most: int | None = None) -> dict[str, str]:

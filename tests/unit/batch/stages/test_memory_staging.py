@@ -276,7 +276,7 @@ def test_a_batch_asks_the_store_once_for_what_stays_as_it_is(tmp_path: Path) -> 
     table.upsert(rows("b", range(1, 3)))
     asked = [(verb, path.removeprefix(table.uri).split("-")[0]) for verb, path in store.calls]
     assert asked.count(("get", "/snapshot/LATEST")) == 2
-    # The third is the committed one, when the hint names it (`lakeidx.table.commit.newest_hint`).
+    # The third is the committed one, when the hint names it (`lakeidx.table.commit.commit_changes`).
     assert asked.count(("exists", "/snapshot/snapshot")) == 3
     # Planned, committed; the tags and the compaction that a batch may ask for go by the schema of the commit.
     assert asked.count(("list", "/schema")) == 2

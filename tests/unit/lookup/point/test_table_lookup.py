@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from lakeidx.api import Table
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError
-from lakeidx.inspect.lookup_files import describe_lookup_file
+from lakeidx.inspect.files import describe_lookup_file
 from lakeidx.lookup import file_cache as file_cache_module
 from lakeidx.lookup.block_cache import BlockFile, Loaded
 from lakeidx.lookup.file_cache import LookupFileCache

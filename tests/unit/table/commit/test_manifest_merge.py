@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lakeidx.format.data_file import EMPTY_STATS
 from lakeidx.format.manifest_list import ManifestFileMeta
-from lakeidx.table.commit.manifest_merge import _plan_full_merge, _plan_minor_merge
+from lakeidx.table.commit.manifest_write import _plan_full_merge, _plan_minor_merge
 
 SIZES = st.lists(st.integers(0, 60), max_size=12)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.table.commit.newest_hint import put_newest_hint, renew_passed_hint
+from lakeidx.table.commit.commit_changes import put_newest_hint, renew_passed_hint
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import make_table, upsert
 
