@@ -32,9 +32,9 @@ from lakeidx.codec.containers.avro import MAGIC
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.containers.sealed_json import unseal
 from lakeidx.codec.distinct import sorted_distinct
-from lakeidx.data.files.chunks import FooterChunks, open_footer
-from lakeidx.data.files.damage import damage_of
 from lakeidx.data.json_values import json_rows
+from lakeidx.data.parquet.chunks import FooterChunks, open_footer
+from lakeidx.data.parquet.damage import damage_of
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.file_index import container
 from lakeidx.file_index.container import FileIndexContainer
@@ -43,9 +43,7 @@ from lakeidx.format.file_names import NameKind, checksum_in, parse_file_name
 from lakeidx.format.hash_index import check_checksum, decode_hash_index
 from lakeidx.format.lookup.hash_store import CONTEXT_SUFFIX, HashContext, decode_context, describe_context
 from lakeidx.format.lookup.sst import describe_sst
-from lakeidx.inspect import index_files as inspect_index
 from lakeidx.inspect import metadata as inspect_metadata
-from lakeidx.inspect import parquet as inspect_parquet
 from lakeidx.inspect.table_at import TableAt, table_of
 from lakeidx.key_index.bucket.consistent_hashing import COMMIT_SUFFIX, FILE_SUFFIX, decode_metadata
 from lakeidx.key_index.state.manifest import MANIFEST_NAME, StateManifest, decode_manifest
@@ -102,6 +100,10 @@ class Inspected:
         """Name of the file."""
         return name_of(self.path)
 
+    def open(self) -> pa.NativeFile:
+        """Open the file for reading parts of it."""
+        return self.store.open_input(self.path, size=self.size)
+
     def read(self) -> bytes:
         """Read the whole file."""
         return self.store.get(self.path)
@@ -151,7 +153,7 @@ def _is_avro(file: Inspected) -> bool:
 
 
 def _is_deletion_vectors(file: Inspected) -> bool:
-    return inspect_index.looks_like_deletion_vectors(file.head, file.size)
+    return _looks_like_deletion_vectors(file.head, file.size)
 
 
 def _is_lookup_file(file: Inspected) -> bool:
@@ -187,19 +189,11 @@ def _describe_hint(file: Inspected) -> dict[str, Any]:
 
 
 def _describe_vectors(file: Inspected) -> dict[str, Any]:
-    return inspect_index.describe_deletion_vectors(file.read(), file.path, file.limit)
+    return _describe_deletion_vectors(file.read(), file.path, file.limit)
 
 
 def _describe_hashes(file: Inspected) -> dict[str, Any]:
-    return inspect_index.describe_hash_index(file.read(), file.path, file.limit)
-
-
-def _describe_parquet(file: Inspected) -> dict[str, Any]:
-    return inspect_parquet.describe_parquet(file.store.open_input(file.path, size=file.size), file.path)
-
-
-def _describe_orc(file: Inspected) -> dict[str, Any]:
-    return inspect_parquet.describe_orc(file.store.open_input(file.path, size=file.size), file.path)
+    return _describe_hash_index(file.read(), file.path, file.limit)
 
 
 def _damaged(file: Inspected) -> dict[str, Any]:
@@ -221,9 +215,11 @@ _KINDS = (
     _Inspector("lookup listing", _is_listing, lambda f: _describe_listing(f.read(), f.path, f.limit)),
     _Inspector("deletion vectors", _is_deletion_vectors, _describe_vectors),
     _Inspector("hash index", lambda f: _named(f, NameKind.INDEX), _describe_hashes),
-    _Inspector("file index", _is_file_index, lambda f: inspect_index.describe_file_index(f.read(), f.path)),
-    _Inspector("orc", lambda f: f.head.startswith(b"ORC"), _describe_orc),
-    _Inspector("parquet", lambda f: f.head.startswith((b"PAR1", b"PARE")), _describe_parquet),
+    _Inspector("file index", _is_file_index, lambda f: _describe_file_index(f.read(), f.path)),
+    _Inspector("orc", lambda f: f.head.startswith(b"ORC"), lambda f: _describe_orc(f.open(), f.path)),
+    _Inspector(
+        "parquet", lambda f: f.head.startswith((b"PAR1", b"PARE")), lambda f: _describe_parquet(f.open(), f.path)
+    ),
     _Inspector("avro", _is_avro, _describe_avro),
     _Inspector(
         "arrow file", lambda f: f.head.startswith(b"ARROW1"), lambda f: _describe_arrow(f.read(), f.path, f.limit)
