@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import update_wrapper
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -356,10 +356,10 @@ class Maintenance:
 def of_table(verb: Callable[Concatenate[Maintenance, P], R]) -> Callable[Concatenate[TableHandle, P], R]:
     """Return a verb of `Maintenance` as a method of the table itself."""
 
-    @wraps(verb)
-    def method(table: TableHandle, *args: P.args, **named: P.kwargs) -> R:
+    def method(table: TableHandle, /, *args: P.args, **named: P.kwargs) -> R:
         return verb(Maintenance(table), *args, **named)
 
+    update_wrapper(method, verb)
     return method
 
 

@@ -22,8 +22,8 @@ from lakeidx.errors import CommitConflictError, NotFoundError
 from lakeidx.key_index.state.home import StateHome
 from lakeidx.key_index.state.manifest import StateFolder
 from lakeidx.maintenance import alter, compaction
-from lakeidx.table.commit import chain, commit_changes, earlier_commit, publish
-from lakeidx.table.expiration import expire, rollback, strays, tags
+from lakeidx.table.commit import chain, commit_changes, earlier_commit
+from lakeidx.table.expiration import expire, rollback, tags
 from lakeidx.table.metadata import TableMetadata
 
 REGRESS = Path(__file__).parents[1] / "regress"
@@ -56,7 +56,7 @@ def _own_state_goes_like_others(patch: pytest.MonkeyPatch) -> None:
 
 
 def _two_snapshots_are_a_history(patch: pytest.MonkeyPatch) -> None:
-    for module in (chain, publish, earlier_commit):
+    for module in (chain, commit_changes, earlier_commit):
         patch.setattr(module, "was_bypassed", _next_one_tells)
 
 
@@ -163,7 +163,7 @@ SAME_TIME = "test_a_table_created_at_the_time_of_the_one_before_was_taken_for_it
 
 REPAIRS = [
     Repair("a commit looks whether the history goes on from its snapshot",
-           _set(publish, "_is_on_the_chain", lambda metadata, made: True), HISTORIES),
+           _set(commit_changes, "_is_on_the_chain", lambda metadata, made: True), HISTORIES),
     Repair("a batch that comes again does too", _set(earlier_commit, "_is_stray", lambda *_: False), HISTORIES),
     Repair("a report is not believed to be rolled back for a stray", _set(rerun, "is_stray", lambda *_: False), HISTORIES),
     Repair("what a branch brings back counts again", _set(rerun, "_brought_back", lambda *_: None),
@@ -178,7 +178,7 @@ REPAIRS = [
            _set(TableMetadata, "past_snapshot", TableMetadata.load_snapshot), HISTORY),
     Repair("an expiry takes strays away", _set(expire, "drop_strays", lambda *_, **__: []), HISTORY),
     Repair("no gap while a branch is put in the place of snapshots", _any_gap_is_one, HISTORY),
-    Repair("an expiry spares what a rollback brings back", _set(strays, "_may_go", lambda *_: True), HISTORIES),
+    Repair("an expiry spares what a rollback brings back", _set(expire, "_may_go", lambda *_: True), HISTORIES),
     Repair("a rollback and an expiry know of one another", _expiry_goes_on_over_a_rollback, HISTORIES),
     Repair("what a tag keeps proves a commit", _set(earlier_commit, "names_that_are_read", lambda *_, **__: set()),
            HISTORIES),
@@ -202,7 +202,7 @@ REPAIRS = [
            "test_a_late_commit_broke_the_table_that_took_the_place_of_its_own"),
     Repair("a rollback looks for tags at its end", _set(rollback, "_drop_late_tags", lambda *_: []), HISTORIES),
     Repair("a snapshot whose files have expired goes, though the history has its changes",
-           _set(publish, "discard_unreadable", lambda *_: False), HISTORIES),
+           _set(commit_changes, "discard_unreadable", lambda *_: False), HISTORIES),
     Repair("a table is told by what its first schema file holds", _files_of_one_time_are_alike, SAME_TIME),
     Repair("a tag compares the snapshot it names", _ids_are_enough_for_tags, HISTORIES),
     Repair("a compaction that adds no file is planned again",

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
+from lakeidx.spark import runner as runner_module
 from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, session_slots, task_count
 from lakeidx.spark.session import local_folder
 from lakeidx.tasks.blocks import block_folder
@@ -300,7 +301,7 @@ def test_killed_workers_are_replaced_and_each_row_lands_once(
 
 
 def test_slots_and_tasks(spark: SparkSession) -> None:
-    assert session_slots(spark) == runner._slots_by_query(spark) == 2
+    assert session_slots(spark) == runner_module._slots_by_query(spark) == 2
     assert task_count(10, 2) == 2
     assert task_count(5 * TASK_WEIGHT, 2) == 5
     assert task_count(10**9, 2) == 2 * TASKS_PER_SLOT

@@ -12,34 +12,23 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import logging
+import pkgutil
 import sys
 import tempfile
 
 import pyarrow as pa
 
-from lakeidx.batch.assignment import by_hash as _by_hash  # noqa: F401 - for the workers
-from lakeidx.batch.stages import index_write as _index_write  # noqa: F401 - for the workers
+from lakeidx import batch, codec, data, file_index, key_index, landing, storage, table, tasks
 from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.data.engines import aggregation as _aggregation  # noqa: F401 - for the workers
-from lakeidx.data.engines import partial_update as _partial_update  # noqa: F401 - for the workers
 from lakeidx.data.merge.merge_runs import merge_rows
 from lakeidx.data.write_data_file import write_data_files
-from lakeidx.file_index.kinds import bitmap as _bitmap  # noqa: F401 - for the workers
-from lakeidx.file_index.kinds import bloom as _bloom  # noqa: F401 - for the workers
-from lakeidx.file_index.kinds import bsi as _bsi  # noqa: F401 - for the workers
-from lakeidx.file_index.kinds import range_bitmap as _range_bitmap  # noqa: F401 - for the workers
-from lakeidx.format.paths import NewFileNames
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakeidx.key_index import simple as _simple  # noqa: F401 - for the workers
-from lakeidx.key_index.bloom import bloom_index as _bloom_index  # noqa: F401 - for the workers
-from lakeidx.key_index.bloom import footer as _bloom_footer  # noqa: F401 - for the workers
-from lakeidx.key_index.bucket import bucket_index as _bucket_index  # noqa: F401 - for the workers
-from lakeidx.key_index.state import state_index as _state_index  # noqa: F401 - for the workers
 from lakeidx.spark import runner as _runner  # noqa: F401 - for the workers
 from lakeidx.storage import LocalStore
-from lakeidx.storage.remote import store as _remote_store  # noqa: F401 - for the workers
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +51,7 @@ def main() -> None:
 
     # Spark reads the daemon's port from standard output.
     with contextlib.redirect_stdout(sys.stderr):
+        _import_all()
         try:
             _rehearse()
         except OSError as error:
@@ -71,6 +61,14 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     manager()
+
+
+def _import_all() -> None:
+    """Import every module that a task may need, also those that come with the first table of their kind elsewhere."""
+    for package in (batch, codec, data, file_index, key_index, landing, storage, table, tasks):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if ".hbase" not in found.name:
+                importlib.import_module(found.name)
 
 
 def _rehearse() -> None:
