@@ -67,8 +67,7 @@ def _import_all() -> None:
     """Import every module that a task may need, also those that come with the first table of their kind elsewhere."""
     for package in (batch, codec, data, file_index, key_index, landing, storage, table, tasks):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if ".hbase" not in found.name:
-                importlib.import_module(found.name)
+            importlib.import_module(found.name)
 
 
 def _rehearse() -> None:
