@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lakeidx.batch.artifacts import staging_root
-from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.file_index.options import indexed_columns
-from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality.changelog_agrees import check_changelog_agrees, has_changelog
@@ -23,14 +17,10 @@ from lakeidx.quality.result import BucketId, RuleResult
 from lakeidx.quality.verify import Limits, rule_names, verify
 from lakeidx.quality.whole_table import Checkpoint, Verified, of_evidence, verify_table
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.index_files import read_hash_index
-from lakeidx.table.view import HASH_INDEX
 from lakeidx.tasks.runner import Progress, Runner
 
 #: Where an interrupted verification leaves what it has found, beside the table's staged batches.
 _VERIFICATION_DIR = "_verification"
-#: Hashes that are read for a look at the index as rows.
-_MOST_HASHES = 1_000_000
 #: After a run, keys of key ranges of so many rows are looked up; a verification takes all of them.
 _LOOKUP_ROWS = 1_000_000
 
@@ -126,41 +116,3 @@ def verify_whole(
         file_indexes="file_indexes_answer" in table_rules(config),
     )
     return replace(found, results=(*found.results, *_across_buckets(config, table)))
-
-
-def index_in_part(
-    table: TableHandle,
-    snapshot_id: int | None,
-    buckets: Collection[BucketId] | None = None,
-    *,
-    most: int = _MOST_HASHES,
-) -> dict[BucketId, NDArray[np.int32]]:
-    """Read the hash index of a snapshot, whole partitions as long as they have no more than so many hashes together.
-
-    buckets   whose partitions alone are read; None = all
-    returns   (partition, bucket) -> int32 hashes in file order; nothing for a snapshot that has expired. Files that cannot be read
-              are left out: the rules, which have read them all, have named them
-    """
-    if snapshot_id is None:
-        return {}
-    metadata, partitions = table.metadata, None if buckets is None else {partition for partition, _ in buckets}
-    try:
-        snapshot = metadata.load_snapshot(snapshot_id)
-        entries = metadata.load_index_manifest(snapshot.index_manifest, partitions=partitions)
-    except NotFoundError:
-        return {}
-    by_partition: dict[bytes, list[IndexEntry]] = {}
-    for entry in entries:
-        if entry.index_type == HASH_INDEX:
-            by_partition.setdefault(entry.partition, []).append(entry)
-    found: dict[BucketId, NDArray[np.int32]] = {}
-    for files in by_partition.values():
-        size = sum(entry.row_count for entry in files)
-        if size > most:
-            continue
-        most -= size
-        for entry in files:
-            with suppress(CorruptFileError, NotFoundError):
-                hashes = read_hash_index(metadata, metadata.load_schema(snapshot.schema_id), entry)
-                found[entry.partition, entry.bucket] = hashes
-    return found

@@ -73,7 +73,7 @@ class PipelineConfig(Strict):
     freshness       how old the newest batch may be
     changes         write what each commit changed to files
     expectations    what is expected of landed rows, of the table, and of figures over the last batches
-    data_docs       folder, local or ``s3://``, that gets Great Expectations' page of each time expectations and rules were judged;
+    data_docs       folder, local or ``s3://``, that gets Great Expectations' page of each time expectations were judged;
                     checks link to it
     """
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from lakeidx.errors import InternalError
 from lakeidx.pipeline_file.sections import ChecksConfig
 from lakeidx.quality.result import RuleResult, Severity
 
@@ -69,62 +67,6 @@ def test_one_figure_beyond_its_limit_fails_its_check_alone(rule: str, metric: st
     assert [name for name, v in verdicts.items() if not v.passed] == [rule]
     (failed,) = verdicts[rule].failed
     assert failed.startswith(says)
-
-
-@pytest.mark.parametrize(("rule", "metric", "value", "says"), _BROKEN)
-def test_great_expectations_finds_the_same_figures(rule: str, metric: str, value: float, says: str) -> None:
-    from lakeidx.dagster.expectations.of_rules import judge_rules
-
-    (sound,) = [r for r in results() if r.name == rule]
-    found = judge_rules(results(**{rule: replace(sound, metrics={**sound.metrics, metric: value})}), ChecksConfig(), {})
-    broken = {(r["check"], r["figure"]) for item in found for r in item.result["unexpected_index_list"] or ()}
-    assert broken == {(rule, says.split(" is not met")[0] if "not met" in says else _figure(says))}
-
-
-def _figure(says: str) -> str:
-    return says.split(" = ")[0]
-
-
-def test_hashes_of_an_index_are_judged_as_rows() -> None:
-    from lakeidx.dagster.expectations.of_rules import judge_rules
-
-    def hashes(*values: int) -> np.ndarray:
-        return np.array(values, np.int32)
-
-    # A hash may be in two partitions, and what one file has twice is another rule's.
-    sound = {(b"p", 0): hashes(1, 2, 2), (b"p", 1): hashes(3), (b"q", 0): hashes(1)}
-    *_, once = judge_rules(results(), ChecksConfig(), sound)
-    assert (once.success, once.result["element_count"]) == (True, 4)
-    torn = sound | {(b"p", 1): hashes(3, 2)}
-    with pytest.raises(InternalError, match="finds a hash in two buckets, the rule hash_in_one_bucket none"):
-        judge_rules(results(), ChecksConfig(), torn)
-    (rule,) = [r for r in results() if r.name == "hash_in_one_bucket"]
-    seen = replace(rule, passed=False, metrics={"hashes_in_several_buckets": 1})
-    *_, twice = judge_rules([seen], ChecksConfig(), torn)
-    assert (twice.success, twice.result["unexpected_count"]) == (False, 2)
-
-
-def test_an_expectation_that_skips_figures_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lakeidx.dagster.expectations import of_rules
-
-    class Outcome:
-        class Item:
-            exception_info = None
-            success = True
-            result = {"element_count": 1, "unexpected_count": 0, "unexpected_index_list": []}  # noqa: RUF012
-
-            class expectation_config:
-                type = "some_expectation"
-
-        results = (Item,)
-
-    class Batch:
-        def validate(self, *_: object, **__: object) -> type[Outcome]:
-            return Outcome
-
-    monkeypatch.setattr(of_rules, "row_batch", lambda _: Batch())
-    with pytest.raises(InternalError, match=r"some_expectation looked at 1 of \d+ rows"):
-        of_rules.judge_rules(results(), ChecksConfig(), {})
 
 
 def test_a_rule_without_limits_is_refused() -> None:

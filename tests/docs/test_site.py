@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeidx.key_index.options import INDEX_OPTIONS
+from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.options.table_options import OPTIONS
 from tools.docs.commands_page import commands_page
 from tools.docs.docstrings import markdown, rows_of
@@ -69,7 +69,7 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
 
 def test_the_options_page_has_a_row_for_every_option() -> None:
     shown = set(re.findall(r"^\| `([^`]+)`", options_page(), re.MULTILINE))
-    assert {o.key for o in (*OPTIONS, *INDEX_OPTIONS)} <= shown
+    assert {o.key for o in (*OPTIONS, *HBaseOptions.declared())} <= shown
 
 
 def test_the_options_page_shows_defaults_as_they_are_written() -> None:

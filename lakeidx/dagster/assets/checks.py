@@ -14,7 +14,7 @@ verification        all, and orphans             the whole table
 A failed check of severity ERROR blocks what follows; WARN is for what costs space or speed, not answers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import dagster as dg
@@ -77,18 +77,12 @@ def build_specs(
     ]
 
 
-def check_results(
-    config: PipelineConfig, asset: str, results: Sequence[RuleResult], docs: Mapping[str, Any] | None = None
-) -> Iterator[dg.AssetCheckResult]:
-    """Convert rule results to Dagster's check results.
-
-    docs   metadata of each: the link to Great Expectations' page
-    """
+def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResult]) -> Iterator[dg.AssetCheckResult]:
+    """Convert rule results to Dagster's check results."""
     verdicts = judge(results, config.checks)
     for result in results:
         verdict = verdicts[result.name]
         metadata: dict[str, Any] = {f"lakeidx/{name}": value for name, value in result.metrics.items()}
-        metadata |= docs or {}
         metadata["lakeidx/expectations"] = records_table(verdict.expectations)
         if result.sample and not verdict.passed:
             metadata["lakeidx/sample"] = records_table(result.sample)
@@ -140,8 +134,7 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
                 assign = files.require(BucketAssignmentReport, attempt=files.latest_attempt())
                 counts.append(batch_counts(files.require(IngestReport), assign))
             rules = [check_rows_accounted(counts)]
-            docs = DocsPage(store, f"assignment-{batch.context.files.batch_id}").write_rules(config, rules)
-            yield from check_results(config, "bucket_assignment", rules, docs)
+            yield from check_results(config, "bucket_assignment", rules)
 
     @dg.multi_asset_check(
         name=f"{prefix}__{COMMIT_CHECKS}",
@@ -163,8 +156,7 @@ def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
                 results = batch_results(config, batch.context, gone=batch.reports_gone).results
             else:
                 results = Verified.from_json(report).results
-            docs = DocsPage(store, f"commit-{batch_id}").write_rules(config, results)
-            yield from check_results(config, TABLE, results, docs)
+            yield from check_results(config, TABLE, results)
             yield from batches_expectation_results(config, context.instance, DocsPage(store, f"batches-{batch_id}"))
 
     return [assignment_checks, commit_checks]

@@ -1,18 +1,14 @@
-"""Great Expectations' page of what was judged, written to the folder that the pipeline file names; checks link to it."""
+"""Great Expectations' page of the expectations of a pipeline file, written to the folder that it names; checks link to it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from lakeidx.dagster.metadata.reports import link
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.quality.result import BucketId, RuleResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +28,3 @@ class DocsPage:
         page = data_docs_page(f"{config.table} {self.name}", results)
         self.store.open(path).put(path, page.encode())
         return {"lakeidx/data_docs": link(path)}
-
-    def write_rules(
-        self,
-        config: PipelineConfig,
-        results: Sequence[RuleResult],
-        index: Callable[[], Mapping[BucketId, NDArray[np.int32]]] = dict,
-    ) -> dict[str, Any]:
-        """Let Great Expectations judge the figures of rules, and write its page; nothing for a pipeline without that folder.
-
-        index    reads hashes that the rules have read, which are judged, too; called when there is a page to write
-        """
-        if config.data_docs is None:
-            return {}
-        from lakeidx.dagster.expectations.of_rules import judge_rules
-
-        return self.write(config, judge_rules(results, config.checks, index()))

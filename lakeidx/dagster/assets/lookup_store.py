@@ -5,7 +5,6 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.dagster.assets.checks import build_specs, check_results
-from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.maintenance import common
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.names import LOOKUP_STORE
@@ -39,9 +38,7 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             else:
                 report = LookupStoreReport.model_validate(done)
             rule = check_lookup_agrees(table, sample_rows=pipeline.checks.sample_rows)
-            page = DocsPage(store, f"lookup-store-snapshot-{table.snapshot.id if table.snapshot else 0}")
-            docs = page.write_rules(pipeline, [rule])
-            checks = list(check_results(pipeline, LOOKUP_STORE, [rule], docs))
+            checks = list(check_results(pipeline, LOOKUP_STORE, [rule]))
             return dg.MaterializeResult(check_results=checks, metadata=_lookup_metadata(report))
 
     found: dg.AssetsDefinition = lookup_store

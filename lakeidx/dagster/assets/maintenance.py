@@ -10,16 +10,15 @@ verification       all rules over the whole table                          cron 
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from lakeidx.checks.of_table import index_in_part, table_results, table_rules, verify_whole
+from lakeidx.checks.of_table import table_results, table_rules, verify_whole
 from lakeidx.dagster.assets.checks import build_specs, check_results
-from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.expectations import expectation_specs, table_expectation_results
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import failures_explained, retry_policy
@@ -39,7 +38,7 @@ from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.quality import BucketId, RuleResult, check_orphans
+from lakeidx.quality import RuleResult, check_orphans
 from lakeidx.quality.whole_table import Verified
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
 from lakeidx.table.handle import TableHandle
@@ -107,25 +106,11 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             touched = [(partition.hex(), bucket) for partition, bucket in sorted(buckets)]
             checked = spark.submitted(context, "checks", [], pipeline, buckets=touched) if touched else None
             found = Verified.from_json(checked) if checked else table_results(pipeline, table, buckets=buckets)
-            docs = _rules_page(pipeline, store, table, found, COMPACTION, buckets)
-            checks = list(check_results(pipeline, COMPACTION, found.results, docs))
+            checks = list(check_results(pipeline, COMPACTION, found.results))
             return dg.MaterializeResult(check_results=checks, metadata=_compaction_metadata(report))
 
     found: dg.AssetsDefinition = compaction
     return found
-
-
-def _rules_page(
-    pipeline: PipelineConfig,
-    store: StoreResource,
-    table: TableHandle,
-    found: Verified,
-    name: str,
-    buckets: Collection[BucketId] | None = None,
-) -> dict[str, Any]:
-    """Write Great Expectations' page of rules and of the hashes they have read, for a pipeline that wants one."""
-    page = DocsPage(store, f"{name}-snapshot-{found.snapshot_id or 0}")
-    return page.write_rules(pipeline, found.results, lambda: index_in_part(table, found.snapshot_id, buckets))
 
 
 def _compaction_metadata(report: CompactionReport) -> dict[str, Any]:
@@ -226,8 +211,7 @@ def build_verification_asset(
             else:
                 found = Verified.from_json(report)
             found = replace(found, results=(*found.results, count_orphans(pipeline, table, int(clock() * 1000))))
-            docs = _rules_page(pipeline, store, table, found, VERIFICATION)
-            results = list(check_results(pipeline, VERIFICATION, found.results, docs))
+            results = list(check_results(pipeline, VERIFICATION, found.results))
             results += table_expectation_results(pipeline, VERIFICATION, table, store)
             seconds, view = time.monotonic() - started, load_newest(table.metadata)
             return dg.MaterializeResult(

@@ -1,6 +1,4 @@
-"""Verdicts on rule results: each figure against its limits. Great Expectations is not needed for these; it judges rows
-(`of_rows`), and the same figures for its page (`of_rules`).
-"""
+"""Verdicts on rule results: each figure against its limits. Great Expectations, which judges rows (`of_rows`), is not needed."""
 
 from __future__ import annotations
 

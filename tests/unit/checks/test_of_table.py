@@ -11,10 +11,11 @@ import yaml
 
 from lakeidx.api.table import Table
 from lakeidx.checks import of_table
-from lakeidx.checks.of_table import index_in_part, table_results, verify_whole
+from lakeidx.checks.of_table import table_results, verify_whole
 from lakeidx.jobs import checks
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.quality.whole_table import Verified, verify_table
+from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import upsert
 
@@ -65,22 +66,6 @@ def _index(table: Table) -> str | None:
     return table.snapshot.index_manifest
 
 
-def test_the_index_is_read_in_whole_partitions(table: Table) -> None:
-    whole = index_in_part(table, 1)
-    assert sorted(len(h) for h in whole.values()) == [4, 5, 10]
-    small = index_in_part(table, 1, most=14)
-    assert [len(h) for h in small.values()] == [4]
-    (one,) = small
-    assert index_in_part(table, 1, [one]).keys() == small.keys()
-    # What the rules have named is left out, what has expired is not there.
-    damage(table)
-    assert sorted(len(h) for h in index_in_part(table, 1).values()) == [5, 10]
-    upsert(table, [(1, 1, "again")])
-    (Path(table.uri) / "snapshot" / "snapshot-1").unlink()
-    assert index_in_part(Table.open(table.uri), 1) == {}
-    assert index_in_part(table, None) == {}
-
-
 def test_a_verification_resumes_where_it_was(
     config: PipelineConfig, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +91,8 @@ def test_a_verification_resumes_where_it_was(
 
 def test_what_a_run_has_touched(config: PipelineConfig, table: Table) -> None:
     damage(table)
-    places = sorted(index_in_part(table, 1))
+    assert table.snapshot is not None
+    places = sorted(load_view(table.metadata, table.snapshot).by_bucket())
     sound = table_results(config, table, buckets=places[:1])
     assert all(r.passed for r in sound.results)
     assert (sound.buckets, sound.index_hashes) == (1, 15)
