@@ -64,8 +64,8 @@ slow: ARGUMENTS := $(AGAIN) -n 2 --dist worksteal
 $(BEHIND): NICE := nice
 # The fast lane takes a tenth of the examples of each property beside a module.
 fast: export LAKEIDX_EXAMPLES_SCALE := 0.1
-# The lane of the others takes half of them.
-properties: export LAKEIDX_EXAMPLES_SCALE := $(if $(LAKEIDX_WHOLE),1,0.5)
+# The lane of the others takes two fifths of them.
+properties: export LAKEIDX_EXAMPLES_SCALE := $(if $(LAKEIDX_WHOLE),1,0.4)
 spark: export LAKEIDX_SPARK_ARCHIVE := make
 # For JVMs that live for seconds and share two processors: no time for the second compiler, no threads of a collector.
 $(LANES): export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
