@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CommitUnknownError, CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_uri
 from lakeidx.storage.base import FileInfo, ObjectStore

@@ -20,7 +20,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from lakeidx.batch.artifacts import Report, staging_root
-from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage.base import ObjectStore

@@ -1,6 +1,13 @@
-"""Sets of key hashes as sorted int32 columns."""
+"""Sets of key hashes as sorted int32 columns: what an index file becomes after a batch, and hashes that two buckets have.
+
+source   org.apache.paimon.index.DynamicBucketIndexMaintainer, release 1.4.2. Java writes the hashes in the order of its
+         hash set; the order has no meaning, lakeidx writes them ascending.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,3 +32,84 @@ def are_known(hashes: NDArray[np.int32], known: NDArray[np.int32]) -> NDArray[np
         return np.zeros(len(hashes), np.bool_)
     found: NDArray[np.bool_] = known.take(np.searchsorted(known, hashes), mode="clip") == hashes
     return found
+
+
+_NONE = np.empty(0, np.int32)
+
+
+def plan_index_update(old: NDArray[np.int32] | None, new_hashes: NDArray[np.int32]) -> NDArray[np.int32] | None:
+    """Plan the content of the bucket's next index file, or None when the present one stays.
+
+    old         int32[k]: hashes of the present file in any order, None when the bucket has no file
+    new_hashes  int32[n]: hashes of the keys written to the bucket, known ones and repeats among them; deletes count
+                like any
+                other key, and never take a hash out
+    returns     old and new hashes, each once, ascending; None when no hash is new
+    cost        sorting `new_hashes`, and a merge with `old` when it is ascending, as lakeidx writes it; Java's are sorted first
+    """
+    if not len(new_hashes):
+        return None
+    known = _NONE if old is None else sorted_distinct(old)
+    missing = missing_from(new_hashes, known)
+    if not len(missing):
+        return None
+    if not len(known):
+        return missing
+    merged = np.concatenate((known, missing))
+    # A stable sort merges what is in order.
+    merged.sort(kind="stable")
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateHashes:
+    """Hashes found in two or more buckets.
+
+    hashes   int32[d], ascending
+    starts   int64[d + 1]: hash i is in buckets[starts[i] : starts[i + 1]]
+    buckets  int32, ascending for each hash
+    """
+
+    hashes: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    buckets: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def buckets_of(self, i: int) -> NDArray[np.int32]:
+        """List the buckets the i-th hash is in."""
+        return self.buckets[self.starts[i] : self.starts[i + 1]]
+
+    def sample(self, limit: int) -> list[dict[str, object]]:
+        """Show the first `limit` of them as ``{"hash": h, "buckets": [...]}``."""
+        return [
+            {"hash": int(self.hashes[i]), "buckets": self.buckets_of(i).tolist()} for i in range(min(limit, len(self)))
+        ]
+
+
+def find_duplicate_hashes(buckets: Mapping[int, NDArray[np.int32]]) -> DuplicateHashes:
+    """Find the hashes that are in more than one bucket of a partition. A hash twice inside one bucket is not one of them.
+
+    buckets  bucket -> int32[m], in any order
+    cost     merging all hashes once, 6 bytes per hash while it runs; 12 bytes when there is something to find
+    """
+    sets = {bucket: sorted_distinct(hashes) for bucket, hashes in sorted(buckets.items())}
+    # Sorting 4-byte hashes tells in a fraction of the time that there is nothing to find, which is nearly always so; a merge
+    # sort finds the buckets' hashes ascending already.
+    ordered = np.concatenate([np.empty(0, np.int32), *sets.values()])
+    ordered.sort(kind="stable")
+    if not (ordered[1:] == ordered[:-1]).any():
+        return DuplicateHashes(np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.int32))
+    hashes = np.concatenate(list(sets.values()))
+    owners = np.repeat(np.fromiter(sets, np.int32, len(sets)), [len(s) for s in sets.values()])
+    # One sortable number per pair: hash in the upper half (order kept by the shift), bucket in the lower half.
+    pairs = np.sort((hashes.astype(np.int64) << 32) | owners)
+    hashes = (pairs >> 32).astype(np.int32)
+    again = np.flatnonzero(hashes[1:] == hashes[:-1])
+    keep = np.zeros(len(pairs), np.bool_)
+    keep[again] = True
+    keep[again + 1] = True
+    found, starts = np.unique(hashes[keep], return_index=True)
+    owners = (pairs[keep] & 0xFFFFFFFF).astype(np.int32)
+    return DuplicateHashes(found, np.append(starts, len(owners)).astype(np.int64), owners)

@@ -17,10 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.capacity import FillPolicy, GrowingBuckets, OverwriteRooms, bucket_column
+from lakeidx.bucket_assignment.capacity import (
+    FillPolicy,
+    GrowingBuckets,
+    OverwriteRooms,
+    bucket_column,
+    loaded_walk_order,
+)
 from lakeidx.bucket_assignment.hash_map import HashMap
 from lakeidx.bucket_assignment.rules import MAX_BUCKETS, AssignRules, BucketPicker
-from lakeidx.bucket_assignment.walk_order import loaded_walk_order
 from lakeidx.errors import InternalError, InvalidInputError
 
 #: Bucket and hashes of a HASH file; and how many hashes the file has, when only some of them are given.

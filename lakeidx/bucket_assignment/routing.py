@@ -1,7 +1,4 @@
-"""Which assigner task a key goes to, and grouping rows by small numbers.
-
-source   org.apache.paimon.index.BucketAssigner.computeAssigner, release 1.4.2
-"""
+"""Rows grouped by small numbers."""
 
 from __future__ import annotations
 
@@ -12,31 +9,6 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.jit import kernel
 from lakeidx.errors import InvalidInputError
-
-
-def assigner_of(
-    partition_hash: int | NDArray[np.int32], key_hashes: NDArray[np.int32], *, num_channels: int, num_assigners: int
-) -> NDArray[np.int32]:
-    """Compute the assigner task of each row.
-
-    partition_hash  hash of the partition's BinaryRow: one number for all rows, or int32[n]
-    key_hashes      int32[n], hashes of the trimmed primary key's BinaryRow
-    num_channels    assigner tasks there are; a partition's keys start at task abs(partition_hash % num_channels)
-    num_assigners   tasks that share one partition
-    returns         int32[n], 0 to num_channels - 1
-    errors          InvalidInputError when one of the two numbers is below 1
-    """
-    _check_counts(num_channels, num_assigners)
-    # Java: abs(h % n) with a truncated remainder, which is abs(h) % n; 64 bits, because abs(-2**31) has no 32-bit form.
-    start = np.abs(np.asarray(partition_hash, np.int64)) % num_channels
-    ids = np.abs(key_hashes.astype(np.int64)) % num_assigners
-    found: NDArray[np.int32] = ((start + ids) % num_channels).astype(np.int32)
-    return found
-
-
-def _check_counts(num_channels: int, num_assigners: int) -> None:
-    if num_channels < 1 or num_assigners < 1:
-        raise InvalidInputError(f"{num_assigners} assigners on {num_channels} channels: both must be at least 1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,10 @@
-"""What the assigners agree on: limits, who owns which bucket, and how a random bucket is drawn."""
+"""Rules of the assigners: limits, who owns which bucket, how a random bucket is drawn, and how tasks share the keys.
+
+A key goes to a task by its partition and its own hash, and each task opens and fills only bucket ids of its own, so that tasks
+never have to talk to each other.
+
+source   org.apache.paimon.index.HashBucketAssigner, BucketAssigner.computeAssigner, release 1.4.2
+"""
 
 from __future__ import annotations
 
@@ -18,7 +24,7 @@ MAX_BUCKETS = 32767
 
 _TARGET_ROWS_OPTION = "dynamic-bucket.target-row-num"
 _MAX_BUCKETS_OPTION = "dynamic-bucket.max-buckets"
-INITIAL_BUCKETS_OPTION = "dynamic-bucket.initial-buckets"
+_INITIAL_BUCKETS_OPTION = "dynamic-bucket.initial-buckets"
 PARALLELISM_OPTION = "dynamic-bucket.assigner-parallelism"
 
 
@@ -125,6 +131,100 @@ def no_own_bucket(rules: AssignRules) -> InvalidInputError:
     """Make the error of a max-buckets that leaves an assigner without a single bucket id."""
     return InvalidInputError(
         f"{rules.max_buckets} leaves assigner {rules.assign_id} of {rules.num_assigners} without a bucket: use at most "
-        f"{rules.max_buckets} assigners ({INITIAL_BUCKETS_OPTION}, {PARALLELISM_OPTION}), or allow more buckets",
+        f"{rules.max_buckets} assigners ({_INITIAL_BUCKETS_OPTION}, {PARALLELISM_OPTION}), or allow more buckets",
         path=_MAX_BUCKETS_OPTION,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignPlan:
+    """How a job's assigner tasks share the work; fixed for the whole run of a job.
+
+    num_channels   assigner tasks
+    num_assigners  tasks that share one partition, at most num_channels. Below num_channels two tasks may fill one
+                   bucket (Java's formulas allow it; keys stay in one bucket, the bucket may get up to twice its target)
+    target_rows, max_buckets, limit_scope  as in `AssignRules`
+    """
+
+    num_channels: int = 1
+    num_assigners: int = 1
+    target_rows: int
+    max_buckets: int = -1
+    limit_scope: LimitScope = LimitScope.PARTITION
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_assigners <= self.num_channels:
+            raise InvalidInputError(
+                f"{self.num_assigners} assigners on {self.num_channels} tasks: at least one, and no more than tasks"
+            )
+        self.rules(0)
+
+    @classmethod
+    def from_options(
+        cls,
+        *,
+        parallelism: int,
+        target_rows: int,
+        max_buckets: int = -1,
+        initial_buckets: int | None = None,
+        assigner_parallelism: int | None = None,
+    ) -> AssignPlan:
+        """Make the plan by the dynamic-bucket options of a table.
+
+        parallelism           tasks to use unless dynamic-bucket.assigner-parallelism says otherwise
+        target_rows           dynamic-bucket.target-row-num
+        max_buckets           dynamic-bucket.max-buckets
+        initial_buckets       dynamic-bucket.initial-buckets: at most so many tasks are used
+        assigner_parallelism  dynamic-bucket.assigner-parallelism
+        returns               a plan with as many tasks as share a partition (an idle task would be of no use here), and
+                              never more of them than max_buckets, so that each owns a bucket id
+        errors                InvalidInputError for a number out of range, naming its option
+        """
+        for option, value in ((_INITIAL_BUCKETS_OPTION, initial_buckets), (PARALLELISM_OPTION, assigner_parallelism)):
+            if value is not None and value < 1:
+                raise InvalidInputError(f"must be at least 1, not {value}", path=option)
+        tasks = parallelism if assigner_parallelism is None else assigner_parallelism
+        if initial_buckets is not None:
+            tasks = min(tasks, initial_buckets)
+        if max_buckets != -1:
+            tasks = min(tasks, max(max_buckets, 1))
+        return cls(num_channels=tasks, num_assigners=tasks, target_rows=target_rows, max_buckets=max_buckets)
+
+    def rules(self, assign_id: int) -> AssignRules:
+        """Make the rules of assigner task `assign_id`."""
+        return AssignRules(
+            target_rows=self.target_rows,
+            max_buckets=self.max_buckets,
+            num_assigners=self.num_assigners,
+            assign_id=assign_id,
+            limit_scope=self.limit_scope,
+        )
+
+    def assigner_of(self, partition_hash: int | NDArray[np.int32], key_hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the task of each row, int32[n]; see `assigner_of`."""
+        return assigner_of(partition_hash, key_hashes, num_channels=self.num_channels, num_assigners=self.num_assigners)
+
+
+def assigner_of(
+    partition_hash: int | NDArray[np.int32], key_hashes: NDArray[np.int32], *, num_channels: int, num_assigners: int
+) -> NDArray[np.int32]:
+    """Compute the assigner task of each row.
+
+    partition_hash  hash of the partition's BinaryRow: one number for all rows, or int32[n]
+    key_hashes      int32[n], hashes of the trimmed primary key's BinaryRow
+    num_channels    assigner tasks there are; a partition's keys start at task abs(partition_hash % num_channels)
+    num_assigners   tasks that share one partition
+    returns         int32[n], 0 to num_channels - 1
+    errors          InvalidInputError when one of the two numbers is below 1
+    """
+    _check_counts(num_channels, num_assigners)
+    # Java: abs(h % n) with a truncated remainder, which is abs(h) % n; 64 bits, because abs(-2**31) has no 32-bit form.
+    start = np.abs(np.asarray(partition_hash, np.int64)) % num_channels
+    ids = np.abs(key_hashes.astype(np.int64)) % num_assigners
+    found: NDArray[np.int32] = ((start + ids) % num_channels).astype(np.int32)
+    return found
+
+
+def _check_counts(num_channels: int, num_assigners: int) -> None:
+    if num_channels < 1 or num_assigners < 1:
+        raise InvalidInputError(f"{num_assigners} assigners on {num_channels} channels: both must be at least 1")

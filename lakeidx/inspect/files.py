@@ -29,8 +29,7 @@ from lakeidx.batch.artifacts import (
 )
 from lakeidx.batch.commit_priority import PriorityFile
 from lakeidx.codec.containers.avro import MAGIC
-from lakeidx.codec.containers.checksum import crc32
-from lakeidx.codec.containers.sealed_json import unseal
+from lakeidx.codec.containers.checksum import crc32, unseal
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.data.json_values import json_rows
 from lakeidx.data.parquet.chunks import FooterChunks, open_footer

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeidx.codec.containers.compress import BlockCodec
-from lakeidx.codec.rows.compacted_row_vec import encode_compacted_rows
+from lakeidx.codec.rows.compacted_row import encode_compacted_rows
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.format.file_names import lookup_name

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import plain_name

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.rows.binary_row_vec import encode_rows
-from lakeidx.codec.rows.compacted_row_vec import decode_compacted_rows
+from lakeidx.codec.rows.compacted_row import decode_compacted_rows
 from lakeidx.data.engines import make_engine
 from lakeidx.data.evolution.evolve import evolve_column, plan_columns
 from lakeidx.data.merge.sort import sequence_columns

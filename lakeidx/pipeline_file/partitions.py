@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 
 from lakeidx.batch.artifacts import SourceFile, check_batch_id, staging_root
-from lakeidx.codec.containers.checksum import crc32
-from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.codec.containers.checksum import crc32, seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.pipeline_file.model import PipelineConfig

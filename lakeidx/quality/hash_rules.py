@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.duplicates import find_duplicate_hashes
-from lakeidx.bucket_assignment.hash_set import missing_from
+from lakeidx.bucket_assignment.hash_set import find_duplicate_hashes, missing_from
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, PartitionName, RuleResult, Severity, bounded
 

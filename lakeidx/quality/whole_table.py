@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.file_index.options import indexed_columns
 from lakeidx.format.schema.schema_file import BucketMode

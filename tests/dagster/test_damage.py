@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lakeidx.checks.of_table import limits_of
-from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.dagster.assets.checks import NOT_BLOCKING, WARNINGS, build_specs, check_results
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.hash_index import decode_hash_index

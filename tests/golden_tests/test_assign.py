@@ -17,14 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.bucket_assignment import (
-    AssignPlan,
-    AssignRules,
-    LimitScope,
-    PartitionIndex,
-    assigner_of,
-    group_rows,
-)
+from lakeidx.bucket_assignment.partition_index import PartitionIndex
+from lakeidx.bucket_assignment.routing import group_rows
+from lakeidx.bucket_assignment.rules import AssignPlan, AssignRules, LimitScope, assigner_of
 from lakeidx.errors import InternalError, InvalidInputError
 from tests.conftest import GOLDEN
 from tests.kit.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey, SimpleHashBucketAssigner

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.codec.hudi.bloom import decode_filter_base64, new_filter, size_filter
+from lakeidx.codec.hudi.bloom import JENKINS, MURMUR, decode_filter_base64, new_filter, size_filter
 from lakeidx.codec.hudi.hashes import java_string_hash, xxh32_many
-from lakeidx.codec.hudi.murmur import JENKINS, MURMUR
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.bucket.consistent_hashing import (
     decode_metadata,

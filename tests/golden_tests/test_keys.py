@@ -14,8 +14,12 @@ from lakeidx.codec.bucket import FUNCTIONS, buckets_of_hashes, fixed_buckets
 from lakeidx.codec.hashes.murmur import hash_bytes, hash_bytes_many, hash_words
 from lakeidx.codec.rows.binary_row import decode_row, encode_row, split_arity, with_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
-from lakeidx.codec.rows.compacted_row import decode_compacted, encode_compacted
-from lakeidx.codec.rows.compacted_row_vec import decode_compacted_rows, encode_compacted_rows
+from lakeidx.codec.rows.compacted_row import (
+    decode_compacted,
+    decode_compacted_rows,
+    encode_compacted,
+    encode_compacted_rows,
+)
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow, internal_to_json, json_to_internal
 from lakeidx.errors import InvalidInputError

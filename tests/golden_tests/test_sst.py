@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.codec.containers.compress import parse_codec
-from lakeidx.codec.rows.compacted_row_vec import encode_compacted_rows
+from lakeidx.codec.rows.compacted_row import encode_compacted_rows
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.lookup.sst import describe_sst
 from lakeidx.lookup.block_cache import BlockCache

@@ -16,10 +16,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.assign_plan import AssignPlan
 from lakeidx.bucket_assignment.partition_index import Assignment, IndexedBucket, PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
-from lakeidx.bucket_assignment.rules import BucketPicker
+from lakeidx.bucket_assignment.rules import AssignPlan, BucketPicker
 from lakeidx.errors import InternalError
 
 

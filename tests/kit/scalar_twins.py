@@ -16,9 +16,9 @@ import numpy.typing as npt
 import xxhash
 
 from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.hudi.bloom import MURMUR
 from lakeidx.codec.hudi.hashes import java_string_hash, signed32
-from lakeidx.codec.hudi.murmur import MURMUR
-from lakeidx.codec.order.compare import compare_rows
+from lakeidx.codec.order.fields import compare_rows
 from lakeidx.codec.rows.compacted_row import decode_compacted
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.json_text import format_json

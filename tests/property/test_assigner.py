@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.bucket_assignment import AssignRules, LimitScope, PartitionIndex, RandomBuckets
-from lakeidx.bucket_assignment.walk_order import loaded_walk_order
+from lakeidx.bucket_assignment.capacity import loaded_walk_order
+from lakeidx.bucket_assignment.partition_index import PartitionIndex
+from lakeidx.bucket_assignment.rules import AssignRules, LimitScope, RandomBuckets
 from lakeidx.errors import InvalidInputError
 from tests.kit.reference_assigner import ReferenceIndex, ReferenceOverwrite
 

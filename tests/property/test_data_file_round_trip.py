@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order.compare import compare_values
+from lakeidx.codec.order.fields import compare_values
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.data.parquet.schema import is_int96
 from lakeidx.data.read_data_file import read_data_file

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order.compare import compare_rows
+from lakeidx.codec.order.fields import compare_rows
 from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.merge_runs import merge_rows, merge_sorted_runs
 from lakeidx.format.schema.schema_file import TableSchema

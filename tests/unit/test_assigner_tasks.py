@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment import AssignPlan, RandomBuckets
+from lakeidx.bucket_assignment.rules import AssignPlan, RandomBuckets
 from lakeidx.errors import InternalError, UnavailableError
 from tests.kit.assigner_tasks import (
     AssignerSet,

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from lakeidx.batch.assignment.row_keys import KeyedBatch, PartRows, RowKeys
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
-from lakeidx.bucket_assignment.assign_plan import AssignPlan
-from lakeidx.bucket_assignment.rules import RandomBuckets
+from lakeidx.bucket_assignment.rules import AssignPlan, RandomBuckets
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.format.schema.schema_file import TableSchema

@@ -30,7 +30,7 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import read_part, text_columns
 from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.target_files import read_part_targets
-from lakeidx.bucket_assignment.maintainer import plan_index_update
+from lakeidx.bucket_assignment.hash_set import plan_index_update
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.engines import apply_write_options, make_engine
 from lakeidx.data.merge.merge_runs import merge_rows

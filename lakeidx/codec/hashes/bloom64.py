@@ -1,9 +1,10 @@
-"""Bloom filter over 64-bit hashes: sizing, bit positions, and setting them for whole columns.
+"""Bloom filter over 64-bit hashes of whole columns: Wang's integer mix and xxHash64, sizing, bit positions, and setting them.
 
 Bit i of the filter is bit ``i % 8`` (counted from the lowest) of byte ``i // 8``. Position j = 1..k of a hash H is, in
 32-bit arithmetic that wraps: ``c = low(H) + j * high(H)``, complemented when negative, modulo the number of bits.
 
-source   org.apache.paimon.utils.BloomFilter64, release 1.4.2
+source   org.apache.paimon.utils.BloomFilter64; org.apache.paimon.fileindex.bloomfilter.FastHash (T. Wang's
+         64-bit mix; xxHash64 with seed 0), release 1.4.2
 """
 
 from __future__ import annotations
@@ -12,9 +13,106 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import frozen, kernel, load_u32, load_u64
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
+
+_P1 = np.uint64(11400714785074694791)
+_P2 = np.uint64(14029467366897019727)
+_P3 = np.uint64(1609587929392839161)
+_P4 = np.uint64(9650029242287828579)
+_P5 = np.uint64(2870177450012600261)
+
+
+def hash_bytes(value: bytes) -> int:
+    """Return xxHash64 (seed 0) of a byte string, as a signed 64-bit integer; the scalar twin of `hash_bytes_many`."""
+    return _signed(xxhash.xxh64_intdigest(value))
+
+
+def hash_longs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return Wang's mix of each value.
+
+    values   int64[n]
+    returns  int64[n]
+    cost     about a nanosecond a value
+    """
+    out = np.empty(len(values), np.int64)
+    _hash_longs(frozen(values), out)
+    return out
+
+
+def hash_bytes_many(rows: RowBytes) -> npt.NDArray[np.int64]:
+    """Return `hash_bytes` of each string.
+
+    returns  int64[n]
+    cost     about ten nanoseconds for a 16-byte string
+    """
+    out = np.empty(len(rows), np.int64)
+    _hash_bytes(frozen(rows.data), frozen(rows.offsets), out)
+    return out
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+@kernel
+def _hash_longs(values, out):  # type: ignore[no-untyped-def]
+    for i in range(len(values)):
+        x = values[i]
+        x = ~x + (x << 21)
+        x ^= x >> 24
+        x = x + (x << 3) + (x << 8)
+        x ^= x >> 14
+        x = x + (x << 2) + (x << 4)
+        x ^= x >> 28
+        out[i] = x + (x << 31)
+
+
+@kernel
+def _rotate(x, bits):  # type: ignore[no-untyped-def]
+    return (x << np.uint64(bits)) | (x >> np.uint64(64 - bits))
+
+
+@kernel
+def _round(lane, word):  # type: ignore[no-untyped-def]
+    return _rotate(lane + word * _P2, 31) * _P1
+
+
+@kernel
+def _hash_bytes(data, offsets, out):  # type: ignore[no-untyped-def]
+    for i in range(len(offsets) - 1):
+        at, end = offsets[i], offsets[i + 1]
+        length = end - at
+        if length >= 32:
+            v1, v2, v3, v4 = _P1 + _P2, _P2, np.uint64(0), np.uint64(0) - _P1
+            while at + 32 <= end:
+                v1 = _round(v1, load_u64(data, at))
+                v2 = _round(v2, load_u64(data, at + 8))
+                v3 = _round(v3, load_u64(data, at + 16))
+                v4 = _round(v4, load_u64(data, at + 24))
+                at += 32
+            h = _rotate(v1, 1) + _rotate(v2, 7) + _rotate(v3, 12) + _rotate(v4, 18)
+            for v in (v1, v2, v3, v4):
+                h = (h ^ _round(np.uint64(0), v)) * _P1 + _P4
+        else:
+            h = _P5
+        h += np.uint64(length)
+        while at + 8 <= end:
+            h = _rotate(h ^ _round(np.uint64(0), load_u64(data, at)), 27) * _P1 + _P4
+            at += 8
+        if at + 4 <= end:
+            h = _rotate(h ^ (np.uint64(load_u32(data, at)) * _P1), 23) * _P2 + _P3
+            at += 4
+        while at < end:
+            h = _rotate(h ^ (np.uint64(data[at]) * _P5), 11) * _P1
+            at += 1
+        h = (h ^ (h >> np.uint64(33))) * _P2
+        h = (h ^ (h >> np.uint64(29))) * _P3
+        out[i] = np.int64(h ^ (h >> np.uint64(32)))
+
 
 _MAX_BITS = (1 << 31) - 8
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)

@@ -17,8 +17,7 @@ import numpy.typing as npt
 
 from lakeidx.codec.columns import BytesColumn, Column
 from lakeidx.codec.jit import frozen
-from lakeidx.codec.order.compare import compare_rows, compare_values
-from lakeidx.codec.order.fields import OrderField, WordField, order_fields
+from lakeidx.codec.order.fields import OrderField, WordField, compare_rows, compare_values, order_fields
 from lakeidx.codec.order.kernels import compare_neighbours, gather_bits, radix_sort, string_words
 from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
 from lakeidx.types import DataType

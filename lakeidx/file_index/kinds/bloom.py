@@ -25,8 +25,7 @@ import pyarrow as pa
 
 from lakeidx.codec.columns import one_array
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.hashes.bloom64 import bloom_size, may_contain_any, set_hashes
-from lakeidx.codec.hashes.fast_hash import hash_bytes_many, hash_longs
+from lakeidx.codec.hashes.bloom64 import bloom_size, hash_bytes_many, hash_longs, may_contain_any, set_hashes
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict

@@ -3,18 +3,18 @@
 A column is named by its name; a field of a ROW by its path, ``address.city``; below an ARRAY or MAP the words ``element`` and
 ``value`` stand for what it holds: ``lines.element.price``.
 
-source   org.apache.paimon.schema.SchemaManager, SchemaEvolutionUtil, release 1.4.2 (rules)
+source   org.apache.paimon.schema.SchemaManager, SchemaEvolutionUtil, release 1.4.2 (rules);
+         SchemaManager.applyRenameColumnsToOptions (options of file indexes and of the index family are lakeidx's own care)
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS, SchemaChange, remove_options, set_options
-from lakeidx.format.schema.option_columns import refuse_in_options, renamed_options
 from lakeidx.format.schema.rules import check_schema
 from lakeidx.format.schema.schema_file import TableSchema, highest_field_id
 from lakeidx.format.schema.widening import is_widening
@@ -85,7 +85,7 @@ def drop_column(name: str) -> SchemaChange:
         *parents, leaf = _path(schema, name)
         if not parents:
             _refuse_key(schema, name, "dropped", primary=True)
-            refuse_in_options(schema, name, "dropped")
+            _refuse_in_options(schema, name, "dropped")
 
         def remove(siblings: Siblings) -> Siblings:
             at = _index(siblings, leaf)
@@ -121,7 +121,7 @@ def rename_column(name: str, new_name: str) -> SchemaChange:
         return replace(
             changed,
             primary_keys=tuple(new_name if k == name else k for k in schema.primary_keys),
-            options=renamed_options(schema.options, name, new_name),
+            options=_renamed_options(schema.options, name, new_name),
         )
 
     return change
@@ -280,3 +280,90 @@ __all__ = [
     "set_comment",
     "set_options",
 ]
+
+
+_COLUMN_LISTS = (
+    "bucket-key",
+    "sequence.field",
+    "rowkind.field",
+    "record-level.time-field",
+    "partial-update.remove-record-on-sequence-group",
+    "hoodie.bucket.index.hash.field",
+)
+_FILE_INDEX, _FIELDS = "file-index.", "fields."
+_NOT_A_COLUMN = "fields.default-aggregate-function"
+
+
+def _option_naming(options: Mapping[str, str], name: str) -> str | None:
+    """Find the first option that names a column, None when none does."""
+    for key, value in options.items():
+        if key in _COLUMN_LISTS and name in _names_in(value):
+            return key
+        if key.startswith(_FIELDS) and key != _NOT_A_COLUMN and _field_option_names(key, value, name):
+            return key
+        if key.startswith(_FILE_INDEX) and _file_index_option_names(key, value, name):
+            return key
+    return None
+
+
+def _refuse_in_options(schema: TableSchema, name: str, verb: str) -> None:
+    """Raise InvalidInputError when an option of the table names the column.
+
+    verb   what was to be done with the column, for the message: ``dropped``
+    """
+    key = _option_naming(schema.options, name)
+    if key is not None:
+        raise InvalidInputError(
+            f"column {name!r} cannot be {verb}: option '{key}' names it; set or reset that option in the same change"
+        )
+
+
+def _renamed_options(options: Mapping[str, str], name: str, new_name: str) -> dict[str, str]:
+    """Return the options with a column's new name wherever they name it."""
+    return dict(_renamed(key, value, name, new_name) for key, value in options.items())
+
+
+def _field_option_names(key: str, value: str, name: str) -> bool:
+    columns, _, option = key[len(_FIELDS) :].rpartition(".")
+    return name in _names_in(columns) or (option == "sequence-group" and name in _names_in(value))
+
+
+def _file_index_option_names(key: str, value: str, name: str) -> bool:
+    if key.endswith(".columns"):
+        return any(_base(part) == name for part in _names_in(value))
+    parts = key.split(".")
+    return len(parts) == 4 and _base(parts[2]) == name
+
+
+def _renamed(key: str, value: str, name: str, new_name: str) -> tuple[str, str]:
+    if key in _COLUMN_LISTS:
+        return key, _swap(value, name, new_name) if name in _names_in(value) else value
+    if key.startswith(_FIELDS) and key != _NOT_A_COLUMN:
+        columns, _, option = key[len(_FIELDS) :].rpartition(".")
+        if name in _names_in(columns):
+            key = f"{_FIELDS}{_swap(columns, name, new_name)}.{option}"
+        if option == "sequence-group" and name in _names_in(value):
+            value = _swap(value, name, new_name)
+    elif key.startswith(_FILE_INDEX) and _file_index_option_names(key, value, name):
+        if key.endswith(".columns"):
+            return key, ",".join(_renamed_reference(part, name, new_name) for part in _names_in(value))
+        parts = key.split(".")
+        return ".".join((*parts[:2], _renamed_reference(parts[2], name, new_name), parts[3])), value
+    return key, value
+
+
+def _names_in(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",")]
+
+
+def _swap(value: str, name: str, new_name: str) -> str:
+    return ",".join(new_name if part == name else part for part in _names_in(value))
+
+
+def _base(reference: str) -> str:
+    return reference.partition("[")[0]
+
+
+def _renamed_reference(reference: str, name: str, new_name: str) -> str:
+    base, bracket, rest = reference.partition("[")
+    return f"{new_name}{bracket}{rest}" if base == name else reference

@@ -24,7 +24,7 @@ from typing import Any
 
 import xxhash
 
-from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.file_names import plain_name
 from lakeidx.key_index.state.run_files import RUN_PREFIX, SegmentRef, StateStore

@@ -15,7 +15,7 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import commit_batch, make_context
-from lakeidx.codec.containers.sealed_json import unseal
+from lakeidx.codec.containers.checksum import unseal
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.commit.changes import CommitRequest, CommitResult
 from lakeidx.table.metadata import TableMetadata

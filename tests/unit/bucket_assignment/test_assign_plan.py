@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeidx.bucket_assignment import AssignPlan
+from lakeidx.bucket_assignment.rules import AssignPlan
 from lakeidx.errors import InvalidInputError
 
 

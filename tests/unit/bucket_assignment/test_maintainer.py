@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import missing_from
-from lakeidx.bucket_assignment.maintainer import plan_index_update
+from lakeidx.bucket_assignment.hash_set import missing_from, plan_index_update
 from lakeidx.codec.distinct import sorted_distinct
 
 

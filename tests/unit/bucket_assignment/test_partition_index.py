@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment import AssignRules, LimitScope, PartitionIndex, RandomBuckets
+from lakeidx.bucket_assignment.partition_index import PartitionIndex
+from lakeidx.bucket_assignment.rules import AssignRules, LimitScope, RandomBuckets
 from lakeidx.errors import InternalError, InvalidInputError
 from tests.kit.reference_assigner import ReferenceIndex
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.routing import assigner_of, group_rows
+from lakeidx.bucket_assignment.routing import group_rows
+from lakeidx.bucket_assignment.rules import assigner_of
 from lakeidx.errors import InvalidInputError
 
 

@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from lakeidx.codec.containers.sealed_json import seal, unseal
+from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError
 
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.hashes.bloom64 import bloom_size, may_contain_any, set_hashes
-from lakeidx.codec.hashes.fast_hash import hash_bytes
+from lakeidx.codec.hashes.bloom64 import bloom_size, hash_bytes, may_contain_any, set_hashes
 from lakeidx.errors import InvalidInputError
 from tests.kit.scalar_twins import bloom64_positions, wang_mix
 

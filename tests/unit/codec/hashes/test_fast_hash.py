@@ -8,7 +8,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.hashes.fast_hash import hash_bytes, hash_bytes_many, hash_longs
+from lakeidx.codec.hashes.bloom64 import hash_bytes, hash_bytes_many, hash_longs
 from lakeidx.codec.rows.rowbytes import RowBytes
 from tests.kit.scalar_twins import wang_mix
 

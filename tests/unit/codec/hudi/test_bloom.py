@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.hudi.bloom import (
     DYNAMIC_V0,
+    JENKINS,
     SIMPLE,
     BloomFilter,
     decode_filter,
@@ -20,7 +21,6 @@ from lakeidx.codec.hudi.bloom import (
     new_filter,
     size_filter,
 )
-from lakeidx.codec.hudi.murmur import JENKINS
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 from tests.kit.scalar_twins import bloom_positions

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.hudi.murmur import JENKINS
+from lakeidx.codec.hudi.bloom import JENKINS
 from lakeidx.errors import InvalidInputError
 from tests.kit.scalar_twins import bloom_positions, jenkins_hash, murmur_hash
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeidx.codec.order.compare import compare_rows, compare_values
+from lakeidx.codec.order.fields import compare_rows, compare_values
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import parse_type
 

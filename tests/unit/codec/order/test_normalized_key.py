@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.columns import fixed_width
-from lakeidx.codec.order.compare import compare_rows
-from lakeidx.codec.order.fields import order_fields
+from lakeidx.codec.order.fields import compare_rows, order_fields
 from lakeidx.codec.order.normalized_key import (
     NormalizedKeys,
     _pack_words,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order.compare import compare_values
+from lakeidx.codec.order.fields import compare_values
 from lakeidx.data.merge.sort import descending_ranks, merge_order
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import parse_type
