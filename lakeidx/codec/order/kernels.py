@@ -225,28 +225,3 @@ def search_keys(
                 hi = mid
         out[j] = lo
         at = lo
-
-
-@kernel
-def put_words(values: Any, flip: Any, bits: Any, at: Any, words: Any) -> None:
-    """Put one field into every key: `bits` bits, from bit `at` of the key down; the first field that reaches a word fills it.
-
-    values  unsigned words[n] of the field's width; flip: uint64, bits to turn, so that negative numbers come first
-    words   uint64[n, w]
-    """
-    word, used = at // 64, at % 64
-    room = 64 - used
-    if bits > room:
-        up, down = np.uint64(bits - room), np.uint64(64 - bits + room)
-        for i in range(len(values)):
-            value = np.uint64(values[i]) ^ flip
-            words[i, word] |= value >> up
-            words[i, word + 1] = value << down
-    elif used:
-        shift = np.uint64(room - bits)
-        for i in range(len(values)):
-            words[i, word] |= (np.uint64(values[i]) ^ flip) << shift
-    else:
-        shift = np.uint64(room - bits)
-        for i in range(len(values)):
-            words[i, word] = (np.uint64(values[i]) ^ flip) << shift

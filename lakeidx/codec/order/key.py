@@ -36,8 +36,6 @@ __all__ = [
 
 _Words = npt.NDArray[np.uint64]
 _SAMPLE_ROWS = 1024
-#: So many rows are sorted before the bits of their keys are counted.
-_FEW_ROWS = 1024
 # Key bits sorted at once beyond those that number the rows: with random keys one pair in a million rows stays tied.
 _SPARE_BITS = 20
 _GCD_SAMPLE_ROWS = 256
@@ -52,8 +50,6 @@ def argsort_keys(columns: Sequence[Column], types: Sequence[DataType]) -> npt.ND
     cost     O(n) when already in order; else one 64-bit sort, and again for the rows that stay tied
     """
     fields, n = order_fields(columns, types)
-    if n <= _FEW_ROWS and all(isinstance(f, WordField) for f in fields):
-        return np.lexsort([f.values for f in reversed(fields) if isinstance(f, WordField)])
     if _in_order(fields, min(n, _SAMPLE_ROWS)) and _in_order(fields, n):
         return np.arange(n, dtype=np.int64)
     return _argsort(fields, n)

@@ -21,19 +21,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.columns import BytesColumn, Column, fixed_width, one_array, values_of
+from lakeidx.codec.columns import BytesColumn, Column
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.kernels import put_fixed
 from lakeidx.codec.order.fields import OrderField, WordField, order_fields
-from lakeidx.codec.order.kernels import escaped_sizes, put_escaped, put_words, search_keys, string_words
+from lakeidx.codec.order.kernels import escaped_sizes, put_escaped, search_keys, string_words
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.types import TIMESTAMP_ROOTS, DataType, Root
-
-# Types whose order is that of a whole number.
-_WHOLE = frozenset((Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT, Root.DATE, Root.TIME, *TIMESTAMP_ROOTS))
-# From so many rows on a kernel pays, for which a process may have to load Numba.
-_MANY_ROWS = 4096
+from lakeidx.types import DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +57,6 @@ def normalized_keys(columns: Sequence[Column], types: Sequence[DataType]) -> Nor
     errors   InvalidInputError for types without order, or a null in a NOT NULL column
     cost     one pass per column
     """
-    if len(columns) and len(columns[0]) >= _MANY_ROWS:
-        whole = _whole_numbers(columns, types)
-        if whole is not None:
-            return NormalizedKeys(whole, None)
     fields, n = order_fields(columns, types, null_bits_by_type=True)
     if all(isinstance(f, WordField) for f in fields):
         return NormalizedKeys(_pack_words(fields, n), None)
@@ -74,22 +65,6 @@ def normalized_keys(columns: Sequence[Column], types: Sequence[DataType]) -> Nor
     starts, lengths = frozen(rows.offsets[:-1]), frozen(rows.lengths)
     string_words(frozen(rows.data), starts, lengths, frozen(np.arange(n)), 0, words.reshape(-1))
     return NormalizedKeys(words, rows)
-
-
-def _whole_numbers(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.uint64] | None:
-    """Pack keys of nothing but whole numbers as `_pack_words` would, without an array of each field's words; None for others."""
-    if len(columns) != len(types) or any(t.nullable or t.root not in _WHOLE for t in types):
-        return None
-    arrays = [one_array(column, t) for column, t in zip(columns, types, strict=True)]
-    if any(len(array) != len(arrays[0]) or array.null_count for array in arrays):
-        return None
-    widths = [fixed_width(t) for t in types]
-    words, at = np.empty((len(arrays[0]), (8 * sum(widths) + 63) // 64), np.uint64), 0
-    for array, width in zip(arrays, widths, strict=True):
-        bits = 8 * width
-        put_words(frozen(values_of(array, np.dtype(f"<u{width}"))), np.uint64(1 << bits - 1), bits, at, words)
-        at += bits
-    return words
 
 
 def _pack_words(fields: Sequence[OrderField], n: int) -> npt.NDArray[np.uint64]:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from functools import cmp_to_key
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order import key as order_key
 from lakeidx.codec.order.key import argsort_keys, compare_rows, is_sorted, run_starts
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import DataType, parse_type
@@ -38,9 +36,6 @@ def test_equals_the_scalar_order(table: tuple[list[DataType], list[list[Any]]], 
     columns = [laid_out(c, t, layout) for c, t in zip(columns_of(types, rows), types, strict=True)]
     expected = scalar_argsort(rows, types)
     assert argsort_keys(columns, types).tolist() == expected
-    with mock.patch.object(order_key, "_FEW_ROWS", 0):
-        # As more rows are sorted.
-        assert argsort_keys(columns, types).tolist() == expected
     assert is_sorted(columns, types) == (expected == list(range(len(rows))))
     in_order = [rows[i] for i in expected]
     ordered = columns_of(types, in_order)

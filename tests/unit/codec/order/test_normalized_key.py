@@ -10,18 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.columns import fixed_width
-from lakeidx.codec.order.fields import compare_rows, order_fields
+from lakeidx.codec.order.fields import compare_rows
 from lakeidx.codec.order.normalized_key import (
     NormalizedKeys,
-    _pack_words,
-    _whole_numbers,
     find_sorted,
     normalized_keys,
     search_sorted,
 )
 from lakeidx.errors import InvalidInputError
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, parse_type, to_arrow
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, parse_type
 from tests.unit.codec.strategies import atomic_types, columns_of, tables
 
 STRING, BIGINT = parse_type("STRING"), parse_type("BIGINT")
@@ -90,30 +87,7 @@ def test_fields_share_words() -> None:
     assert keys.words.tolist() == [[0x00000000_7FFF_00_00], [0xFFFFFFFF_8000_FF_80]]
 
 
-WHOLE = ["TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME(3)", "TIMESTAMP(3)", "TIMESTAMP(6)"]
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.lists(st.sampled_from(WHOLE), min_size=1, max_size=5), st.integers(0, 2**32), st.integers(0, 3))
-def test_keys_of_many_rows_are_packed_as_those_of_few(kinds: list[str], seed: int, skipped: int) -> None:
-    """The kernel beside NumPy, at every place that a field may have in the words; slices begin within a buffer."""
-    types, rng, columns = [parse_type(f"{kind} NOT NULL") for kind in kinds], np.random.default_rng(seed), []
-    for t in types:
-        bits = 8 * fixed_width(t)
-        values = rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), 40, np.int64, endpoint=False).astype(
-            f"<i{bits // 8}"
-        )
-        values[:2] = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-        column = pa.Array.from_buffers(to_arrow(t), 40, [None, pa.py_buffer(values.tobytes())])
-        columns.append(pa.chunked_array([column.slice(skipped, 17), column.slice(skipped + 17)]))
-    fields, n = order_fields(columns, types, null_bits_by_type=True)
-    packed = _whole_numbers(columns, types)
-    assert packed is not None
-    assert packed.tolist() == _pack_words(fields, n).tolist()
-
-
-def test_many_rows() -> None:
-    """What the kernel does not pack, and what is refused, is the same for many rows."""
+def test_whole_numbers_and_what_is_refused() -> None:
     numbers, required = np.arange(-3000, 3000), BIGINT.with_nullable(False)
     few, many = (normalized_keys([pa.array(x)], [required]) for x in (numbers[:10], numbers))
     assert few.words.tolist() == many.words[:10].tolist() == [[n + 2**63] for n in numbers[:10].tolist()]
