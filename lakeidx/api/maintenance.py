@@ -354,10 +354,17 @@ class Maintenance:
 
 
 def of_table(verb: Callable[Concatenate[Maintenance, P], R]) -> Callable[Concatenate[TableHandle, P], R]:
-    """Return a verb of `Maintenance` as a method of the table itself."""
+    """Return a verb of `Maintenance` as a method of the table itself, which logs the requests that it made to an object store."""
 
     def method(table: TableHandle, /, *args: P.args, **named: P.kwargs) -> R:
-        return verb(Maintenance(table), *args, **named)
+        store = table.metadata.store
+        # A disk counts none.
+        before = getattr(store, "requests", 0)
+        try:
+            return verb(Maintenance(table), *args, **named)
+        finally:
+            if made := getattr(store, "requests", 0) - before:
+                log.info("%s: %s made %d requests to the store", table.uri, verb.__name__, made)
 
     update_wrapper(method, verb)
     return method

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import ssl
 import subprocess
 import threading
@@ -311,3 +312,13 @@ def test_other_libraries_open_the_files_of_a_table(server: ObjectServer, tmp_pat
         assert pq.read_table(file).column("k").to_pylist() == [0, 1, 2, 3, 4]
     assert pq.read_table(path, filesystem=files).num_rows == 5
     assert "the-secret" not in repr(files)
+
+
+def test_verbs_of_upkeep_say_their_requests(server: ObjectServer, caplog: pytest.LogCaptureFixture) -> None:
+    table = Table.create("s3://b/d.db/t", SPEC, server.options)
+    table.upsert(pa.table({"k": pa.array(range(5), pa.int32())}))
+    for name in ("verify", "expire", "orphans", "compact"):
+        server.acts.clear()
+        with caplog.at_level(logging.INFO, "lakeidx.api.maintenance"):
+            getattr(table, name)()
+        assert f"{name} made {server.acts.total()} requests to the store" in caplog.text

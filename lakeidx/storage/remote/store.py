@@ -9,6 +9,7 @@ Clients are made on first use in each process, so that a store may be pickled.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,8 @@ class RemoteStore:
               ``abfss://container@account.dfs.core.windows.net/...``
     options   see `lakeidx.storage.remote.options`
     errors    InvalidInputError for unknown options or a URI without bucket
+
+    requests  that this object has made, repeated ones too; a listing, a bulk delete and an upload in parts count as one
     """
 
     def __init__(self, uri: str, options: Mapping[str, Any] | None = None) -> None:
@@ -55,6 +58,8 @@ class RemoteStore:
         self._options = RemoteOptions.parse(self._cloud, options)
         self._shown_options = repr(sorted(self._raw_options.items()))
         self._clients = SHARED_CLIENTS
+        self._lock = threading.Lock()
+        self.requests = 0
 
     @property
     def uri(self) -> str:
@@ -153,7 +158,7 @@ class RemoteStore:
         while page:
             yield from (_file_info(base, key, entry) for entry in page if entry["path"] != key)
             # What was listed is with the caller: from here on only the client repeats requests.
-            page = self._once(dir, lambda *_: next(pages, ()), patient=True, final=True)
+            page = self._once(dir, lambda *_: next(pages, ()), patient=True, final=True, counts=False)
 
     def put(self, path: str, data: bytes) -> None:
         """Write or replace a file; a large one in parts."""
@@ -284,15 +289,26 @@ class RemoteStore:
             raise InvalidInputError(f"expected {self._cloud or 's3'}://bucket/...", path=path)
         return bucket, key.rstrip("/")
 
-    def _once(self, path: str, request: Callable[[Any, str], T], *, patient: bool = False, final: bool = False) -> T:
+    def _once(
+        self,
+        path: str,
+        request: Callable[[Any, str], T],
+        *,
+        patient: bool = False,
+        final: bool = False,
+        counts: bool = True,
+    ) -> T:
         """Make a request once.
 
         request  called with client and key
         final    nothing repeats it: what may pass is UnavailableError
+        counts   as a request of its own; the further pages of a listing do not
         errors   LakeIdxError, or one of those of `lakeidx.storage.remote.errors`
         """
         bucket, key = self._split(path)
         client = client_for(bucket, self._options, self._shown_options, self._clients, patient=patient)
+        with self._lock:
+            self.requests += counts
         try:
             return request(client, key)
         except (LakeIdxError, Transient):
