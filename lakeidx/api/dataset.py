@@ -67,13 +67,13 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         # A name that occurs anywhere in the filter may be one of its columns.
         text = "" if filter is None else str(filter)
         needed = [n for n in schema.field_names if n in wanted or n in text] or [schema.field_names[0]]
-        where = None if filter is None else predicate_of(filter, schema.fields, schema.arrow_schema)
+        where = None if filter is None else predicate_of_arrow(filter, schema.fields, schema.arrow_schema)
         scan = self.table.scan(where=where, columns=needed)
         batches: Iterator[pa.RecordBatch] = (b for t in scan.batches() for b in t.to_batches())
         return ds.Scanner.from_batches(batches, schema=scan.arrow_schema, columns=wanted, filter=filter)
 
 
-def predicate_of(expression: pc.Expression, fields: Sequence[Field], schema: pa.Schema) -> Predicate | None:
+def predicate_of_arrow(expression: pc.Expression, fields: Sequence[Field], schema: pa.Schema) -> Predicate | None:
     """Translate a filter into a predicate that every row it keeps passes.
 
     fields   the table's columns, and their Arrow types

@@ -36,7 +36,7 @@ def as_html(table: TableHandle) -> str:
     return f"<table><caption>{html.escape(table.uri)}: {state}</caption>{rows}</table>"
 
 
-def describe(table: TableHandle) -> dict[str, Any]:
+def describe_table(table: TableHandle) -> dict[str, Any]:
     """Describe schema, options, newest snapshot, and what the options request that lakeidx does not do; as JSON takes them."""
     snapshot = table.snapshot
     return {
@@ -134,7 +134,7 @@ def list_index_files(table: TableHandle) -> Listing:
     return Listing(rows)
 
 
-def hash_keys(table: TableHandle, rows: Rows) -> pa.Table:
+def locate_rows(table: TableHandle, rows: Rows) -> pa.Table:
     """Compute per row partitionHash, keyHash, keyBytes (hex), and the bucket its key is in (null when it is in none).
 
     rows   at least the partition and key columns, in the table's types

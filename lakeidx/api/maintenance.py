@@ -110,7 +110,7 @@ class Maintenance:
         from lakeidx.maintenance.staging_cleanup import clean_orphans
 
         report = clean_orphans(
-            self.table.metadata, now_ms=int(time.time() * 1000), older_than_ms=duration(older_than), dry_run=not remove
+            self.table.metadata, now_ms=int(time.time() * 1000), older_than_ms=_duration(older_than), dry_run=not remove
         )
         return self._logged(OrphansResult(files=tuple(report.files), bytes=report.bytes, removed=report.removed))
 
@@ -122,7 +122,7 @@ class Maintenance:
         from lakeidx.api.reports import TagResult
         from lakeidx.table.expiration.tags import create_tag
 
-        kept = None if retain is None else duration(retain)
+        kept = None if retain is None else _duration(retain)
         tag = create_tag(
             self.table.metadata,
             arguments.text(name, name="the name of a tag"),
@@ -239,7 +239,7 @@ class Maintenance:
 
         chosen = find_partitions(self.table, partitions)
         made = make_runner(None if dry_run else runner, progress=progress)
-        wanted = None if target_size is None else size(str(target_size))
+        wanted = None if target_size is None else _size(str(target_size))
         return self._logged(
             run_ring_resize(
                 self.table.metadata,
@@ -427,7 +427,7 @@ def _snapshot_id(value: int | None) -> int | None:
     return None if value is None else arguments.whole_number(value, name="snapshot")
 
 
-def duration(text: str) -> int:
+def _duration(text: str) -> int:
     """Parse a duration like ``12 h`` into milliseconds; InvalidInputError otherwise."""
     try:
         return parse_duration_ms(arguments.text(text, name="a length of time"))
@@ -435,7 +435,7 @@ def duration(text: str) -> int:
         raise InvalidInputError(f"{text!r} is not a duration; write e.g. '12 h' or '7 d'") from error
 
 
-def size(text: str) -> int:
+def _size(text: str) -> int:
     """Parse a size like ``256 mb`` into bytes, at least one; InvalidInputError otherwise."""
     try:
         found = parse_size(text)

@@ -528,11 +528,11 @@ class Table(TableHandle):
         compact_after_commit(self.metadata, context.runner)
         return result
 
-    def describe(self) -> dict[str, Any]:
+    def describe_table(self) -> dict[str, Any]:
         """Describe schema, options, newest snapshot, and what the options request that lakeidx does not do; as JSON takes them."""
-        from lakeidx.api.listings import describe
+        from lakeidx.api.listings import describe_table
 
-        return describe(self)
+        return describe_table(self)
 
     def snapshots(self) -> Listing:
         """List the snapshots: id, kind, time (UTC), schema, user, rows (stored versions), delta, changelog."""
@@ -569,9 +569,9 @@ class Table(TableHandle):
 
         rows   at least the partition and key columns, in the table's types
         """
-        from lakeidx.api.listings import hash_keys
+        from lakeidx.api.listings import locate_rows
 
-        return hash_keys(self, rows)
+        return locate_rows(self, rows)
 
     def __repr__(self) -> str:
         try:

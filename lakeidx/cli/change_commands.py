@@ -27,8 +27,8 @@ from lakeidx.cli.output import (
     for_programs,
     print_first_rows,
     print_list,
+    print_rows,
     text_sink,
-    write_rows,
 )
 from lakeidx.errors import InvalidInputError
 from lakeidx.table.scan.incremental import IncrementalMode
@@ -75,7 +75,7 @@ def changes(
     if for_people(row_format, output, as_json=as_json):
         print_first_rows(found.batches(), found.arrow_schema)
     else:
-        write_rows(found.batches(), found.arrow_schema, kind, output)
+        print_rows(found.batches(), found.arrow_schema, kind, output)
 
 
 class DiffFormat(StrEnum):
@@ -139,7 +139,7 @@ def diff(
             with text_sink(output) as sink:
                 sink.write(render_page(kept, table=opened.uri, before=before, after=after, where=where))
     else:
-        write_rows(found.batches(), found.arrow_schema, RowFormat(kind.value), output)
+        print_rows(found.batches(), found.arrow_schema, RowFormat(kind.value), output)
 
 
 @report_errors
@@ -209,7 +209,7 @@ def _print_step(step: StreamStep, *, as_json: bool) -> None:
     """Print what one snapshot brings."""
     rows, schema = step.changes.batches(), step.changes.arrow_schema
     if for_programs(as_json):
-        write_rows(rows, schema, RowFormat.JSONL, None)
+        print_rows(rows, schema, RowFormat.JSONL, None)
     else:
         print(f"snapshot {step.snapshot.id}:")
         print_first_rows(rows, schema)

@@ -10,7 +10,7 @@ import typer
 from lakeidx.api.hudi import tag_hudi_table
 from lakeidx.cli.context import JsonOption, report_errors
 from lakeidx.cli.inputs import key_file
-from lakeidx.cli.output import RowFormat, chosen_format, for_people, print_json, write_rows
+from lakeidx.cli.output import RowFormat, chosen_format, for_people, print_json, print_rows
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.landing.read import ENDINGS
 
@@ -50,7 +50,7 @@ def tag(
     rows = found.to_table()
     usual = RowFormat.TABLE if for_people(row_format, output, as_json=as_json) else RowFormat.JSONL
     kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
-    write_rows([rows], rows.schema, kind, output)
+    print_rows([rows], rows.schema, kind, output)
     typer.echo(summary(found.metrics), err=True)
 
 

@@ -10,7 +10,7 @@ import typer
 from lakeidx.api.table import Table
 from lakeidx.cli.context import JsonOption, TableArgument, report_errors
 from lakeidx.cli.inputs import key_file
-from lakeidx.cli.output import RowFormat, for_programs, json_lines, write_rows
+from lakeidx.cli.output import RowFormat, for_programs, json_lines, print_rows
 from lakeidx.data.json_values import json_columns
 from lakeidx.landing.key_rows import key_pieces, read_key_rows
 from lakeidx.landing.read import ENDINGS
@@ -43,7 +43,7 @@ def lookup(
 def _print(asked: pa.Table, answer: LookupResult, *, as_json: bool) -> None:
     if not for_programs(as_json):
         rows = answer.rows.filter(pa.array(answer.found))
-        write_rows([rows], rows.schema, RowFormat.TABLE, None)
+        print_rows([rows], rows.schema, RowFormat.TABLE, None)
         _name_missing(asked.filter(pa.array(~answer.found)), asked.num_rows)
         return
     for is_found, line in zip(answer.found.tolist(), json_lines(answer.rows), strict=True):
@@ -79,4 +79,4 @@ def keys(
     fields = [f for f in schema.fields if f.name in wanted]
     with key_file(rows) as path:
         found = opened.keys(read_key_rows(path, fields))
-    write_rows([found], found.schema, RowFormat.JSONL if for_programs(as_json) else RowFormat.TABLE, None)
+    print_rows([found], found.schema, RowFormat.JSONL if for_programs(as_json) else RowFormat.TABLE, None)

@@ -94,7 +94,7 @@ def text_sink(output: Path | None) -> Iterator[TextIO]:
         yield sink
 
 
-def write_rows(tables: Iterable[pa.Table], schema: pa.Schema, kind: RowFormat, output: Path | None) -> int:
+def print_rows(tables: Iterable[pa.Table], schema: pa.Schema, kind: RowFormat, output: Path | None) -> int:
     """Write rows in a format; gives their number. A file appears under its name only when it is complete."""
     writer: dict[RowFormat, Callable[[Iterable[pa.Table], pa.Schema, Path | None], int]] = {
         RowFormat.JSONL: _write_jsonl,

@@ -21,7 +21,7 @@ from lakeidx.cli.output import (
     print_first_rows,
     print_json,
     print_list,
-    write_rows,
+    print_rows,
 )
 from lakeidx.errors import InvalidInputError
 from lakeidx.table.scan.changes import ChangeScan
@@ -94,7 +94,7 @@ def scan(
     elif shown:
         print_first_rows(found.batches(), found.arrow_schema)
     else:
-        write_rows(found.batches(), found.arrow_schema, kind, output)
+        print_rows(found.batches(), found.arrow_schema, kind, output)
 
 
 def _system_table(uri: str) -> SystemTable:

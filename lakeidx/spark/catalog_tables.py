@@ -60,7 +60,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
     return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *schema.fields[1:]])
 
 
-def options_of(options: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
+def options_of_read(options: Mapping[str, str], schema: StructType) -> Mapping[str, str]:
     """Return the options of a read: the given ones over those the catalog's table was created with.
 
     errors   InvalidInputError when there is no path: the table was created with columns, or from a query

@@ -36,7 +36,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lakeidx.arguments import PathLike, path_text
 from lakeidx.errors import InvalidInputError, LakeIdxError
-from lakeidx.spark.catalog_tables import options_of, options_of_write, with_options
+from lakeidx.spark.catalog_tables import options_of_read, options_of_write, with_options
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import ReadState, TableReader
 from lakeidx.spark.task_errors import one_line
@@ -110,7 +110,7 @@ class LakeIdxDataSource(DataSource):
         return self._found
 
     def _options(self, schema: StructType) -> ReadOptions:
-        return ReadOptions.parse(options_of(self.options, schema))
+        return ReadOptions.parse(options_of_read(self.options, schema))
 
 
 class _RefusedStream(DataSourceStreamReader):

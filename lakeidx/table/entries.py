@@ -65,7 +65,7 @@ KeepPartitions = Callable[[Sequence[bytes]], npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class EntryBlock:
     """Records in memory.
 
     writer   JSON text of the schema they were written with
@@ -80,13 +80,13 @@ class Block:
     path: str | None
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Block, (self.writer, bytes(self.data), self.unpack, self.path)
+        return EntryBlock, (self.writer, bytes(self.data), self.unpack, self.path)
 
     def records(self) -> bytes:
         """Return the records, uncompressed."""
         return bytes(self.data) if self.unpack is None else self.unpack(self.data)
 
-    def alone(self) -> Block:
+    def alone(self) -> EntryBlock:
         """Return the block without the rest of its file."""
         return self if isinstance(self.data, bytes) else replace(self, data=bytes(self.data))
 
@@ -105,7 +105,7 @@ class Entries(Sequence[ManifestEntry]):
         self,
         rows: npt.NDArray[np.void],
         known: tuple[bytes, ...],
-        blocks: Sequence[Block],
+        blocks: Sequence[EntryBlock],
         left_out: tuple[int, int] = (0, 0),
     ) -> None:
         self.rows = rows
@@ -257,7 +257,7 @@ class Entries(Sequence[ManifestEntry]):
         for block, records in self.records():
             yield from entries_of_records(block.writer, records, block.path)
 
-    def records(self) -> Iterator[tuple[Block, list[bytes]]]:
+    def records(self) -> Iterator[tuple[EntryBlock, list[bytes]]]:
         """Give records in order, by runs of one block."""
         rows = self.rows
         if not len(rows):
@@ -287,7 +287,7 @@ def joined(parts: Sequence[Entries]) -> Entries:
     if len(parts) == 1 and parts[0].left_out == left_out:
         return parts[0]
     rows = np.empty(sum(map(len, parts)), COLUMNS)
-    blocks: list[Block] = []
+    blocks: list[EntryBlock] = []
     numbers: dict[bytes, int] = {}
     end = 0
     for part in parts:

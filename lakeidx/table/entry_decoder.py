@@ -19,7 +19,7 @@ from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, gather, s
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
-from lakeidx.table.entries import COLUMNS, Block, Entries, KeepPartitions, joined, no_entries
+from lakeidx.table.entries import COLUMNS, Entries, EntryBlock, KeepPartitions, joined, no_entries
 from lakeidx.table.entry_kernels import hash_identities, sound_entries
 
 #: Bytes of records that are walked at a time.
@@ -237,13 +237,13 @@ def _report_external_paths(group: _Group, external: Callable[[list[str]], None])
 
 def _held_blocks(
     group: _Group, hold: bool
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32], list[Block]]:
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32], list[EntryBlock]]:
     """Keep the records: block by block as they are in the file, or uncompressed where that is smaller."""
     starts, sizes = group.slots[0], group.slots[1] - group.slots[0]
     bounds = starts.searchsorted(group.offsets).tolist()
     block = np.full(len(starts), -1, np.int32)
     start = starts.astype(np.int32)
-    blocks: list[Block] = []
+    blocks: list[EntryBlock] = []
     for (packed, raw), offset, first, last in zip(
         group.blocks, group.offsets.tolist(), bounds, bounds[1:], strict=False
     ):
@@ -257,7 +257,7 @@ def _held_blocks(
         if sizes[mine].sum() < len(packed.packed):
             pieces = [raw[a : a + n] for a, n in zip(start[mine].tolist(), sizes[mine].tolist(), strict=True)]
             start[mine] = np.cumsum([0, *map(len, pieces[:-1])])
-            blocks.append(Block(group.writer, b"".join(pieces), None, group.path))
+            blocks.append(EntryBlock(group.writer, b"".join(pieces), None, group.path))
         else:
-            blocks.append(Block(group.writer, packed.packed, packed.unpack, group.path))
+            blocks.append(EntryBlock(group.writer, packed.packed, packed.unpack, group.path))
     return block, start, sizes.astype(np.int32), blocks

@@ -9,7 +9,7 @@ import pytest
 
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.dagster.resources import StoreResource
-from lakeidx.dagster.sensors.compaction import state_of
+from lakeidx.dagster.sensors.compaction import name_state
 from lakeidx.errors import CorruptFileError
 from tests.dagster.pipelines import Deployment
 from tests.kit.small_tables import rows as arrow_rows
@@ -116,7 +116,7 @@ def test_the_compaction_sensor_runs_when_sorted_runs_pile_up(tmp_path: Path) -> 
         d.run(f"{batch}.parquet")
     found = tick(d, name)
     assert [r.run_key for r in found.run_requests or ()] == [
-        f"compaction-of-snapshot-{state_of(d.table.metadata.load_snapshot(5))}"
+        f"compaction-of-snapshot-{name_state(d.table.metadata.load_snapshot(5))}"
     ]
     assert d.run_asset("compaction").success
     after = tick(d, name, found.cursor)

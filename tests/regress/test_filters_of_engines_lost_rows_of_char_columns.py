@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lakeidx
-from lakeidx.api.dataset import TableDataset, predicate_of
+from lakeidx.api.dataset import TableDataset, predicate_of_arrow
 
 duckdb = pytest.importorskip("duckdb")
 polars = pytest.importorskip("polars")
@@ -78,5 +78,5 @@ def test_bytes_are_compared_with_bytes(tmp_path: Path, type_text: str) -> None:
     lake_duckdb.register(connection, "t", table)
     for condition, ids in (("v = ''::BLOB", [1]), ("v > 'a'::BLOB", [2, 3]), ("v IN ('ab'::BLOB, ''::BLOB)", [1, 2])):
         assert connection.sql(f"SELECT list(id ORDER BY id) FROM t WHERE {condition}").fetchall() == [(ids,)], condition
-    assert table.scan(where=predicate_of(pc.field("v") == b"ab", table.schema.fields, table.schema.arrow_schema)).to_arrow(
+    assert table.scan(where=predicate_of_arrow(pc.field("v") == b"ab", table.schema.fields, table.schema.arrow_schema)).to_arrow(
     ).column("id").to_pylist() == [2]  # fmt: skip

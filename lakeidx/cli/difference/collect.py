@@ -41,7 +41,7 @@ class KeyDifference:
 
 
 @dataclass(slots=True)
-class Difference:
+class StateDifference:
     """What differs between two states.
 
     keys     the first ones
@@ -59,13 +59,13 @@ class Difference:
         return max(kinds["-U"], kinds["+U"]) + kinds["+I"] + kinds["-D"] - len(self.keys)
 
 
-def collect(found: ChangeScan, limit: int) -> Difference:
+def collect(found: ChangeScan, limit: int) -> StateDifference:
     """Read a comparison of two states.
 
     limit    keys to keep
     memory   these, and what reading needs
     """
-    out = Difference(found.columns)
+    out = StateDifference(found.columns)
     for rows in found.batches():
         out.counts.add(rows, found)
         left = limit - len(out.keys)

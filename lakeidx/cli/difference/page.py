@@ -6,10 +6,10 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lakeidx.cli.difference.collect import Difference
+from lakeidx.cli.difference.collect import StateDifference
 
 
-def render_page(found: Difference, *, table: str, before: str, after: str, where: str | None = None) -> str:
+def render_page(found: StateDifference, *, table: str, before: str, after: str, where: str | None = None) -> str:
     """Render the page; every value in it is escaped.
 
     table, before, after, where   what was compared, for the heading

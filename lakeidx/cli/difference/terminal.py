@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lakeidx.cli.difference.collect import Cell, Difference
+from lakeidx.cli.difference.collect import Cell, StateDifference
 
 _MARKS = {"new": ("+", "green"), "changed": ("~", ""), "deleted": ("-", "red")}
 
 
-def print_difference(found: Difference) -> None:
+def print_difference(found: StateDifference) -> None:
     """Print the keys that were kept, and how many were left out; colours only on a terminal."""
     table = Table()
     for name in ("", *found.columns):

@@ -90,7 +90,7 @@ def pipeline_of(attributes: PrimaryKeyTableAttributes, context: dg.ComponentLoad
         raise PipelineFileError("; ".join(problems), path=path, problems=problems) from None
 
 
-def text_of(value: str, context: dg.ComponentLoadContext) -> str:
+def filled_in(value: str, context: dg.ComponentLoadContext) -> str:
     """Fill in templates and ``${NAME}`` of a warehouse.
 
     errors   InvalidInputError

@@ -22,7 +22,7 @@ from lakeidx.dagster.components.attributes import (
     TableMaintenanceAttributes,
     UpkeepAttributes,
     WarehouseTablesAttributes,
-    text_of,
+    filled_in,
 )
 from lakeidx.dagster.components.scaffolding import TableMaintenanceScaffolder, WarehouseTablesScaffolder
 from lakeidx.dagster.factory import TableDefinitions, add_upkeep, merged_definitions
@@ -31,7 +31,7 @@ from lakeidx.dagster.metadata.overview import table_description
 from lakeidx.dagster.metadata.reports import table_metadata
 from lakeidx.dagster.names import TABLE, asset_key, key_prefix, table_id
 from lakeidx.dagster.resources import TableResource
-from lakeidx.dagster.sensors.compaction import state_of
+from lakeidx.dagster.sensors.compaction import name_state
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.schema.schema_file import new_schema, schema_to_json
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -50,7 +50,7 @@ class _FoundTables(dg.StateBackedComponent):
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> Self:
         """Make the component of a ``defs.yaml``."""
         assert isinstance(attributes, UpkeepAttributes)
-        made = cls(attributes, text_of(attributes.warehouse, context))
+        made = cls(attributes, filled_in(attributes.warehouse, context))
         key = made.defs_state_config.key
         context.component_tree.mark_component_defs_state_key(defs_state_key=key, loc=context.component_loc)
         return made
@@ -213,9 +213,9 @@ def _tables_sensor(name: str, pipelines: Sequence[PipelineConfig]) -> dg.SensorD
             try:
                 metadata = tables.open(pipeline).metadata
                 snapshot = metadata.latest_snapshot()
-                if snapshot is not None and seen.get(pipeline.table) != state_of(snapshot):
+                if snapshot is not None and seen.get(pipeline.table) != name_state(snapshot):
                     events.append(table_observation(pipeline, metadata))
-                    seen[pipeline.table] = state_of(snapshot)
+                    seen[pipeline.table] = name_state(snapshot)
             except NotFoundError:
                 seen.pop(pipeline.table, None)
             except LakeIdxError as error:

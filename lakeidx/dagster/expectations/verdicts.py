@@ -12,7 +12,7 @@ from lakeidx.quality.result import RuleResult
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ExpectationVerdict:
     """The verdict of one check.
 
     passed         all of its figures are within their limits
@@ -29,7 +29,7 @@ class Verdict:
         return [_broken(e) for e in self.expectations if not e["holds"]]
 
 
-def judge(results: Sequence[RuleResult], limits: ChecksConfig) -> dict[str, Verdict]:
+def judge(results: Sequence[RuleResult], limits: ChecksConfig) -> dict[str, ExpectationVerdict]:
     """Return verdicts on rule results by the rule's name.
 
     errors   KeyError for a rule that says nothing of its figures
@@ -37,7 +37,7 @@ def judge(results: Sequence[RuleResult], limits: ChecksConfig) -> dict[str, Verd
     verdicts = {}
     for result in results:
         parts = tuple(_described(f) for f in figures_of(result, limits))
-        verdicts[result.name] = Verdict(result.name, all(e["holds"] for e in parts), parts)
+        verdicts[result.name] = ExpectationVerdict(result.name, all(e["holds"] for e in parts), parts)
     return verdicts
 
 

@@ -7,7 +7,7 @@ import dagster as dg
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import table_id
 from lakeidx.dagster.resources import TableResource
-from lakeidx.dagster.sensors.compaction import state_of
+from lakeidx.dagster.sensors.compaction import name_state
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
 
@@ -30,7 +30,7 @@ def build_changes_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinit
             return dg.SensorResult(skip_reason="the table does not exist yet")
         except LakeIdxError as error:
             return skip_or_raise(error, "the table cannot be read")
-        state = "" if snapshot is None else state_of(snapshot)
+        state = "" if snapshot is None else name_state(snapshot)
         if state in ("", context.cursor):
             return dg.SensorResult(skip_reason="no snapshot since the last look")
         request = dg.RunRequest(run_key=f"changes-of-snapshot-{state}", tags={"lakeidx/table": pipeline.table})

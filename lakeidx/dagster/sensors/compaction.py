@@ -54,7 +54,7 @@ def _look(pipeline: PipelineConfig, table: TableHandle, snapshot: Snapshot | Non
 
     cursor   as the last look left it
     """
-    state = "" if snapshot is None else state_of(snapshot)
+    state = "" if snapshot is None else name_state(snapshot)
     looked, _, found = cursor.partition(" ")
     if snapshot is None or state == looked:
         return dg.SensorResult(skip_reason="no snapshot since the last look")
@@ -70,16 +70,16 @@ def _look(pipeline: PipelineConfig, table: TableHandle, snapshot: Snapshot | Non
     return dg.SensorResult(run_requests=[request], cursor=state, asset_events=[seen])
 
 
-def state_of(snapshot: Snapshot) -> str:
+def name_state(snapshot: Snapshot) -> str:
     """Name a state of the table by snapshot id and identity: after a rollback ids are used again."""
     return f"{snapshot.id}-{hashlib.sha256(snapshot.identity.encode()).hexdigest()[:8]}"
 
 
 def _snapshot_of(metadata: TableMetadata, state: str) -> Snapshot | None:
-    """Return the snapshot that `state_of` has named; None when it has expired or was rolled back."""
+    """Return the snapshot that `name_state` has named; None when it has expired or was rolled back."""
     number = state.partition("-")[0]
     try:
         found = metadata.load_snapshot(int(number))
     except (NotFoundError, ValueError):
         return None
-    return found if state_of(found) == state else None
+    return found if name_state(found) == state else None

@@ -11,7 +11,7 @@ from lakeidx.dagster.assets.landing import UNPLACED_CHECK, landing_key, unplaced
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import partitions_of, table_id, writer_of_files
 from lakeidx.dagster.resources import StoreResource
-from lakeidx.dagster.sensors.looking import Found, look, remember_look
+from lakeidx.dagster.sensors.looking import FoundFiles, look, remember_look
 from lakeidx.dagster.sensors.planning import MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -97,7 +97,7 @@ def _newest_materialization(instance: dg.DagsterInstance, asset: dg.AssetKey) ->
     return (records[0].asset_entry.last_materialization_storage_id or 0) if records else 0
 
 
-def _why_nothing(found: Found, waiting: int, writer: dg.AssetKey | None) -> str:
+def _why_nothing(found: FoundFiles, waiting: int, writer: dg.AssetKey | None) -> str:
     if not found.whole and writer is not None:
         return f"{writer.to_user_string()} was not materialized since the last look, and no file waits"
     if found.whole:
@@ -109,7 +109,9 @@ def _why_nothing(found: Found, waiting: int, writer: dg.AssetKey | None) -> str:
     return reason + (f"; {len(found.unplaced)} more match the pattern and no partition" if found.unplaced else "")
 
 
-def _unplaced_events(pipeline: PipelineConfig, found: Found, said: str) -> tuple[list[dg.AssetCheckEvaluation], str]:
+def _unplaced_events(
+    pipeline: PipelineConfig, found: FoundFiles, said: str
+) -> tuple[list[dg.AssetCheckEvaluation], str]:
     """Return the result of the check of files without a partition when it is another than last time, and its digest."""
     unplaced = found.unplaced
     if not unplaced and not found.whole:

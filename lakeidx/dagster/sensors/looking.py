@@ -26,7 +26,7 @@ from lakeidx.storage.s3.events import created_objects
 
 
 @dataclass(slots=True)
-class Found:
+class FoundFiles:
     """Result of one look for landing files.
 
     files      landing files by name: all there are, or with `whole` False those that wait and those that messages name
@@ -52,14 +52,14 @@ def look(
     now_ms: int,
     *,
     materialized: int | None = None,
-) -> Found:
+) -> FoundFiles:
     """Find landing files; errors of the store and the queue as they are.
 
     materialized   newest materialization of the asset that writes the files; None = no asset says when there are new ones
     """
     events = pipeline.landing.events
     if materialized is not None and materialized == cursor.materialized and not cursor.waiting:
-        return Found([], [], whole=False)
+        return FoundFiles([], [], whole=False)
     if events is None:
         return _listed(pipeline, stores)
     queue = stores.queue(events.url)
@@ -76,7 +76,7 @@ def look(
     return found
 
 
-def remember_look(found: Found, after: LandingCursor, now_ms: int, *, all_taken: bool) -> None:
+def remember_look(found: FoundFiles, after: LandingCursor, now_ms: int, *, all_taken: bool) -> None:
     """Record what the next tick needs to know of the queue.
 
     all_taken   False when there were more files than a tick starts runs for: a folder is listed again then, not remembered
@@ -87,9 +87,9 @@ def remember_look(found: Found, after: LandingCursor, now_ms: int, *, all_taken:
         after.pending = after.pending if all_taken else []
 
 
-def _listed(pipeline: PipelineConfig, stores: StoreResource) -> Found:
+def _listed(pipeline: PipelineConfig, stores: StoreResource) -> FoundFiles:
     listed = list_landing(stores.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
-    return Found(landing_files(listed, pipeline), unplaced_files(listed, pipeline, fixed_partitions(pipeline)))
+    return FoundFiles(landing_files(listed, pipeline), unplaced_files(listed, pipeline, fixed_partitions(pipeline)))
 
 
 def _named(
@@ -98,7 +98,7 @@ def _named(
     events: EventsConfig,
     pending: Sequence[FileInfo],
     messages: Sequence[QueueMessage],
-) -> Found:
+) -> FoundFiles:
     """Find the files that messages name, as they are now; those that wait are known."""
     names: set[str] = set()
     receipts, warnings = [], []
@@ -110,7 +110,7 @@ def _named(
             warnings.append(f"{events.url}: message {message.id} stays in the queue: {error.message}")
     listed = list_landing(stores.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline, names)
     files = {f.name: f for f in (*pending, *landing_files(listed, pipeline))}
-    return Found(
+    return FoundFiles(
         [f for _, f in sorted(files.items())],
         unplaced_files(listed, pipeline, fixed_partitions(pipeline)),
         whole=False,

@@ -45,7 +45,7 @@ def _path_of(file: FileToDelete, paths: TablePaths, schema: TableSchema) -> str:
     return paths.snapshot_path(number) if file.role is Role.SNAPSHOT else paths.changelog_path(number)
 
 
-def measure(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> list[DeletedFile]:
+def measure_files(plan: ExpirePlan, metadata: TableMetadata, schema: TableSchema) -> list[DeletedFile]:
     """List the files of a plan with their sizes, in order.
 
     A size that the metadata say is trusted, so that no bucket's directory is listed; such a file may be gone already, when an

@@ -19,7 +19,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot, decode_snapshot
 from lakeidx.options.table_options import TableOptions
-from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
+from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_files
 from lakeidx.table.expiration.files_to_delete import (
     DataFileKey,
     ExpirePlan,
@@ -156,7 +156,7 @@ def expire_changelogs(
         return ChangelogExpiry()
     expiring = read_all_metadata(metadata, [s for i, s in changelogs.items() if i < chosen.end])
     plan = _plan(metadata, schema, expiring, changelogs[chosen.end], snapshots, tagged)
-    gone = measure(plan, metadata, schema)
+    gone = measure_files(plan, metadata, schema)
     if not dry_run:
         apply_plan(plan, metadata, schema, clean_directories=schema.table_options.snapshot_clean_empty_directories)
         log.info("expired changelogs %d to %d: %d files", chosen.begin, chosen.end - 1, len(gone))

@@ -15,7 +15,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, now_local_ns
 from lakeidx.table.commit.commit_changes import renew_passed_hint
-from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
+from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_files
 from lakeidx.table.expiration.changelog import expire_changelogs
 from lakeidx.table.expiration.files_to_delete import ExpirePlan, Role
 from lakeidx.table.expiration.orphans import names_in_branches
@@ -33,7 +33,7 @@ from lakeidx.table.expiration.plan import (
 from lakeidx.table.expiration.read import (
     is_there,
     read_all_metadata,
-    read_changes,
+    read_changed_files,
     read_consumers,
     read_deltas,
     read_entries,
@@ -204,7 +204,7 @@ def _expire_snapshots(
         if fewer != chosen or set(metadata.tag_names()) - set(tags):
             chosen = fewer
             plan = _plan(metadata, snapshots, chosen, read_tags(metadata), retention).sparing(branches)
-    gone = measure(plan, metadata, schema)
+    gone = measure_files(plan, metadata, schema)
     if not dry_run:
         clean = schema.table_options.snapshot_clean_empty_directories
         apply_plan(plan, metadata, schema, clean_directories=clean)
@@ -256,7 +256,7 @@ def _plan(
         expiring=expiring,
         end=end,
         deltas=read_deltas(metadata, [*expiring[1:], end]),
-        later=read_changes(metadata, [s for i, s in snapshots.items() if i > chosen.end]),
+        later=read_changed_files(metadata, [s for i, s in snapshots.items() if i > chosen.end]),
         changelogs={
             m.snapshot.id: read_entries(metadata, m.changelog)
             for m in expiring

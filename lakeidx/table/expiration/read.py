@@ -51,7 +51,7 @@ def read_all_metadata(metadata: TableMetadata, snapshots: Sequence[Snapshot]) ->
     return in_parallel(lambda s: read_metadata(metadata, s), snapshots, threads=requests_of(metadata.store))
 
 
-def read_changes(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list[ManifestEntry]:
+def read_changed_files(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list[ManifestEntry]:
     """Read the delta entries of several snapshots, of those that can still be read."""
 
     def read(s: Snapshot) -> list[ManifestEntry]:

@@ -14,7 +14,7 @@ from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError,
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
+from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_files
 from lakeidx.table.expiration.files_to_delete import DataFileKey, ExpirePlan, data_file_key
 from lakeidx.table.expiration.orphans import names_in_branches
 from lakeidx.table.expiration.read import (
@@ -108,7 +108,7 @@ def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *
     tags = {n: t.snapshot for n, t in read_tags(metadata).items()}
     dropped_tags = {n: s for n, s in tags.items() if s.id > target.id}
     plan = _plan(metadata, target, snapshots, damaged, tags, dropped_tags).sparing(names_in_branches(metadata))
-    gone = measure(plan, metadata, schema)
+    gone = measure_files(plan, metadata, schema)
     late: list[str] = []
     if not dry_run:
         _drop_strays(metadata)

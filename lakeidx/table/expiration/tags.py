@@ -12,7 +12,7 @@ from lakeidx.errors import CommitUnknownError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, encode_tag, now_local_ns
-from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure
+from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_files
 from lakeidx.table.expiration.changelog import names_of_changelogs
 from lakeidx.table.expiration.files_to_delete import SnapshotMetadata
 from lakeidx.table.expiration.orphans import names_in_branches
@@ -123,7 +123,7 @@ def delete_tag(
     plan = plan_delete_tag(name, others_on_snapshot=shared, snapshot_exists=exists, inputs=inputs)
     if inputs is not None:
         plan = plan.sparing(names_in_branches(metadata) | names_of_changelogs(metadata))
-    gone = measure(plan, metadata, schema)
+    gone = measure_files(plan, metadata, schema)
     if not dry_run:
         clean = schema.table_options.snapshot_clean_empty_directories
         apply_plan(plan, metadata, schema, clean_directories=clean)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lakeidx
-from lakeidx.api.dataset import TableDataset, predicate_of
+from lakeidx.api.dataset import TableDataset, predicate_of_arrow
 from lakeidx.predicate import Compare, Op, format_predicate, split_and
 from lakeidx.types import Field, from_arrow
 
@@ -98,7 +98,7 @@ def test_duckdb_hands_columns_and_filters_down(warehouse: lakeidx.Warehouse, see
 
 
 def _meant(expression: pc.Expression) -> str | None:
-    found = predicate_of(expression, FIELDS, SCHEMA)
+    found = predicate_of_arrow(expression, FIELDS, SCHEMA)
     return None if found is None else format_predicate(found, FIELDS)
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from lakeidx.dagster.resources import StoreResource
-from lakeidx.dagster.sensors.looking import Found, landing_names, look, remember_look
+from lakeidx.dagster.sensors.looking import FoundFiles, landing_names, look, remember_look
 from lakeidx.dagster.sensors.planning import MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -89,7 +89,7 @@ class Lake:
 
 def a_tick(
     lake: Lake, config: PipelineConfig, cursor: LandingCursor, now_ms: int
-) -> tuple[Found, list[PlannedBatch], LandingCursor]:
+) -> tuple[FoundFiles, list[PlannedBatch], LandingCursor]:
     found = look(config, cast(StoreResource, lake), cursor, now_ms)
     batches, after = plan_batches(
         found.files, cursor, config.landing, lambda name: name, now_ms=now_ms, whole=found.whole

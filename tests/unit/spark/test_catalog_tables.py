@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.spark.catalog_tables import KEY, options_of, options_of_write, with_options
+from lakeidx.spark.catalog_tables import KEY, options_of_read, options_of_write, with_options
 
 COLUMNS = StructType([StructField("id", LongType(), False), StructField("v", StringType(), True, {"comment": "c"})])
 #: As Spark 4.3 gives them for CREATE TABLE ... OPTIONS (path ..., columns ...).
@@ -29,16 +29,16 @@ def test_the_options_of_a_created_table_come_back_from_its_columns() -> None:
     assert [(f.name, f.dataType, f.nullable) for f in kept] == [(f.name, f.dataType, f.nullable) for f in COLUMNS]
     # The catalog keeps columns as JSON.
     again = StructType.fromJson(json.loads(kept.json()))
-    assert options_of({}, again) == {"path": "file:/lake/t", "columns": "id"}
-    assert options_of({"scan.snapshot-id": "3", "columns": "v"}, again) == {
+    assert options_of_read({}, again) == {"path": "file:/lake/t", "columns": "id"}
+    assert options_of_read({"scan.snapshot-id": "3", "columns": "v"}, again) == {
         "path": "file:/lake/t", "columns": "v", "scan.snapshot-id": "3",
     }  # fmt: skip
 
 
 def test_a_path_that_is_given_wins() -> None:
     kept = with_options(COLUMNS, OF_CREATE)
-    assert options_of({"path": "/other"}, kept) == {"path": "/other"}
-    assert options_of({"path": "/other"}, COLUMNS) == {"path": "/other"}
+    assert options_of_read({"path": "/other"}, kept) == {"path": "/other"}
+    assert options_of_read({"path": "/other"}, COLUMNS) == {"path": "/other"}
 
 
 def test_a_secret_is_not_kept() -> None:
@@ -48,7 +48,7 @@ def test_a_secret_is_not_kept() -> None:
 
 def test_without_a_path_the_way_to_create_the_table_is_named() -> None:
     with pytest.raises(InvalidInputError, match=r"CREATE TABLE name USING lakeidx LOCATION"):
-        options_of({}, COLUMNS)
+        options_of_read({}, COLUMNS)
 
 
 def test_a_write_names_its_table_itself() -> None:

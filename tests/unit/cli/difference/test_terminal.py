@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lakeidx.cli.difference.collect import Cell, Difference, KeyDifference
+from lakeidx.cli.difference.collect import Cell, KeyDifference, StateDifference
 from lakeidx.cli.difference.terminal import print_difference
 
-FOUND = Difference(
+FOUND = StateDifference(
     ("k", "v"),
     keys=[
         KeyDifference("new", (Cell(None, "1"), Cell(None, "a[b]c"))),
