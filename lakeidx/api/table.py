@@ -528,7 +528,7 @@ class Table(TableHandle):
         compact_after_commit(self.metadata, context.runner)
         return result
 
-    def describe_table(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Describe schema, options, newest snapshot, and what the options request that lakeidx does not do; as JSON takes them."""
         from lakeidx.api.listings import describe_table
 
