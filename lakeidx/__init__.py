@@ -9,15 +9,16 @@ What Dagster runs lives in `lakeidx.dagster`, what spark-submit runs in `jobs`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from lakeidx.lazy_names import lazy_names
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakeidx.api import SystemTable as SystemTable
     from lakeidx.api import Table as Table
     from lakeidx.api import Warehouse as Warehouse
     from lakeidx.api.hudi import tag_hudi_table as tag_hudi_table
+    from lakeidx.api.inspect.files import inspect_file as inspect_file
     from lakeidx.batch.upsert import BatchResult as BatchResult
     from lakeidx.errors import CommitConflictError as CommitConflictError
     from lakeidx.errors import CommitUnknownError as CommitUnknownError
@@ -30,13 +31,37 @@ if TYPE_CHECKING:
     from lakeidx.errors import TableReplacedError as TableReplacedError
     from lakeidx.errors import UnavailableError as UnavailableError
     from lakeidx.errors import UnsupportedError as UnsupportedError
-    from lakeidx.inspect.files import inspect_file as inspect_file
     from lakeidx.key_index.advice.measures import Needs as Needs
     from lakeidx.key_index.advice.model import Machine as Machine
     from lakeidx.landing.read import LandingOptions as LandingOptions
     from lakeidx.maintenance.warm_up import warm_up as warm_up
 
 __version__ = "0.1.0"
+
+
+def lazy_names(
+    package: str, places: Mapping[str, str], *, needs: tuple[str, str] | None = None
+) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package whose names are loaded when they are requested, so that importing it stays cheap.
+
+    places   name -> the module that has it
+    needs    a library that comes with an extra, and what to say when it is not installed
+    errors   of the function: AttributeError for another name; ModuleNotFoundError
+    """
+
+    def load(name: str) -> Any:
+        place = places.get(name)
+        if place is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        try:
+            return getattr(import_module(place), name)
+        except ModuleNotFoundError as error:
+            if needs is None or error.name != needs[0]:
+                raise
+            raise ModuleNotFoundError(needs[1], name=error.name) from error
+
+    return load
+
 
 # Importing the package stays cheap: Arrow and Numba come in with the first table.
 _PLACES = {
@@ -47,7 +72,7 @@ _PLACES = {
     "LandingOptions": "lakeidx.landing.read",
     "Machine": "lakeidx.key_index.advice.model",
     "Needs": "lakeidx.key_index.advice.measures",
-    "inspect_file": "lakeidx.inspect.files",
+    "inspect_file": "lakeidx.api.inspect.files",
     "tag_hudi_table": "lakeidx.api.hudi",
     "warm_up": "lakeidx.maintenance.warm_up",
     **dict.fromkeys(

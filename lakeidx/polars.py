@@ -44,7 +44,7 @@ def scan(table: Table | PathLike, **state: Any) -> pl.LazyFrame:
             needed = list(
                 dict.fromkeys([*with_columns, *(predicate.meta.root_names() if predicate is not None else ())])
             )
-        where = None if predicate is None else predicate_of_polars(predicate, table.schema.fields)
+        where = None if predicate is None else _predicate_of(predicate, table.schema.fields)
         # A limit counts rows after the filter, and only part of a filter may have been handed down.
         limit = n_rows if predicate is None else None
         left = n_rows
@@ -65,7 +65,7 @@ def scan(table: Table | PathLike, **state: Any) -> pl.LazyFrame:
     return register_io_source(read, schema=empty.schema)
 
 
-def predicate_of_polars(predicate: pl.Expr, fields: Sequence[Field]) -> Predicate | None:
+def _predicate_of(predicate: pl.Expr, fields: Sequence[Field]) -> Predicate | None:
     """Translate those ANDed parts of a Polars filter that compare a column with a value."""
     try:
         tree = json.loads(predicate.meta.serialize(format="json"))

@@ -104,7 +104,7 @@ def write_part(
     path = f"{out_dir}/part-{share_name(source, share)}-{number:05d}.parquet"
     with store.open_output(path) as sink:
         digest = _Digest(sink)
-        write_rows(rows, digest if checksum else sink)
+        _write_rows(rows, digest if checksum else sink)
     return StagedPart(path=path, rows=rows.num_rows, bytes=store.size(path), source=source,
                       has_kinds=VALUE_KIND in rows.column_names, checksum=digest.hex() if checksum else None)  # fmt: skip
 
@@ -160,11 +160,11 @@ def _with_kinds(table: pa.Table) -> pa.Table:
 def part_checksum(rows: pa.Table) -> str:
     """Return the checksum that `write_part` computes for rows, without writing them."""
     digest = _Digest(None)
-    write_rows(rows, digest)
+    _write_rows(rows, digest)
     return digest.hex()
 
 
-def write_rows(rows: pa.Table, sink: object) -> None:
+def _write_rows(rows: pa.Table, sink: object) -> None:
     """Write staged rows as Parquet."""
     pq.write_table(
         rows, sink, compression="zstd", compression_level=1, row_group_size=_STAGED_GROUP_ROWS, write_page_checksum=True

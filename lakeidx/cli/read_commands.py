@@ -147,7 +147,7 @@ def inspect(
 ) -> None:
     """Decode any file of the format to JSON."""
     # Decoders of every kind of file, of pipeline files, too: lists and scans need none of them.
-    from lakeidx.inspect.files import inspect_file
+    from lakeidx.api.inspect.files import inspect_file
 
     decoded = inspect_file(file)
     if for_programs(as_json):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeidx.lazy_names import lazy_names
+from lakeidx import lazy_names
 
 if TYPE_CHECKING:
     from lakeidx.dagster.components.found_tables import TableMaintenance as TableMaintenance

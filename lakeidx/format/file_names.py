@@ -27,7 +27,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeidx.uuids import random_uuid
+from lakeidx.storage.uuids import random_uuid
 
 LATEST = "LATEST"
 EARLIEST = "EARLIEST"

@@ -16,10 +16,10 @@ from typing import Any
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.upsert import make_context
-from lakeidx.checks.of_batch import batch_results
-from lakeidx.checks.of_table import table_results, verify_whole
 from lakeidx.jobs.arguments import make_runner, open_table, run_job, stage_parser
 from lakeidx.jobs.pipes import pipes_asked, sent
+from lakeidx.pipeline_file.batch_checks import batch_results
+from lakeidx.pipeline_file.table_checks import table_results, verify_whole
 from lakeidx.quality.whole_table import Verified
 from lakeidx.tasks.runner import LazyRunner
 

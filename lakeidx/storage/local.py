@@ -25,7 +25,7 @@ import pyarrow as pa
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo, WriteOnly
 from lakeidx.storage.os_errors import MISSING, translate
-from lakeidx.uuids import random_uuid
+from lakeidx.storage.uuids import random_uuid
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}

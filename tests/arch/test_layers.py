@@ -14,7 +14,7 @@ from tests.arch.sources import MODULES, ROOT, parsed
 #: Line of each package; a module imports from its own line or lines above.
 LAYERS = {
     "lakeidx.errors": 0, "lakeidx.types": 0, "lakeidx.arguments": 0, "lakeidx.options": 0, "lakeidx.results": 0,
-    "lakeidx.lazy_names": 0, "lakeidx.uuids": 0, "lakeidx.plugins": 0,
+    "lakeidx.storage.uuids": 0, "lakeidx.plugins": 0,
     "lakeidx.codec": 1, "lakeidx.predicate": 1, "lakeidx.bucket_assignment": 1,
     "lakeidx.format": 2, "lakeidx.storage": 2,
     "lakeidx.file_index": 3,
@@ -23,8 +23,8 @@ LAYERS = {
     "lakeidx.lookup": 6, "lakeidx.key_index": 6,
     "lakeidx.compaction": 7, "lakeidx.quality": 7, "lakeidx.landing": 7,
     "lakeidx.batch": 8,
-    "lakeidx.maintenance": 9, "lakeidx.pipeline_file": 9, "lakeidx.inspect": 9,
-    "lakeidx.checks": 10, "lakeidx.spark": 10, "lakeidx.cli": 10, "lakeidx.api": 10, "lakeidx.duckdb": 10, "lakeidx.polars": 10,
+    "lakeidx.maintenance": 9, "lakeidx.pipeline_file": 9,
+    "lakeidx.spark": 10, "lakeidx.cli": 10, "lakeidx.api": 10, "lakeidx.duckdb": 10, "lakeidx.polars": 10,
     "lakeidx.jobs": 11, "lakeidx.dagster": 12, "dagster_project": 13,
     "lakeidx.testing": 14,
 }  # fmt: skip
@@ -96,6 +96,26 @@ def test_imports_point_one_way() -> None:
             if theirs is not None and theirs > mine:
                 wrong.append(f"{name} (line {mine}) imports {imported} (line {theirs})")
     assert not wrong
+
+
+#: Most rooms (packages and modules right below lakeidx), and floors: the longest way of imports down from one.
+MOST_ROOMS, MOST_FLOORS = 31, 15
+
+
+def test_the_rooms_stand_on_few_floors_without_a_circle() -> None:
+    rooms: dict[str, set[str]] = {}
+    for name, file in MODULES.items():
+        if name.startswith("lakeidx."):
+            mine = rooms.setdefault(name.split(".")[1], set())
+            mine |= {i.split(".")[1] for i, _ in imports(file) if i.startswith("lakeidx.")} - {name.split(".")[1]}
+    floors, left = 0, {room: below & rooms.keys() for room, below in rooms.items()}
+    while left:
+        lowest = {room for room, below in left.items() if not below}
+        assert lowest, f"these rooms import each other in a circle: {sorted(left)}"
+        left = {room: below - lowest for room, below in left.items() if room not in lowest}
+        floors += 1
+    assert len(rooms) <= MOST_ROOMS, sorted(rooms)
+    assert floors <= MOST_FLOORS
 
 
 def test_libraries_stay_where_they_belong() -> None:

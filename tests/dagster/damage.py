@@ -12,15 +12,15 @@ import dagster as dg
 import numpy as np
 
 from lakeidx.batch.upsert import make_context
-from lakeidx.checks.of_batch import batch_results
-from lakeidx.checks.of_table import verify_whole
 from lakeidx.dagster.assets.checks import check_results
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import ManifestEntry, decode_manifest
 from lakeidx.format.snapshot import Snapshot, encode_snapshot
+from lakeidx.pipeline_file.batch_checks import batch_results
 from lakeidx.pipeline_file.partitions import current_batch
+from lakeidx.pipeline_file.table_checks import verify_whole
 from lakeidx.table.view import load_view
 from tests.dagster.pipelines import Deployment
 from tests.kit.replaced_manifest import replace_manifest

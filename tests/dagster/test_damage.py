@@ -11,7 +11,6 @@ import dagster as dg
 import numpy as np
 import pytest
 
-from lakeidx.checks.of_table import limits_of
 from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.dagster.assets.checks import NOT_BLOCKING, WARNINGS, build_specs, check_results
 from lakeidx.errors import CorruptFileError
@@ -19,6 +18,7 @@ from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import current_batch
+from lakeidx.pipeline_file.table_checks import limits_of
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from tests.dagster.damage import Damaged, after_commit, red, rows, sample, three_batches, verified

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lakeidx.api.inspect.files import inspect_file
 from lakeidx.codec.containers.avro import MAGIC, header_schema
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.codec.values import internal_to_json
@@ -31,7 +32,6 @@ from lakeidx.format.schema.rules import check_schema
 from lakeidx.format.schema.schema_file import TableSchema, decode_schema, encode_schema
 from lakeidx.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from lakeidx.format.tag import decode_tag, encode_tag
-from lakeidx.inspect.files import inspect_file
 from lakeidx.storage import LocalStore
 from lakeidx.types import Field, Root
 from tests.conftest import GOLDEN

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 import lakeidx
+from lakeidx.api.inspect.files import inspect_file
 from lakeidx.batch.artifacts import (
     BatchFiles,
     BucketAssignmentReport,
@@ -30,7 +31,6 @@ from lakeidx.batch.target_files import read_part_targets
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.schema.schema_file import new_schema
-from lakeidx.inspect.files import inspect_file
 from lakeidx.key_index.bloom.cache import decode_cache
 from lakeidx.key_index.bucket.consistent_hashing import decode_metadata, encode_metadata, initial_metadata
 from lakeidx.key_index.hbase.client import location_of

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeidx.api.inspect.files import describe_lookup_file
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.sst import FOOTER_SIZE, decode_footer, describe_sst
-from lakeidx.inspect.files import describe_lookup_file
 from lakeidx.lookup.factory import LookupStoreFactory
 from lakeidx.lookup.store import LookupFile, StoreType
 from lakeidx.storage.local import LocalStore

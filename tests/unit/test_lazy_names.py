@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from lakeidx.lazy_names import lazy_names
+from lakeidx import lazy_names
 
 NEEDS = ("nowhere_to_be_found", "install the extra")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from unittest import mock
 
-from lakeidx.uuids import named_uuid, random_uuid
+from lakeidx.storage.uuids import named_uuid, random_uuid
 
 
 def test_a_random_one_is_that_of_the_standard_library_for_the_same_bytes() -> None:

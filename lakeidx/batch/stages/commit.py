@@ -20,12 +20,12 @@ from lakeidx.batch.stages.rerun import why_superseded
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.storage.uuids import named_uuid
 from lakeidx.table.commit.changes import CommitRequest, Overwrite, TableChanges, decode_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import missing_files, was_committed
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags, make_batch_tag
 from lakeidx.table.view import decode_partition_dict
-from lakeidx.uuids import named_uuid
 
 #: Assigns and writes a batch again as this attempt, or a later one; gives its number.
 PlanAgain = Callable[[BatchContext, int], int]

@@ -17,7 +17,6 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakeidx.checks.of_table import table_results, table_rules, verify_whole
 from lakeidx.dagster.assets.checks import build_specs, check_results
 from lakeidx.dagster.assets.expectations import expectation_specs, table_expectation_results
 from lakeidx.dagster.assets.table import table_observation
@@ -38,6 +37,7 @@ from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
 from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
 from lakeidx.quality import RuleResult, check_orphans
 from lakeidx.quality.whole_table import Verified
 from lakeidx.table.expiration.expire import ExpireReport, expire_table

@@ -35,7 +35,7 @@ def build_pipeline_files(folder: Path, loaded: int, left_out: Mapping[str, tuple
     loaded     number of files that were loaded
     left_out   name of a file -> its problems, each one line
     """
-    text = describe_problems(left_out) or f"All {loaded} pipeline files are loaded."
+    text = _describe(left_out) or f"All {loaded} pipeline files are loaded."
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     metadata = {
         "lakeidx/loaded": loaded,
@@ -71,7 +71,7 @@ def build_pipeline_files(folder: Path, loaded: int, left_out: Mapping[str, tuple
     return PipelineFiles(asset, every_pipeline_file_loads, pipeline_files_sensor)
 
 
-def describe_problems(left_out: Mapping[str, tuple[str, ...]]) -> str:
+def _describe(left_out: Mapping[str, tuple[str, ...]]) -> str:
     """List what is wrong, a line each; empty when nothing is."""
     return "\n".join(f"{name}: {problem}" for name, problems in left_out.items() for problem in problems)
 

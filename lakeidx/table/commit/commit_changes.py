@@ -45,6 +45,7 @@ from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.options.features import Use
+from lakeidx.storage.uuids import random_uuid
 from lakeidx.table.commit.chain import discard_unreadable, is_same, was_bypassed
 from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite, TableChanges
 from lakeidx.table.commit.conflicts import (
@@ -69,7 +70,6 @@ from lakeidx.table.entry_kernels import found_in
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, SnapshotView, load_view
-from lakeidx.uuids import random_uuid
 
 #: How often a try that follows a lost one reads what came while it was reading.
 _CATCH_UPS = 5

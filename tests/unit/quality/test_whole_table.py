@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lakeidx.api.inspect.files import describe_staging
 from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError
-from lakeidx.inspect.files import describe_staging
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.result import RuleResult
 from lakeidx.quality.verify import Limits, verify

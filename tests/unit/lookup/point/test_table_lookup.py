@@ -18,9 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 from lakeidx.api import Table
+from lakeidx.api.inspect.files import describe_lookup_file
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError
-from lakeidx.inspect.files import describe_lookup_file
 from lakeidx.lookup import file_cache as file_cache_module
 from lakeidx.lookup.block_cache import BlockFile, Loaded
 from lakeidx.lookup.file_cache import LookupFileCache

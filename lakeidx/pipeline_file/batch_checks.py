@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from lakeidx.batch.committed_batch import batch_commits, check_batch, committed_entries, read_reports
 from lakeidx.batch.context import BatchContext
-from lakeidx.checks.of_table import table_results, table_rules, verify_whole
 from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
 from lakeidx.quality import check_staged_rows_committed
 from lakeidx.quality.whole_table import Verified
 from lakeidx.table.handle import TableHandle

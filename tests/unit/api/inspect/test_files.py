@@ -11,6 +11,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.api.inspect.files import inspect_file
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.errors import CorruptFileError, NotFoundError, UnsupportedError
 from lakeidx.format.consumer import encode_consumer
@@ -23,7 +24,6 @@ from lakeidx.format.manifest_list import encode_manifest_list
 from lakeidx.format.paths import NewFileNames, TablePaths
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.format.tag import Tag, encode_tag
-from lakeidx.inspect.files import inspect_file
 from lakeidx.storage import LocalStore
 from lakeidx.types import parse_type
 from tests.kit.scalar_twins import encode_statistics

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.api.inspect.files import describe_lookup_file
 from lakeidx.errors import CorruptFileError, NotFoundError
-from lakeidx.inspect.files import describe_lookup_file
 from lakeidx.lookup.store import StoreType
 from lakeidx.storage.local import LocalStore
 from tests.unit.lookup.stores import build, factory

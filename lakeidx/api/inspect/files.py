@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ValidationError
 from pyroaring import BitMap
 
+from lakeidx.api.inspect import metadata as inspect_metadata
+from lakeidx.api.inspect.table_at import TableAt, table_of
 from lakeidx.batch.artifacts import (
     STAGING_DIR,
     BucketAssignmentReport,
@@ -42,8 +44,6 @@ from lakeidx.format.file_names import NameKind, checksum_in, parse_file_name
 from lakeidx.format.hash_index import check_checksum, decode_hash_index
 from lakeidx.format.lookup.hash_store import CONTEXT_SUFFIX, HashContext, decode_context, describe_context
 from lakeidx.format.lookup.sst import describe_sst
-from lakeidx.inspect import metadata as inspect_metadata
-from lakeidx.inspect.table_at import TableAt, table_of
 from lakeidx.key_index.bucket.consistent_hashing import COMMIT_SUFFIX, FILE_SUFFIX, decode_metadata
 from lakeidx.key_index.state.manifest import MANIFEST_NAME, StateManifest, decode_manifest
 from lakeidx.key_index.state.run_files import RUN_PREFIX, RUN_SUFFIX

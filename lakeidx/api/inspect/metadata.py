@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from lakeidx.api.inspect.table_at import TableAt, readable_row
 from lakeidx.codec.containers import avro
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.format.consumer import decode_consumer, decode_hint
@@ -18,7 +19,6 @@ from lakeidx.format.schema.schema_file import decode_schema, schema_to_json
 from lakeidx.format.snapshot import decode_snapshot, snapshot_to_json
 from lakeidx.format.statistics import decode_statistics
 from lakeidx.format.tag import decode_tag, tag_to_json
-from lakeidx.inspect.table_at import TableAt, readable_row
 from lakeidx.storage.base import name_of
 from lakeidx.types import Field
 

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from lakeidx.api.table import Table
-from lakeidx.checks import of_table
-from lakeidx.checks.of_table import table_results, verify_whole
 from lakeidx.jobs import checks
+from lakeidx.pipeline_file import table_checks as of_table
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
+from lakeidx.pipeline_file.table_checks import table_results, verify_whole
 from lakeidx.quality.whole_table import Verified, verify_table
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner

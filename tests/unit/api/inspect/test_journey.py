@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.inspect.files import inspect_file
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import CorruptFileError, UnsupportedError
-from lakeidx.inspect.files import inspect_file
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_of_options
 from lakeidx.maintenance.lookup_store import run_lookup_store

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lakeidx.api.inspect.files import inspect_file
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
-from lakeidx.inspect.files import inspect_file
 from lakeidx.key_index.bucket.consistent_hashing import encode_metadata, initial_metadata
 from lakeidx.key_index.state.entries import Entries
 from lakeidx.key_index.state.manifest import StateManifest, encode_manifest
