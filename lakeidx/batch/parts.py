@@ -304,6 +304,11 @@ def text_columns(schema: TableSchema) -> frozenset[str]:
     return frozenset(f.name for f in schema.fields if f.type.root in STRING_ROOTS and f.name not in keys)
 
 
+def key_names(schema: TableSchema) -> frozenset[str]:
+    """Return the columns that are never widened."""
+    return frozenset((*schema.primary_keys, *schema.partition_keys))
+
+
 def is_full(rows: int, size: int) -> bool:
     """Return True when a part of this many rows and bytes is full."""
     return rows >= PART_ROWS or size >= PART_BYTES

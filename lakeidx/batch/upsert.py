@@ -16,8 +16,8 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import run_commit
+from lakeidx.batch.stages.given_rows import Absent, Publish, stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.ingest import Absent, Publish, run_ingest, stage_table
 from lakeidx.batch.stages.rerun import begin_run
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
@@ -183,6 +183,8 @@ def ingest_files(
     publish  puts the schema, when it is one that the table does not have yet
     errors   InvalidInputError when the batch was ingested with other content; RejectedRowsError; see `run_ingest`
     """
+    from lakeidx.batch.stages.ingest import run_ingest
+
     metadata = context.metadata
     begin_run(metadata, context.files)
     return run_ingest(

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.stages.ingest import Absent, Publish
+from lakeidx.batch.stages.given_rows import Absent, Publish
 from lakeidx.batch.upsert import ingest_files, ingest_rows
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -80,7 +80,7 @@ def ingest_given(
 ) -> IngestReport:
     """Ingest rows in memory; columns that `merge_schema` lets be added or widened are.
 
-    missing, absent, on_delete   as for `lakeidx.batch.stages.ingest.stage_table`
+    missing, absent, on_delete   as for `lakeidx.batch.stages.given_rows.stage_table`
     errors   as `lakeidx.batch.upsert.ingest_rows`, and those of `lakeidx.maintenance.alter.alter_table`
     """
 

@@ -17,7 +17,7 @@ import pytest
 import lakeidx.batch.artifacts as artifacts
 import lakeidx.batch.schema_drift as schema_drift
 import lakeidx.batch.stages.commit as commit_stage
-import lakeidx.batch.stages.ingest as ingest_stage
+import lakeidx.batch.stages.given_rows as ingest_stage
 import lakeidx.batch.stages.rerun as rerun
 import lakeidx.batch.upsert as batch_upsert
 import lakeidx.table.commit.commit_changes as commit_changes

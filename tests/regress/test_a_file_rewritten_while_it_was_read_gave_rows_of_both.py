@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.stages import ingest_task
+from lakeidx.batch.stages import ingest
 from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.key_rows import read_key_rows
@@ -53,7 +53,7 @@ def land(store: ObjectStore, table: Table, file: str, **options: Any) -> None:
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "arrow", "parquet"])
 def test_the_batch_is_refused(kind: str, shares: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if shares:
-        monkeypatch.setattr(ingest_task, "SHARE_BYTES", 150)
+        monkeypatch.setattr(ingest, "SHARE_BYTES", 150)
     table, file = make_table(tmp_path), tmp_path / f"f.{kind}"
     # Parquet whose keys have another type is cast, not staged by reference.
     written(file, "old", ints=pa.int32())

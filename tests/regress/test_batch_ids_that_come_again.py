@@ -17,8 +17,8 @@ from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, CommitReport
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import STALE_WRITE_MS
+from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import commit_batch, make_context, upsert_files, upsert_table
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError

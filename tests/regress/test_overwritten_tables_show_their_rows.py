@@ -46,8 +46,8 @@ def test_new_rows_are_seen_at_once(table: Table, mode: str) -> None:
 
 def test_files_that_overlap_stay(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+    from lakeidx.batch.stages.given_rows import stage_table
     from lakeidx.batch.stages.index_write import run_index_write
-    from lakeidx.batch.stages.ingest import stage_table
     from lakeidx.batch.upsert import commit_batch
 
     context = make_context(table.metadata, "b", overwrite="table")

@@ -1,58 +1,70 @@
 """Stage `ingest`: landing files to staged rows of the table's schema, bad rows split off with their reasons.
 
 A landing Parquet file that already has the table's types and no nulls where none may be is staged *by reference*: later
-stages read the file itself, checked to be the one that was ingested. Everything else is cast and staged as Parquet.
+stages read the file itself, checked to be the one that was ingested. Everything else is cast and staged as Parquet. Large text
+files are cut into shares, so that no task reads more of one than its share.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile
-from lakeidx.batch.parts import cut, part_checksum, unchanged, write_part
-from lakeidx.batch.stages.ingest_task import IngestedFile, IngestTask, by_reference, ingest_files, key_names
-from lakeidx.batch.stages.rerun import check_landing, check_rows, describe_sources
+from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
+from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, key_names, landing_store, share_name, unchanged
+from lakeidx.batch.stages.given_rows import Publish, ingest_report
+from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter, join_rejected
+from lakeidx.batch.stages.rerun import check_landing, describe_sources
+from lakeidx.data.declared import has_ranges, is_bounded, value_range
+from lakeidx.data.parquet.chunks import FooterChunks
 from lakeidx.errors import InvalidInputError, RejectedRowsError
-from lakeidx.format.schema.schema_file import TableSchema, schema_digest
-from lakeidx.landing.cast_rows import AS_STORED, RefuseRows, cast_piece
-from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, KindRules, OnDelete, check_on_delete
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.landing.cast_rows import CompleteRows, RefuseRows, cast_piece
+from lakeidx.landing.kind_rules import KindRules, check_on_delete
 from lakeidx.landing.lacking_rows import LackingRows, completes_from_table
 from lakeidx.landing.missing_columns import (
-    GIVEN_MODES,
-    MISSING_DEFAULT,
     check_missing_mode,
     needed_columns,
     refuse_missing,
 )
-from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns, says_nothing
-from lakeidx.landing.row_kinds import has_upserts
-from lakeidx.landing.types import OTHER_TABLES, LandingOptions, Piece, check_columns, message_formats, refuse_tables
+from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns
+from lakeidx.landing.read import landing_format, open_chunks, open_parquet, read_landing
+from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
+from lakeidx.landing.text.compressed import open_plain, without_codec
+from lakeidx.landing.text.csv import csv_header
+from lakeidx.landing.text.shares import SHARE_BYTES, Crossing, TextShare, cross_range, plan_ranges, plan_shares
+from lakeidx.landing.types import (
+    OP_COLUMN,
+    OTHER_TABLES,
+    LandingOptions,
+    Piece,
+    ReadChanges,
+    change_formats,
+    check_columns,
+    message_formats,
+    refuse_tables,
+)
+from lakeidx.plugins import CHANGE_FORMATS, load_plugin
+from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import Runner
-from lakeidx.types import DataType
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
 
 if TYPE_CHECKING:
-    from lakeidx.batch.stages.rejected_rows import RejectedRows
-    from lakeidx.landing.reject_limit import RejectLimit
+    from lakeidx.lookup.point.table_lookup import TableLookup
 
 _FOOTER_THREADS = 8
+_FLOATS = (Root.FLOAT, Root.DOUBLE)
 log = logging.getLogger(__name__)
-
-#: Called when a batch is staged under a schema that the table does not have yet, before its report makes it count.
-Publish = Callable[[], None]
-#: Rows that do not have a column, by its name: bool[n].
-Absent: TypeAlias = Mapping[str, NDArray[np.bool_]]
-_NONE_ABSENT: Absent = {}
 
 
 def run_ingest(
@@ -96,7 +108,7 @@ def run_ingest(
     _refuse_columns(tasks, results)
     rows_in = sum(r.rows_in for r in results)
     rejected = _rejected(results, rows_in, limit, strict=strict)
-    report = _report(
+    report = ingest_report(
         files,
         schema,
         table_id,
@@ -150,18 +162,6 @@ def _tasks(
         new=new,
     )
     return [replace(one, source=i, file=s) for i, s in enumerate(sources)]
-
-
-def _report(files: BatchFiles, schema: TableSchema, table_id: str, started: float, **found: Any) -> IngestReport:
-    """Make the report of rows that are staged: `found` are its fields that others do not have alike."""
-    return IngestReport(
-        batch_id=files.batch_id,
-        schema_id=schema.id,
-        schema_digest=schema_digest(schema),
-        table_id=table_id,
-        seconds=time.monotonic() - started,
-        **{"rows_rejected": 0, "rejected_path": None, "reject_reasons": {}, **found},
-    )
 
 
 def _label(files: BatchFiles, table: TableMetadata | None, sources: Sequence[SourceFile]) -> str:
@@ -224,9 +224,6 @@ def _rejected(
     results: Sequence[IngestedFile], rows_in: int, limit: RejectLimit | None, *, strict: bool
 ) -> RejectedRows:
     """Join what was rejected; RejectedRowsError when that is too much."""
-    from lakeidx.batch.stages.rejected_rows import join_rejected
-    from lakeidx.landing.reject_limit import RejectLimit
-
     rejected = join_rejected([r.rejected for r in results])
     why = (RejectLimit(count=0) if strict else limit or RejectLimit()).exceeded(rejected.rows, rows_in)
     if not why:
@@ -246,13 +243,11 @@ def _ingest_all(
 
     returns   the tasks in the order of their rows, and what came of each
     """
-    from lakeidx.batch.stages.ingest_task import share_files
-
     referred = in_parallel(by_reference, tasks, threads=_FOOTER_THREADS)
     rest = {t.source: t.file for t, found in zip(tasks, referred, strict=True) if found is None}
     # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.
     one_task = tasks[0].table is not None
-    shares = {} if one_task else share_files(tasks[0].store, rest, tasks[0].options, runner, label=label)
+    shares = {} if one_task else _share_files(tasks[0].store, rest, tasks[0].options, runner, label=label)
     cut_up = [replace(t, share=share) for t in tasks for share in shares.get(t.source, [None])]
     todo = [t for t in cut_up if t.source in rest]
     work = [todo] if one_task else [[t] for t in todo]
@@ -261,101 +256,274 @@ def _ingest_all(
     return cut_up, [referred[t.source] or next(read) for t in cut_up]
 
 
-def stage_table(
-    files: BatchFiles,
-    schema: TableSchema,
-    rows: pa.Table,
-    *,
-    table_id: str = "",
-    missing: str = MISSING_DEFAULT,
-    absent: Absent | None = None,
-    merge_schema: str = "refuse",
-    new: Collection[str] = (),
-    on_delete: OnDelete = ON_DELETE_DEFAULT,
-    publish: Publish | None = None,
-) -> IngestReport:
-    """Stage rows that are in memory, in order; bad rows are an error, because nobody would read a file of rejected rows.
+@dataclass(frozen=True, slots=True)
+class IngestTask:
+    """One landing file, or a share of a large one, for one task.
 
-    schema     the newest; of a batch that was staged before the one it was staged under, else only numbers of rows are compared
-    table_id   identity of the table
-    missing    columns that the rows do not have: see `lakeidx.landing.missing_columns`
-    absent     rows that do not have a column, by its name
-    new        columns that the table gets with the batch
-    on_delete  what becomes of rows of kind -D and -U: see `lakeidx.landing.kind_rules`
-    publish    as for `run_ingest`
-    errors     NewColumnsError when `merge_schema` has the table get columns first; InvalidInputError naming the row (counted
-               from 1) and the reason, and when the batch was staged with other rows
+    table   where rows before changes are checked against its rows, or rows completed from them
+    judge   finds rows to reject
+    new     columns that the table gets with the batch
     """
-    done = files.read(IngestReport)
-    if merge_schema != "refuse":
-        rows = rows.drop_columns(says_nothing(rows.schema, schema.fields))
-    if done is not None:
-        _check_same_rows(done, schema, rows, KindRules(schema, on_delete))
-        return done
-    check_missing_mode(missing, GIVEN_MODES)
-    started, kinds = time.monotonic(), KindRules(schema, on_delete)
-    extra = new_columns(rows.schema, schema.fields, merge_schema, keys=key_names(schema))
-    if extra:
-        raise NewColumnsError(extra)
-    if has_upserts(rows):
-        refuse_missing(schema, rows.column_names, missing, what="the given rows")
-    out_dir = files.new_dir("ingest")
-    parts = [
-        write_part(files.store, out_dir, 0, number, kept, checksum=True)
-        for number, kept in enumerate(_pieces(schema, rows, kinds, LackingRows(schema, missing, new), absent or {}))
-    ]
-    report = _report(
-        files,
-        schema,
-        table_id,
-        started,
-        sources=(),
-        parts=tuple(parts),
-        rows_in=rows.num_rows,
-        rows_ignored=rows.num_rows - sum(p.rows for p in parts),
-    )
-    if publish is not None:
-        publish()
-    return files.close(report)
+
+    store: ObjectStore
+    schema: TableSchema
+    options: LandingOptions
+    source: int
+    file: SourceFile
+    out_dir: str
+    table: TableMetadata | None = None
+    judge: RefuseRows | None = None
+    share: TextShare | None = None
+    new: Collection[str] = ()
+
+    @property
+    def share_number(self) -> int | None:
+        """Number of the share; None: the whole file."""
+        return None if self.share is None else self.share.number
 
 
-def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table, kinds: KindRules) -> None:
-    """Refuse other rows than those that were staged; they are compared as cast to the schema they were staged under."""
-    if done.rows_in != rows.num_rows or done.schema_id != schema.id:
-        check_rows(done, None, rows.num_rows)
-        return
-    try:
-        checksums = [part_checksum(p) for p in _pieces(schema, rows, kinds)]
-    except InvalidInputError as error:
-        raise InvalidInputError(
-            f"batch {done.batch_id!r} was ingested with other content, under schema {schema.id}: {error.message}; "
-            "use a new batch id for this content"
-        ) from error
-    check_rows(done, checksums, rows.num_rows)
+@dataclass(frozen=True, slots=True)
+class IngestedFile:
+    """What a task made of its landing file, or share of one.
+
+    present   columns that rows came with
+    upserts   there are rows that may lack no column
+    brought   columns new to the table that rows had; passed: those that a row lacked before one had it
+    tables    of the source, that messages are of
+    ignored   rows that `on_delete` leaves out
+    asked     snapshot that rows were completed from, 0 for an empty table
+    """
+
+    parts: tuple[StagedPart, ...]
+    rows_in: int
+    rejected: RejectedRows = field(default_factory=RejectedRows)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    newest_ms: int | None = None
+    extra: Mapping[str, DataType] = field(default_factory=dict)
+    present: frozenset[str] = frozenset()
+    upserts: bool = False
+    brought: frozenset[str] = frozenset()
+    passed: frozenset[str] = frozenset()
+    ignored: int = 0
+    tables: frozenset[str] = frozenset()
+    asked: int | None = None
 
 
-def _pieces(
-    schema: TableSchema,
-    rows: pa.Table,
-    kinds: KindRules,
-    lacking: LackingRows | None = None,
-    absent: Absent = _NONE_ABSENT,
-) -> Iterator[pa.Table]:
-    """Cast rows in pieces of one staged part; InvalidInputError for a bad row."""
-    check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
-    position, as_stored = 1, rows.schema.metadata == AS_STORED
-    for part in cut(rows):
-        mine = {n: mask[position - 1 : position - 1 + part.num_rows] for n, mask in absent.items()}
-        kept, rejected = cast_piece(
-            Piece(part, position, absent=mine), schema.fields, "the given table", keys=key_names(schema),
-            refuse=[] if lacking is None else [lacking], kinds=kinds, as_stored=as_stored,
+def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
+    """Read, cast and stage landing files (runs in a task)."""
+    table, schema = tasks[0].table, tasks[0].schema
+    refuse: list[RefuseRows] = [] if tasks[0].judge is None else [tasks[0].judge]
+    complete: CompleteRows | None = None
+    lookup: TableLookup | None = None
+    if table is not None:
+        # Few batches look rows up, as keys are looked up.
+        from lakeidx.batch.before_images import BeforeImageCheck
+        from lakeidx.batch.stages.completed_rows import RowCompletion
+        from lakeidx.lookup.point import table_lookup
+
+        lookup = table_lookup.TableLookup(table, pinned=tasks[0].options.missing == "table", unseen=True)
+        if tasks[0].options.check_before:
+            refuse.append(BeforeImageCheck(schema, lookup.lookup, tasks[0].options).contradictions)
+        else:
+            complete = RowCompletion(schema, lookup.lookup)
+    out = []
+    for task in tasks:
+        name = share_name(task.source, task.share_number)
+        with RejectWriter(task.store, task.out_dir, name) as rejects:
+            out.append(_ingest_file(task, refuse, complete, rejects))
+    if complete is None or lookup is None or not lookup.metrics.keys:
+        return out
+    return [replace(file, asked=lookup.snapshot_id or 0) for file in out]
+
+
+def _ingest_file(
+    task: IngestTask, refuse: Sequence[RefuseRows], complete: CompleteRows | None, rejects: RejectWriter
+) -> IngestedFile:
+    from lakeidx.landing.text.json_values import wider_of_values
+
+    lacking = LackingRows(task.schema, "null" if complete is not None else task.options.missing, task.new)
+    writer = PartWriter(task.store, task.out_dir, task.source, task.share_number)
+    kinds = KindRules(task.schema, task.options.on_delete)
+    rows_in = ignored = 0
+    present: set[str] = set()
+    upserts = False
+    skipped: Counter[str] = Counter()
+    extra: dict[str, DataType] = {}
+    newest: int | None = None
+    tables = frozenset[str]()
+    for piece in _read(task):
+        tables |= piece.tables
+        skipped.update(piece.skipped)
+        extra |= {n: t if n not in extra else wider_of_values(extra[n], t) for n, t in piece.extra.items()}
+        if piece.newest_ms is not None:
+            newest = piece.newest_ms if newest is None else max(newest, piece.newest_ms)
+        if extra:
+            # Nothing is staged under this schema any more; what follows may have more such columns.
+            continue
+        present |= set(piece.rows.column_names)
+        upserts = upserts or has_upserts(piece.rows)
+        kept, bad = cast_piece(
+            piece, task.schema.fields, task.file.path, keys=key_names(task.schema), refuse=[lacking, *refuse],
+            kinds=kinds, complete=complete,
         )  # fmt: skip
-        if rejected.num_rows:
-            first = rejected.slice(0, 1).to_pylist()[0]
-            raise InvalidInputError(
-                f"row {first['line']}: {first['reason']} ({rejected.num_rows} bad rows in this piece)"
-            )
-        position += part.num_rows
-        # In one chunk: the staged bytes, and so their checksum, do not depend on how the rows came.
-        if kept.num_rows or not part.num_rows:
-            yield kept.combine_chunks()
+        mine = piece.rows.num_rows + len(piece.bad_lines)
+        rows_in += mine
+        ignored += mine - kept.num_rows - bad.num_rows
+        rejects.add(bad)
+        writer.add(kept)
+    return IngestedFile(
+        writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra, frozenset(present), upserts,
+        frozenset(lacking.brought), frozenset(lacking.passed), ignored, tables,
+    )  # fmt: skip
+
+
+def _read(task: IngestTask) -> Iterator[Piece]:
+
+    store, path = landing_store(task.store, task.file.path, task.options.storage_options), task.file.path
+    if task.options.is_changes:
+        form = task.options.format
+        read: ReadChanges = load_plugin(CHANGE_FORMATS, form if form in change_formats() else OP_COLUMN)
+        return read(store, path, task.schema, task.options, share=task.share)
+    keys = key_names(task.schema)
+    return read_landing(store, path, task.schema.fields, task.options, keys=keys, share=task.share)
+
+
+def _same_type(found: pa.DataType, wanted: Field) -> bool:
+    """Return True when later stages may read the column as it is: the same values in the same Arrow type up to its layout."""
+    target = to_arrow(wanted.type)
+    if found == target:
+        return True
+    if wanted.type.root in STRING_ROOTS:
+        return bool(pa.types.is_large_string(found) or pa.types.is_string_view(found))
+    if wanted.type.root in BYTES_ROOTS:
+        return bool(pa.types.is_large_binary(found) or pa.types.is_binary_view(found))
+    return False
+
+
+def _fits(wanted: Field, chunks: FooterChunks, leaves: Mapping[str, tuple[int, str]], groups: int) -> bool:
+    """Return True when the footer says that a column has no null where none may be, and no value out of its range."""
+    no_nulls = not wanted.type.nullable or wanted.default_value is not None
+    bounds = value_range(wanted.type)
+    if not no_nulls and bounds is None and not has_ranges(wanted.type):
+        return True
+    if wanted.name not in leaves:
+        return False
+    for stats in (chunks.stats(group, *leaves[wanted.name]) for group in range(groups)):
+        if no_nulls and stats.null_count != 0:
+            return False
+        if bounds is None or stats.null_count == stats.values:
+            continue
+        if stats.low is None or not bounds[0] <= _number(stats.low) <= _number(stats.high) <= bounds[1]:
+            return False
+    return True
+
+
+def _number(bound: int | bytes) -> int:
+    """Return a bound as a number; decimals may be bytes."""
+    return int.from_bytes(bound, "big", signed=True) if isinstance(bound, bytes) else bound
+
+
+def by_reference(task: IngestTask) -> IngestedFile | None:
+    """Return the parts that point into the landing file, None when its rows must be cast or examined."""
+    path = task.file.path
+    if landing_format(path, task.options) != "parquet" or task.options.is_changes or task.judge is not None:
+        return None
+    if task.options.storage_options:
+        # Later stages do not have the options.
+        return None
+    file = open_parquet(landing_store(task.store, path, {}), path)
+    found = {f.name: f.type for f in file.schema_arrow}
+    check_columns(list(found), task.schema.fields, task.options, path)
+    if new_columns(file.schema_arrow, task.schema.fields, task.options.merge_schema, keys=key_names(task.schema),
+                   ignore_extra=task.options.ignore_extra, path=path):  # fmt: skip
+        return None
+    if task.schema.table_options.rowkind_field is not None and KindRules(task.schema, task.options.on_delete).acts:
+        return None
+    if KIND_COLUMN in found or VALUE_KIND in found or any(f.name not in found for f in task.schema.fields):
+        return None
+    if not all(_same_type(found[f.name], f) for f in task.schema.fields):
+        return None
+    if any(is_bounded(f.type) for f in task.schema.fields):
+        return None
+    if any(task.schema.field(n).type.root in _FLOATS for n in key_names(task.schema)):
+        # Keys are examined: none may be NaN.
+        return None
+    metadata = file.metadata
+    if any(metadata.row_group(group).total_byte_size > GROUP_BYTES for group in range(metadata.num_row_groups)):
+        return None
+    chunks, leaves = open_chunks(landing_store(task.store, path, {}), path)
+    if not all(_fits(f, chunks, leaves, metadata.num_row_groups) for f in task.schema.fields):
+        return None
+    parts: list[StagedPart] = []
+    groups: list[int] = []
+    rows = size = 0
+    for group in range(metadata.num_row_groups):
+        groups.append(group)
+        rows += metadata.row_group(group).num_rows
+        size += metadata.row_group(group).total_byte_size
+        if is_full(rows, size) or group == metadata.num_row_groups - 1:
+            parts.append(StagedPart(path=path, rows=rows, bytes=size, source=task.source, by_reference=True,
+                                    row_groups=tuple(groups)))  # fmt: skip
+            groups, rows, size = [], 0, 0
+    return IngestedFile(tuple(p for p in parts if p.rows), metadata.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """A range of a landing file for a task; `delimiter` of CSV only, `place` the options of its store."""
+
+    store: ObjectStore
+    source: int
+    path: str
+    start: int
+    end: int
+    delimiter: str | None
+    place: Mapping[str, Any]
+
+
+def _share_files(
+    store: ObjectStore, sources: Mapping[int, SourceFile], options: LandingOptions, runner: Runner, *, label: str
+) -> Mapping[int, list[TextShare]]:
+    """Find the shares of the landing files that are read by several tasks, by the files' numbers; tasks scan for them.
+
+    errors   InvalidInputError for a CSV file without a header
+    """
+    ranges: list[_Range] = []
+    headers: dict[int, tuple[tuple[str, ...], int]] = {}
+    for number, source in sources.items():
+        kind = _text_format(source.path, options)
+        planned = [] if kind is None else plan_ranges(source.size, share_bytes=SHARE_BYTES)
+        if len(planned) > 1:
+            delimiter = options.delimiter if kind == "csv" else None
+            headers[number] = _header(store, source.path, options) if kind == "csv" else ((), 0)
+            place = options.storage_options
+            ranges += [_Range(store, number, source.path, start, end, delimiter, place) for start, end in planned]
+    if not ranges:
+        return {}
+    found: dict[int, list[Crossing]] = defaultdict(list)
+    for each, crossing in zip(ranges, runner.map(_cross, ranges, label=label), strict=True):
+        found[each.source].append(crossing)
+    return {
+        n: plan_shares(sources[n].size, crossings, headers[n][0], header_bytes=headers[n][1])
+        for n, crossings in found.items()
+    }
+
+
+def _text_format(path: str, options: LandingOptions) -> str | None:
+    """Return csv or jsonl for a file that can be cut."""
+    if without_codec(path) != path:
+        return None
+    if options.is_changes and options.format in message_formats():
+        return "jsonl"
+    kind = landing_format(path, options)
+    return kind if kind in ("csv", "jsonl") else None
+
+
+def _cross(item: _Range) -> Crossing:
+    with open_plain(landing_store(item.store, item.path, item.place), item.path) as source:
+        return cross_range(source, item.start, item.end, item.delimiter)
+
+
+def _header(store: ObjectStore, path: str, options: LandingOptions) -> tuple[tuple[str, ...], int]:
+    with open_plain(landing_store(store, path, options.storage_options), path) as source:
+        return csv_header(source, path, options)

@@ -12,8 +12,8 @@ from lakeidx.batch import commit_priority as turns
 from lakeidx.batch.commit_priority import CommitPriority, PriorityFile
 from lakeidx.batch.stages import commit as publish
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.codec.containers.checksum import unseal
 from lakeidx.maintenance.compaction import run_compaction

@@ -30,8 +30,8 @@ from lakeidx.batch.index_types import (
 )
 from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves, write_moves
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.target_files import share_path, write_numbers
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError

@@ -111,7 +111,7 @@ def test_row_groups_of_a_landing_file_make_parts_of_bounded_bytes(tmp_path: Path
 def test_a_row_group_that_is_too_large_to_be_read_as_a_whole_is_staged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeidx.batch.stages.ingest_task.GROUP_BYTES", 512 * KIB)
+    monkeypatch.setattr("lakeidx.batch.stages.ingest.GROUP_BYTES", 512 * KIB)
     monkeypatch.setattr(landing_types, "_MOST_BYTES", 64 * KIB)
     report = staged(tmp_path, texts([2 * KIB] * 400), row_group_size=400)
     assert not any(p.by_reference for p in report.parts)

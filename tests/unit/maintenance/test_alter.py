@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 
 import lakeidx
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.cli.main import app
 from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError

@@ -13,8 +13,8 @@ from lakeidx.batch import artifacts
 from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport, batch_ids, walk_staging
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
+from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.ingest import stage_table
 from lakeidx.batch.upsert import commit_batch, finish_batch, make_context, upsert_files
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table

@@ -12,7 +12,7 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placing import place_batch
-from lakeidx.batch.stages.ingest import stage_table
+from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.bucket_assignment.hash_set import plan_index_update
 from lakeidx.format.hash_index import decode_hash_index

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.stages import ingest_task
+from lakeidx.batch.stages import ingest
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.batch.upsert import BatchResult, make_context, upsert_files
 from lakeidx.errors import InvalidInputError
@@ -37,7 +37,7 @@ def both(
 ) -> tuple[tuple[Table, BatchResult], tuple[Table, BatchResult]]:
     """The file landed whole, and in shares."""
     whole = landed(tmp_path / "whole", text, name, **options)
-    monkeypatch.setattr(ingest_task, "SHARE_BYTES", 150)
+    monkeypatch.setattr(ingest, "SHARE_BYTES", 150)
     return whole, landed(tmp_path / "shared", text, name, **options)
 
 
@@ -92,8 +92,8 @@ def test_a_compressed_file_is_one_share(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_file_that_changes_between_the_two_looks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "f" / "f.csv"
-    monkeypatch.setattr(ingest_task, "SHARE_BYTES", 150)
-    monkeypatch.setattr(ingest_task, "cross_range", changing(file, cross_range))
+    monkeypatch.setattr(ingest, "SHARE_BYTES", 150)
+    monkeypatch.setattr(ingest, "cross_range", changing(file, cross_range))
     with pytest.raises(InvalidInputError, match="the landing file changed while it was read; run the batch again"):
         landed(tmp_path / "f", csv(200), "f.csv")
     assert Table.open(f"{tmp_path}/f/wh/d.db/t").metadata.snapshot_ids() == []

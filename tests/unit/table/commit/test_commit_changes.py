@@ -281,8 +281,8 @@ def test_the_budget_of_tries_is_kept(tmp_path: Path) -> None:
     slept: list[float] = []
     from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
     from lakeidx.batch.stages.commit import build_request
+    from lakeidx.batch.stages.given_rows import stage_table
     from lakeidx.batch.stages.index_write import run_index_write
-    from lakeidx.batch.stages.ingest import stage_table
 
     stage_table(context.files, table.schema, rows([(1, 1, "a")]))
     assign = run_bucket_assignment(context)

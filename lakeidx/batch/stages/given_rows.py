@@ -1,0 +1,150 @@
+"""Stage `ingest` of rows in memory: cast to the table's schema and staged in order; a bad row is an error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lakeidx.batch.artifacts import BatchFiles, IngestReport
+from lakeidx.batch.parts import cut, key_names, part_checksum, write_part
+from lakeidx.batch.stages.rerun import check_rows
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import TableSchema, schema_digest
+from lakeidx.landing.cast_rows import AS_STORED, cast_piece
+from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, KindRules, OnDelete
+from lakeidx.landing.lacking_rows import LackingRows
+from lakeidx.landing.missing_columns import (
+    GIVEN_MODES,
+    MISSING_DEFAULT,
+    check_missing_mode,
+    refuse_missing,
+)
+from lakeidx.landing.new_columns import NewColumnsError, new_columns, says_nothing
+from lakeidx.landing.row_kinds import has_upserts
+from lakeidx.landing.types import LandingOptions, Piece, check_columns
+
+if TYPE_CHECKING:
+    pass
+
+#: Called when a batch is staged under a schema that the table does not have yet, before its report makes it count.
+Publish = Callable[[], None]
+#: Rows that do not have a column, by its name: bool[n].
+Absent: TypeAlias = Mapping[str, NDArray[np.bool_]]
+_NONE_ABSENT: Absent = {}
+
+
+def stage_table(
+    files: BatchFiles,
+    schema: TableSchema,
+    rows: pa.Table,
+    *,
+    table_id: str = "",
+    missing: str = MISSING_DEFAULT,
+    absent: Absent | None = None,
+    merge_schema: str = "refuse",
+    new: Collection[str] = (),
+    on_delete: OnDelete = ON_DELETE_DEFAULT,
+    publish: Publish | None = None,
+) -> IngestReport:
+    """Stage rows that are in memory, in order; bad rows are an error, because nobody would read a file of rejected rows.
+
+    schema     the newest; of a batch that was staged before the one it was staged under, else only numbers of rows are compared
+    table_id   identity of the table
+    missing    columns that the rows do not have: see `lakeidx.landing.missing_columns`
+    absent     rows that do not have a column, by its name
+    new        columns that the table gets with the batch
+    on_delete  what becomes of rows of kind -D and -U: see `lakeidx.landing.kind_rules`
+    publish    as for `run_ingest`
+    errors     NewColumnsError when `merge_schema` has the table get columns first; InvalidInputError naming the row (counted
+               from 1) and the reason, and when the batch was staged with other rows
+    """
+    done = files.read(IngestReport)
+    if merge_schema != "refuse":
+        rows = rows.drop_columns(says_nothing(rows.schema, schema.fields))
+    if done is not None:
+        _check_same_rows(done, schema, rows, KindRules(schema, on_delete))
+        return done
+    check_missing_mode(missing, GIVEN_MODES)
+    started, kinds = time.monotonic(), KindRules(schema, on_delete)
+    extra = new_columns(rows.schema, schema.fields, merge_schema, keys=key_names(schema))
+    if extra:
+        raise NewColumnsError(extra)
+    if has_upserts(rows):
+        refuse_missing(schema, rows.column_names, missing, what="the given rows")
+    out_dir = files.new_dir("ingest")
+    parts = [
+        write_part(files.store, out_dir, 0, number, kept, checksum=True)
+        for number, kept in enumerate(_pieces(schema, rows, kinds, LackingRows(schema, missing, new), absent or {}))
+    ]
+    report = ingest_report(
+        files,
+        schema,
+        table_id,
+        started,
+        sources=(),
+        parts=tuple(parts),
+        rows_in=rows.num_rows,
+        rows_ignored=rows.num_rows - sum(p.rows for p in parts),
+    )
+    if publish is not None:
+        publish()
+    return files.close(report)
+
+
+def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table, kinds: KindRules) -> None:
+    """Refuse other rows than those that were staged; they are compared as cast to the schema they were staged under."""
+    if done.rows_in != rows.num_rows or done.schema_id != schema.id:
+        check_rows(done, None, rows.num_rows)
+        return
+    try:
+        checksums = [part_checksum(p) for p in _pieces(schema, rows, kinds)]
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"batch {done.batch_id!r} was ingested with other content, under schema {schema.id}: {error.message}; "
+            "use a new batch id for this content"
+        ) from error
+    check_rows(done, checksums, rows.num_rows)
+
+
+def _pieces(
+    schema: TableSchema,
+    rows: pa.Table,
+    kinds: KindRules,
+    lacking: LackingRows | None = None,
+    absent: Absent = _NONE_ABSENT,
+) -> Iterator[pa.Table]:
+    """Cast rows in pieces of one staged part; InvalidInputError for a bad row."""
+    check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
+    position, as_stored = 1, rows.schema.metadata == AS_STORED
+    for part in cut(rows):
+        mine = {n: mask[position - 1 : position - 1 + part.num_rows] for n, mask in absent.items()}
+        kept, rejected = cast_piece(
+            Piece(part, position, absent=mine), schema.fields, "the given table", keys=key_names(schema),
+            refuse=[] if lacking is None else [lacking], kinds=kinds, as_stored=as_stored,
+        )  # fmt: skip
+        if rejected.num_rows:
+            first = rejected.slice(0, 1).to_pylist()[0]
+            raise InvalidInputError(
+                f"row {first['line']}: {first['reason']} ({rejected.num_rows} bad rows in this piece)"
+            )
+        position += part.num_rows
+        # In one chunk: the staged bytes, and so their checksum, do not depend on how the rows came.
+        if kept.num_rows or not part.num_rows:
+            yield kept.combine_chunks()
+
+
+def ingest_report(files: BatchFiles, schema: TableSchema, table_id: str, started: float, **found: Any) -> IngestReport:
+    """Make the report of rows that are staged: `found` are its fields that others do not have alike."""
+    return IngestReport(
+        batch_id=files.batch_id,
+        schema_id=schema.id,
+        schema_digest=schema_digest(schema),
+        table_id=table_id,
+        seconds=time.monotonic() - started,
+        **{"rows_rejected": 0, "rejected_path": None, "reject_reasons": {}, **found},
+    )
