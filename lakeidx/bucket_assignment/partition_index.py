@@ -34,7 +34,7 @@ IndexedBucket = tuple[int, NDArray[np.int32]] | tuple[int, NDArray[np.int32], in
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Where the rows of a column go.
+    """Buckets of the rows of a column.
 
     buckets  int32[n]
     is_new   bool[n], True at the row that brought its hash into the index

@@ -29,7 +29,7 @@ PARALLELISM_OPTION = "dynamic-bucket.assigner-parallelism"
 
 
 class LimitScope(Enum):
-    """What dynamic-bucket.max-buckets is compared with."""
+    """Number that dynamic-bucket.max-buckets is compared with."""
 
     PARTITION = "partition"
     """The buckets of the partition at hand, as the option says and Java does since 2.0."""
@@ -138,7 +138,7 @@ def no_own_bucket(rules: AssignRules) -> InvalidInputError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignPlan:
-    """How a job's assigner tasks share the work; fixed for the whole run of a job.
+    """Shares of a job's assigner tasks in the work; fixed for the whole run of a job.
 
     num_channels   assigner tasks
     num_assigners  tasks that share one partition, at most num_channels. Below num_channels two tasks may fill one

@@ -47,7 +47,7 @@ EMPTY_ROW = bytes(12)
 
 
 class FileSource(IntEnum):
-    """Who wrote a data file (`DataFileMeta.file_source`). Changelog files always carry APPEND."""
+    """Writer of a data file (`DataFileMeta.file_source`). Changelog files always carry APPEND."""
 
     APPEND = 0
     COMPACT = 1

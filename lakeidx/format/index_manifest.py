@@ -80,7 +80,7 @@ class DeletionVectorMeta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalIndexMeta:
-    """What a global index file covers. Read and kept; lakeidx itself writes none. ``_SOURCE_META`` is kept in `unknown`."""
+    """Rows and columns of a global index file. Read and kept; lakeidx itself writes none. ``_SOURCE_META`` is kept in `unknown`."""
 
     row_range_start: int
     row_range_end: int

@@ -62,7 +62,7 @@ Identifier = tuple[bytes, int, int, str, tuple[str, ...], bytes | None, str | No
 
 
 class FileKind(IntEnum):
-    """What a manifest or index manifest entry does."""
+    """Kind of a manifest or index manifest entry."""
 
     ADD = 0
     DELETE = 1

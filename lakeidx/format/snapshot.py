@@ -25,7 +25,7 @@ BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
 
 
 class CommitKind(StrEnum):
-    """What a snapshot did."""
+    """Kind of change that a snapshot made."""
 
     APPEND = "APPEND"
     COMPACT = "COMPACT"

@@ -1,4 +1,4 @@
-"""Sorting rows by Paimon's key order (rules in ``compare``): permutation, sortedness, runs of equal keys.
+"""Sorting rows by Paimon's key order (the table in ``fields``): permutation, sortedness, runs of equal keys.
 
 How a batch is sorted: the key fields are shrunk to the bits in which the batch differs (minimum subtracted, constant bits
 dropped) and packed, with the row number below them, into one 64-bit word per row; sorting those words is sorting the rows,

@@ -8,8 +8,8 @@ with strings or binary         ``rows``: big-endian fields, strings escaped (00 
                                ``words`` uint64[n, 1]: the first 8 of those bytes (not exact)
 =============================  ======================================================================================
 
-Either way the unsigned lexicographic order is Paimon's key order (``compare``). Nullable types carry a null bit or byte. The
-form is for memory only; it is never written to a file.
+Either way the unsigned lexicographic order is Paimon's key order (the table in ``fields``). Nullable types carry a null bit or
+byte. The form is for memory only; it is never written to a file.
 """
 
 from __future__ import annotations

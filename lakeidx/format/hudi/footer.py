@@ -1,4 +1,4 @@
-"""What Hudi's key index leaves in a base file's footer (Parquet key-value metadata; text, UTF-8).
+"""Entries of Hudi's key index in a base file's footer (Parquet key-value metadata; text, UTF-8).
 
 ===================================  ==================================================================================
 key                                  value

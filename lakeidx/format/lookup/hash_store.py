@@ -88,7 +88,7 @@ class LengthSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashContext:
-    """What is needed to read a hash lookup file.
+    """Settings to read a hash lookup file with.
 
     page_sizes      int64[pages], stored bytes of each page
     page_checksums  uint32[pages], or None for a file of a writer that knows none

@@ -28,7 +28,7 @@ _warned: set[tuple[str, TableOptions]] = set()
 
 @dataclass(frozen=True, slots=True)
 class GateReport:
-    """What a table's options request that lakeidx does not do.
+    """Features that a table's options request and lakeidx lacks.
 
     refused         option and rule; the rule says which uses are refused
     left_out        option and rule; the rule says what does not happen

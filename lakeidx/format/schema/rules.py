@@ -1,4 +1,4 @@
-"""What a schema must satisfy before it is written: columns, keys, buckets, and options that do not go together.
+"""Requirements of a schema before it is written: columns, keys, buckets, and options that do not go together.
 
 source   org.apache.paimon.schema.SchemaValidation, release 1.4.2 (rules; the wording is ours)
 """

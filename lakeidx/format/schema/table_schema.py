@@ -27,7 +27,7 @@ _KV_FIELDS = [pa.field(SEQUENCE_NUMBER, pa.int64(), False), pa.field(VALUE_KIND,
 
 
 class BucketMode(StrEnum):
-    """How rows find their bucket."""
+    """Way in which rows find their bucket."""
 
     HASH_FIXED = "HASH_FIXED"
     HASH_DYNAMIC = "HASH_DYNAMIC"

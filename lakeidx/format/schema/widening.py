@@ -1,4 +1,4 @@
-"""Which types may replace which: widening, where every value of the old type is one of the new without loss."""
+"""Widening of types: one may replace another when every value of the old type is one of the new without loss."""
 
 from __future__ import annotations
 
