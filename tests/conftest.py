@@ -84,7 +84,7 @@ _STARTED = pytest.StashKey[float]()
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Add what a lane did to LAKEIDX_SUMMARY: one whose tests cannot run on this machine is SKIPPED, never passed."""
-    if config.option.lane is None or "LAKEIDX_SUMMARY" not in os.environ:
+    if config.option.lane is None or "LAKEIDX_SUMMARY" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
         return
     stats = terminalreporter.stats
     passed, failed, skipped, again = (len(stats.get(k, ())) for k in ("passed", "failed", "skipped", "rerun"))
