@@ -102,11 +102,6 @@ class GrowingBuckets:
     def choices(self) -> NDArray[np.int32]:
         return bucket_column(self._counts)
 
-    @property
-    def walk(self) -> list[int]:
-        """Buckets that may still have room, the one to be filled first at the head."""
-        return list(self._walk)
-
     def next_room(self, task_max: int) -> BucketCapacity | None:
         rules = self._rules
         while self._walk:
@@ -157,11 +152,6 @@ class OverwriteRooms:
     def choices(self) -> NDArray[np.int32]:
         known = bucket_column(self._counts)
         return known[:1] if self._rules.limit_scope is LimitScope.TASK else known
-
-    @property
-    def walk(self) -> list[int]:
-        """The bucket being filled, if there is one."""
-        return [] if self._current < 0 else [self._current]
 
     def next_room(self, task_max: int) -> BucketCapacity | None:
         rules = self._rules

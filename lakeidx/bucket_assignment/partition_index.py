@@ -10,7 +10,7 @@ source   org.apache.paimon.index.PartitionIndex, release 1.4.2; facts: the fact 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ class Assignment:
 
 
 class PartitionIndex:
-    """Hash -> bucket of one partition; make one with `load`, `for_overwrite` or `with_buckets`."""
+    """Hash -> bucket of one partition; make one with `load` or `for_overwrite`."""
 
     __slots__ = ("_before", "_map", "_pick", "_rooms", "_rules")
 
@@ -63,14 +63,12 @@ class PartitionIndex:
         *,
         rules: AssignRules,
         pick: BucketPicker,
-        routed_here: Callable[[NDArray[np.int32]], NDArray[np.bool_]] | None = None,
     ) -> PartitionIndex:
         """Load the index from the HASH files of a partition.
 
         files        (bucket, int32[m]) per file, in the order of the index manifest; with the number of hashes in the file
-                     as a third when only some of them are given
-        routed_here  which hashes (bool[m]) come to this assigner; None: all. Others are not remembered, but count in
-                     the buckets this assigner owns
+                     as a third when only some of them are given, such as those that come to this assigner; others are not
+                     remembered, but count in the buckets this assigner owns
         errors       InvalidInputError for a bucket id beyond 32,766 or hashes that are not an int32 column
         cost         one pass over the hashes; the map is allocated once
         """
@@ -81,33 +79,12 @@ class PartitionIndex:
                 raise InvalidInputError(f"bucket {bucket} of a hash index is not one of 0 to {MAX_BUCKETS - 1}")
             hashes = _column(hashes)
             rows[bucket] = rows.get(bucket, 0) + (counted[0] if counted else len(hashes))
-            kept.append((bucket, hashes if routed_here is None else hashes[routed_here(hashes)]))
+            kept.append((bucket, hashes))
         hash_map = HashMap()
         hash_map.reserve(sum(len(hashes) for _, hashes in kept))
         for bucket, hashes in kept:
             hash_map.store(hashes, bucket)
         return cls(rules, pick, _rooms(rules, rows), hash_map)
-
-    @classmethod
-    def with_buckets(
-        cls,
-        hashes: NDArray[np.int32],
-        buckets: NDArray[np.int32],
-        *,
-        counts: Mapping[int, int],
-        rules: AssignRules,
-        pick: BucketPicker,
-    ) -> PartitionIndex:
-        """Make an index of known hashes and their buckets, with the own buckets walked in the order of `counts`.
-
-        hashes, buckets  int32[m] each
-        counts           rows per own bucket
-        """
-        hash_map = HashMap()
-        hash_map.reserve(len(hashes))
-        for bucket, part in _by_bucket(_column(hashes), buckets).items():
-            hash_map.store(part, bucket)
-        return cls(rules, pick, GrowingBuckets(rules, dict(counts), list(counts)), hash_map)
 
     @classmethod
     def for_overwrite(cls, *, rules: AssignRules, pick: BucketPicker) -> PartitionIndex:
@@ -117,11 +94,6 @@ class PartitionIndex:
     def reserve(self, rows: int) -> None:
         """Size the map for so many rows more, which are all new at most: growing row by row takes twice the time and memory."""
         self._map.reserve(len(self._map) + rows)
-
-    @property
-    def rules(self) -> AssignRules:
-        """The limits and the ownership this index was made with."""
-        return self._rules
 
     def __len__(self) -> int:
         """Return the distinct hashes known."""

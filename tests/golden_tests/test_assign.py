@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lakeidx.bucket_assignment.capacity import GrowingBuckets
+from lakeidx.bucket_assignment.hash_map import HashMap
 from lakeidx.bucket_assignment.partition_index import PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.bucket_assignment.rules import AssignPlan, AssignRules, LimitScope, assigner_of
@@ -88,13 +90,10 @@ def rules_of(line: Mapping[str, Any]) -> AssignRules:
 def test_partition_index(line: dict[str, Any]) -> None:
     draws = JavasDraws()
     known = line["hash_to_bucket"]
-    index = PartitionIndex.with_buckets(
-        column([h for h, _ in known]),
-        column([b for _, b in known]),
-        counts=dict(line["bucket_counts"]),
-        rules=rules_of(line),
-        pick=draws,
-    )
+    counts, rules, hashes = dict(line["bucket_counts"]), rules_of(line), HashMap()
+    for key_hash, bucket in known:
+        hashes.store(column([key_hash]), bucket)
+    index = PartitionIndex(rules, draws, GrowingBuckets(rules, counts, list(counts)), hashes)
     for i, call in enumerate(line["calls"]):
         draws.expect([call])
         if "error" in call:

@@ -133,18 +133,11 @@ class HashBucketAssigner:
             )
 
     def _load(self, partition: PartitionKey) -> PartitionIndex:
-        plan = self.plan
-
-        def routed_here(hashes: NDArray[np.int32]) -> NDArray[np.bool_]:
-            found: NDArray[np.bool_] = plan.assigner_of(partition.hash, hashes) == self.assign_id
-            return found
-
-        return PartitionIndex.load(
-            self.loader.load(partition.data),
-            rules=plan.rules(self.assign_id),
-            pick=self.pick,
-            routed_here=None if plan.num_channels == 1 else routed_here,
-        )
+        plan, files = self.plan, []
+        for bucket, hashes, *counted in self.loader.load(partition.data):
+            here = hashes[plan.assigner_of(partition.hash, hashes) == self.assign_id]
+            files.append((bucket, here, counted[0] if counted else len(hashes)))
+        return PartitionIndex.load(files, rules=plan.rules(self.assign_id), pick=self.pick)
 
     def new_hashes(self) -> dict[bytes, dict[int, NDArray[np.int32]]]:
         """Return hashes recorded since load or `forget_new`: partition -> bucket -> int32[m]; only partitions that have some."""

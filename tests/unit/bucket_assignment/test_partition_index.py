@@ -53,7 +53,7 @@ def test_hashes_of_other_assigners_count_but_are_not_known() -> None:
     # Bucket 0 is ours, bucket 1 is not; even hashes are routed here.
     files = [(0, column([1, 2, 3])), (1, column([4, 5, 6, 8]))]
     rules = AssignRules(target_rows=4, num_assigners=2, assign_id=0)
-    index = PartitionIndex.load(files, rules=rules, pick=no_draw, routed_here=lambda h: h % 2 == 0)
+    index = PartitionIndex.load([(b, h[h % 2 == 0], len(h)) for b, h in files], rules=rules, pick=no_draw)
     assert len(index) == 4
     assert index.counts == {0: 3}
     assert index.lookup(column([2, 4, 1, 5])).tolist() == [0, 1, -1, -1]
