@@ -82,14 +82,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 _STARTED = pytest.StashKey[float]()
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """Add what a lane did to LAKEIDX_SUMMARY: one whose tests cannot run on this machine is SKIPPED, never passed."""
     if config.option.lane is None or "LAKEIDX_SUMMARY" not in os.environ or "PYTEST_XDIST_WORKER" in os.environ:
         return
     stats = terminalreporter.stats
     passed, failed, skipped, again = (len(stats.get(k, ())) for k in ("passed", "failed", "skipped", "rerun"))
     failed += len(stats.get("error", ()))
-    verdict = "FAILED" if failed else "passed" if passed else "SKIPPED"
+    # 5: no test; another one: it was ended, or pytest itself broke.
+    verdict = "FAILED" if failed or exitstatus not in (0, 5) else "passed" if passed else "SKIPPED"
     counts = f"{passed:>5} tests passed {failed:>3} failed {skipped:>3} skipped {again:>3} again"
     seconds = time.monotonic() - config.stash[_STARTED]
     summary = Path(os.environ["LAKEIDX_SUMMARY"])
