@@ -60,6 +60,7 @@ class Figure:
     seconds, cpu_seconds   best round
     times_local            seconds for each that the same takes on a local disk
     requests               that passed
+    cpu_times_local        the same of processor seconds of this process: on a busy machine the one to look at
     server_cpu_seconds     of the store's server, for each round
     floor_times_local      processor seconds of the local run and of the server, over all cores, for each second of the local run
     """
@@ -70,6 +71,7 @@ class Figure:
     load_average: float
     times_local: float | None = None
     requests: int | None = None
+    cpu_times_local: float | None = None
     server_cpu_seconds: float | None = None
     floor_times_local: float | None = None
 
@@ -155,7 +157,7 @@ def compared(case: str, rounds: int, server: S3Server, work: Callable[[bool], ob
     floor = (local_cpu + served / rounds) / (os.cpu_count() or 1) / local
     return Figure(
         case, round(seconds, 3), round(cpu, 3), round(os.getloadavg()[0], 1), round(seconds / local, 2), None,
-        round(served / rounds, 3), round(max(1, floor), 2),
+        round(cpu / local_cpu, 2), round(served / rounds, 3), round(max(1, floor), 2),
     )  # fmt: skip
 
 
