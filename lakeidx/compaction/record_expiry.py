@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.table.scan.prune import value_stats
+from lakeidx.table.scan.plan import value_stats
 from lakeidx.types import TIMESTAMP_ROOTS, Field, Root
 
 _FIRST_MILLIS = 1_000_000_000_000

@@ -27,9 +27,8 @@ from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.pick import LevelRun
 from lakeidx.compaction.plan import Rewrite, Step, Upgrade
 from lakeidx.data.engines import make_engine
-from lakeidx.data.level_column import with_level
 from lakeidx.data.merge.changelog import Changelog
-from lakeidx.data.merge.merge_runs import merge_sorted_runs
+from lakeidx.data.merge.merge_runs import merge_sorted_runs, with_level
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.file_index.write import index_builder
 from lakeidx.format.data_file import DataFileMeta, FileSource

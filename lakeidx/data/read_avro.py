@@ -17,8 +17,7 @@ import pyarrow as pa
 
 from lakeidx.codec.containers.avro import decode_container
 from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of, internal_to_arrow, map_types
-from lakeidx.data.positions import RowFilter
-from lakeidx.data.read_counters import ReadCounters
+from lakeidx.data.positions import ReadCounters, RowFilter
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.predicate import Predicate

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyarrow import orc
 
-from lakeidx.data.parquet.damage import damage_of
-from lakeidx.data.positions import RowFilter
-from lakeidx.data.read_counters import ReadCounters
+from lakeidx.data.parquet.row_groups import damage_of
+from lakeidx.data.positions import ReadCounters, RowFilter
 from lakeidx.predicate import Predicate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field

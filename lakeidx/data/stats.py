@@ -27,36 +27,28 @@ source   org.apache.paimon.statistics.*ColStatsCollector, org.apache.paimon.util
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
-from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of
-from lakeidx.data.parquet.chunks import ChunkStats
+from lakeidx.data.parquet.chunks import NO_STATS, ChunkStats, FloatMarks, FooterStats, merge_chunk_stats
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS, is_int96
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import SimpleStats
 from lakeidx.format.schema.table_schema import KEY_PREFIX
-from lakeidx.types import NESTED_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root
+from lakeidx.types import NESTED_ROOTS, STRING_ROOTS, DataType, Field, Root
 
 _SYSTEM_TRUNCATE_LENGTH = 128
 _TRUNCATE = re.compile(r"TRUNCATE\((\d+)\)")
 _NO_STATS_ROOTS = NESTED_ROOTS | {Root.VARIANT}
-_COUNT_ONLY_ROOTS = frozenset({Root.BINARY, Root.VARBINARY})
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
-
-
-_Internal: TypeAlias = Callable[[Any, DataType], Any]
 
 
 class ModeKind(StrEnum):
@@ -82,26 +74,6 @@ class StatsMode:
 
 _SYSTEM_MODE = StatsMode(ModeKind.TRUNCATE, _SYSTEM_TRUNCATE_LENGTH)
 _NONE_MODE = StatsMode(ModeKind.NONE)
-
-
-class ColumnStats(NamedTuple):
-    """Statistics of one column over one file.
-
-    minimum, maximum  internal values (see ``lakeidx.types``); None: not known, or all values are null
-    null_count        None: not known
-    """
-
-    minimum: Any = None
-    maximum: Any = None
-    null_count: int | None = None
-
-    @property
-    def is_none(self) -> bool:
-        """True when nothing is known: dense statistics leave the column out."""
-        return self.minimum is None and self.maximum is None and self.null_count is None
-
-
-NO_STATS = ColumnStats()
 
 
 def parse_stats_mode(text: str) -> StatsMode:
@@ -154,20 +126,6 @@ def stats_modes(
     return modes
 
 
-@dataclass(frozen=True, slots=True)
-class FloatMarks:
-    """Special values of a FLOAT or DOUBLE column, which Arrow's footer does not record."""
-
-    nan: bool = False
-    negative_zero: bool = False
-    positive_zero: bool = False
-
-    def __or__(self, other: FloatMarks) -> FloatMarks:
-        return FloatMarks(
-            self.nan or other.nan, self.negative_zero or other.negative_zero, self.positive_zero or other.positive_zero
-        )
-
-
 def float_marks(column: pa.ChunkedArray) -> FloatMarks:
     """Find the special values among some values of a FLOAT or DOUBLE column."""
     marks = FloatMarks()
@@ -187,7 +145,7 @@ def footer_stats(
     *,
     floats: Mapping[str, FloatMarks],
     null_counts: Mapping[str, int],
-) -> dict[str, ColumnStats]:
+) -> dict[str, FooterStats]:
     """Return the full statistics of the top-level columns of a Parquet file just written, merged over its row groups.
 
     fields       all columns of the file, in file order
@@ -197,13 +155,13 @@ def footer_stats(
     cost         O(columns x row groups); reads no data
     """
     groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
-    out: dict[str, ColumnStats] = {}
+    out: dict[str, FooterStats] = {}
     for field in fields:
         name, t = field.name, field.type
         if t.root in _NO_STATS_ROOTS:
             out[name] = NO_STATS
         elif is_int96(t):
-            out[name] = ColumnStats(null_count=null_counts.get(name))
+            out[name] = FooterStats(null_count=null_counts.get(name))
         else:
             leaf = leaves[name]
             out[name] = merge_chunk_stats([_chunk_of(g.column(leaf)) for g in groups], t, floats.get(name))
@@ -218,86 +176,12 @@ def _chunk_of(chunk: pq.ColumnChunkMetaData) -> ChunkStats:
     return ChunkStats(chunk.num_values, stats.null_count if stats.has_null_count else None, low, high)
 
 
-def merge_chunk_stats(chunks: Sequence[ChunkStats], t: DataType, marks: FloatMarks | None = None) -> ColumnStats:
-    """Merge the statistics of a column over some of its chunks; string bounds stay UTF-8 bytes.
-
-    marks   special values of a FLOAT or DOUBLE column; without them the bounds leave NaN out (as Arrow writes them) and
-            have a sign of zero that may not occur
-    """
-    null_count, rows = 0, 0
-    low: Any = None
-    high: Any = None
-    known = t.root not in _COUNT_ONLY_ROOTS
-    has_nan = marks is not None and marks.nan
-    internal: _Internal = _INTERNAL.get(t.root, _whole_number)
-    for values, nulls, raw_low, raw_high in chunks:
-        if nulls is None:
-            return NO_STATS
-        rows += values
-        null_count += nulls
-        if not known or nulls == values:
-            continue
-        if raw_low is None:
-            # A value too long for the footer: what the other chunks say would not bound the column. Or nothing but NaN.
-            known = has_nan
-            continue
-        chunk_low, chunk_high = internal(raw_low, t), internal(raw_high, t)
-        low = chunk_low if low is None else min(low, chunk_low)
-        high = chunk_high if high is None else max(high, chunk_high)
-    if not known or null_count == rows:
-        return ColumnStats(null_count=null_count)
-    if marks is not None:
-        low, high = _java_bounds(low, high, marks)
-    return ColumnStats(low, high, null_count)
-
-
-def _java_bounds(low: float | None, high: float | None, marks: FloatMarks) -> tuple[float | None, float | None]:
-    if marks.nan:
-        low, high = (math.nan if low is None else low), math.nan
-    if low == 0:
-        low = -0.0 if marks.negative_zero else 0.0
-    if high == 0:
-        high = 0.0 if marks.positive_zero else -0.0
-    return low, high
-
-
-def _whole_number(raw: Any, t: DataType) -> int:
-    return int(raw)
-
-
-def _decimal(raw: Any, t: DataType) -> Decimal:
-    return decimal_of(int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw), t)
-
-
-def _timestamp(raw: Any, t: DataType) -> tuple[int, int]:
-    return arrow_int_to_timestamp(int(raw), t.precision)
-
-
-def _utf8(raw: Any, t: DataType) -> bytes:
-    return raw if isinstance(raw, bytes) else str(raw).encode()
-
-
-def _boolean(raw: Any, t: DataType) -> bool:
-    return bool(raw)
-
-
-def _floating(raw: Any, t: DataType) -> float:
-    return float(raw)
-
-
-#: What makes an internal value of a footer bound in its physical form; strings stay UTF-8 bytes, whose order is theirs.
-_INTERNAL: Mapping[Root, _Internal] = {
-    Root.DECIMAL: _decimal, Root.BOOLEAN: _boolean, Root.FLOAT: _floating, Root.DOUBLE: _floating,
-    **dict.fromkeys(TIMESTAMP_ROOTS, _timestamp), **dict.fromkeys(STRING_ROOTS, _utf8),
-}  # fmt: skip
-
-
-def apply_mode(stats: ColumnStats, mode: StatsMode, t: DataType) -> ColumnStats:
+def apply_mode(stats: FooterStats, mode: StatsMode, t: DataType) -> FooterStats:
     """Reduce full statistics to what a mode keeps; string bounds come in as UTF-8 bytes and leave as text."""
     if mode.kind is ModeKind.NONE:
         return NO_STATS
     if mode.kind is ModeKind.COUNTS:
-        return ColumnStats(null_count=stats.null_count)
+        return FooterStats(null_count=stats.null_count)
     low, high = stats.minimum, stats.maximum
     if low is None or t.root not in STRING_ROOTS:
         return stats
@@ -305,8 +189,8 @@ def apply_mode(stats: ColumnStats, mode: StatsMode, t: DataType) -> ColumnStats:
     if mode.kind is ModeKind.TRUNCATE:
         low, high = low[: mode.length], truncate_upper(high, mode.length)
         if high is None:
-            return ColumnStats(null_count=stats.null_count)
-    return ColumnStats(low, high, stats.null_count)
+            return FooterStats(null_count=stats.null_count)
+    return FooterStats(low, high, stats.null_count)
 
 
 def truncate_upper(text: str, length: int) -> str | None:
@@ -327,7 +211,7 @@ def truncate_upper(text: str, length: int) -> str | None:
     return None
 
 
-def simple_stats(stats: Sequence[ColumnStats], types: Sequence[DataType]) -> SimpleStats:
+def simple_stats(stats: Sequence[FooterStats], types: Sequence[DataType]) -> SimpleStats:
     """Convert to the manifest form, one slot per column."""
     low, high, nulls = zip(*stats, strict=True) if stats else ((), (), ())
     arity = len(types)
@@ -335,7 +219,7 @@ def simple_stats(stats: Sequence[ColumnStats], types: Sequence[DataType]) -> Sim
 
 
 def dense_stats(
-    stats: Mapping[str, ColumnStats], fields: Sequence[Field]
+    stats: Mapping[str, FooterStats], fields: Sequence[Field]
 ) -> tuple[SimpleStats, tuple[str, ...] | None]:
     """Convert to the manifest form without the columns that have nothing.
 

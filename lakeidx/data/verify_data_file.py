@@ -13,11 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.data.evolution.evolve import evolve_column, plan_columns
-from lakeidx.data.parquet.damage import damage_of
 from lakeidx.data.parquet.pages import ChunkPages, leaf_values
-from lakeidx.data.parquet.row_groups import ParquetSource
-from lakeidx.data.read_data_file import open_data_file, read_data_file
+from lakeidx.data.parquet.row_groups import ParquetSource, damage_of
+from lakeidx.data.read_data_file import evolve_column, open_data_file, plan_file_columns, read_data_file
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
@@ -68,7 +66,7 @@ def _check_columns(source: ParquetSource, file: DataFileMeta, schema: TableSchem
 
 
 def _verify_group(source: ParquetSource, g: int, schema: TableSchema) -> tuple[int, int]:
-    plans = [p for p in plan_columns(schema.fields, schema.fields) if p.field.name in source.schema.names]
+    plans = [p for p in plan_file_columns(schema.fields, schema.fields) if p.field.name in source.schema.names]
     keys = schema.trimmed_primary_keys
     flat = [p.field for p in plans if not p.field.type.is_nested]
     found: dict[str, list[pa.Scalar]] = {f.name: [] for f in flat}

@@ -73,7 +73,7 @@ class IndexAt:
         return self.start == _EMPTY_START
 
 
-def encode_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checksums: bool = True) -> bytes:
+def encode_index_container(indexes: Mapping[str, Mapping[str, bytes | None]], *, checksums: bool = True) -> bytes:
     """Pack payloads.
 
     indexes    column -> index type -> payload (None: empty index); order is kept
@@ -171,7 +171,7 @@ class FileIndexContainer:
         return length
 
 
-def decode_container(data: bytes, path: str | None = None) -> dict[str, dict[str, bytes | None]]:
+def decode_index_container(data: bytes, path: str | None = None) -> dict[str, dict[str, bytes | None]]:
     """Decode all payloads: column -> index type -> payload (None: empty index); everything is checked."""
     container = FileIndexContainer.from_bytes(data, path)
     decoded: dict[str, dict[str, bytes | None]] = {}

@@ -20,7 +20,7 @@ from lakeidx.file_index.container import FileIndexContainer, IndexAt
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, Verdict, intersect, unite
 from lakeidx.file_index.registry import find_file_index
 from lakeidx.predicate.bind import reference_type
-from lakeidx.predicate.prune import is_impossible
+from lakeidx.predicate.mask import is_impossible
 from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, Op, Or, Predicate
 from lakeidx.types import DataType, Field, Root
 
@@ -42,7 +42,7 @@ def evaluate_container(
     """Evaluate which rows of a data file may be selected.
 
     container  the bytes (embedded or of the ``.index`` file), or one opened for reading parts
-    pred       bound to `fields`: to the columns of the schema the file was written with (`lakeidx.predicate.devolve`)
+    pred       bound to `fields`: to the columns of the schema the file was written with (`lakeidx.predicate.bind`)
     fields     those columns
     rows       rows of the data file; with it, indexes over another number of rows are corrupt, and an answer of all
                rows is REMAIN

@@ -110,10 +110,10 @@ def validate_file_index_options(schema: TableSchema) -> None:
              indexed, unknown option of an index type, bad option value
     """
     for indexed in indexed_columns(schema.options):
-        check_indexed(indexed, schema)
+        check_indexed_columns(indexed, schema)
 
 
-def check_indexed(indexed: IndexedColumn, schema: TableSchema) -> None:
+def check_indexed_columns(indexed: IndexedColumn, schema: TableSchema) -> None:
     """Check one index of one column; errors as `validate_file_index_options`."""
     from lakeidx.file_index.registry import file_index_of
 

@@ -111,7 +111,7 @@ class DataFileIndexWriter:
         An index that cannot hold the column's values (see `FileIndexWriter.finish`) is left out with a warning: a file
         without an index is read whole, and writing continues.
         """
-        from lakeidx.file_index.container import encode_container
+        from lakeidx.file_index.container import encode_index_container
 
         built: dict[str, dict[str, bytes | None]] = {}
         for reference, maintainer in self._maintainers.items():
@@ -127,7 +127,7 @@ class DataFileIndexWriter:
                 built.setdefault(reference, {})[index] = payload
         if not built:
             return FileIndexParts(None, [])
-        container = encode_container(built)
+        container = encode_index_container(built)
         if len(container) > self._threshold:
             return FileIndexParts(None, [(INDEX_SUFFIX, container)])
         return FileIndexParts(container, [])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet.chunks import FooterChunks, open_footer
-from lakeidx.data.parquet.damage import damage_of
+from lakeidx.data.parquet.row_groups import damage_of
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.landing.arrow_ipc import read_arrow_ipc
 from lakeidx.landing.new_columns import new_columns

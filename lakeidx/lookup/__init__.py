@@ -13,8 +13,8 @@ from lakeidx.lookup.point.answers import LookupResult
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.lookup.scratch_file import is_disk_full
 from lakeidx.lookup.store import (
-    Entries,
-    Found,
+    FoundValues,
+    LookupEntries,
     LookupFile,
     LookupStoreOptions,
     LookupStoreReader,
@@ -24,7 +24,20 @@ from lakeidx.lookup.store import (
 )
 
 __all__ = [
-    "BlockCache", "CacheStats", "Entries", "Found", "KeyOrder", "LookupFile", "LookupFileCache", "LookupResult",
-    "LookupStoreFactory", "LookupStoreOptions", "LookupStoreReader", "LookupStoreWriter", "StoreType", "TableLookup",
-    "is_disk_full", "parse_store_type",
+    "BlockCache",
+    "CacheStats",
+    "FoundValues",
+    "KeyOrder",
+    "LookupEntries",
+    "LookupFile",
+    "LookupFileCache",
+    "LookupResult",
+    "LookupStoreFactory",
+    "LookupStoreOptions",
+    "LookupStoreReader",
+    "LookupStoreWriter",
+    "StoreType",
+    "TableLookup",
+    "is_disk_full",
+    "parse_store_type",
 ]  # fmt: skip

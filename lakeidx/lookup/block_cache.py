@@ -80,13 +80,9 @@ class BlockCache:
 
     def touch(self, file: int, blocks: list[int]) -> None:
         """Count uses of cached blocks; the caller has the lock."""
-        self.refresh(file, blocks)
-        self._hits += len(blocks)
-
-    def refresh(self, file: int, blocks: list[int]) -> None:
-        """Mark cached blocks as those used last; the caller has the lock."""
         for block in blocks:
             self._sizes.move_to_end((file, block))
+        self._hits += len(blocks)
 
     def admit(self, file: int, blocks: Mapping[int, Block], addresses: Sequence[int]) -> None:
         """Add loaded blocks of a file and evict the least recently used ones that no longer fit.
@@ -118,7 +114,7 @@ class BlockCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedBlocks:
     """Blocks fresh from the file, checked.
 
     copies     the decompressed ones, by block number
@@ -144,7 +140,7 @@ class BlockFile(ABC):
         self._number = cache.attach(self)
 
     @abstractmethod
-    def load_blocks(self, numbers: npt.NDArray[np.int64]) -> Loaded:
+    def load_blocks(self, numbers: npt.NDArray[np.int64]) -> LoadedBlocks:
         """Load blocks from the file, checked and decompressed; numbers are unique."""
 
     @abstractmethod
@@ -169,16 +165,6 @@ class BlockFile(ABC):
     def in_memory(self, number: int) -> Block | None:
         """Return one block if it is in memory; does not count as a use."""
         return self.file_range(number) if self._resident[number] else self._copies[number]
-
-    def missing(self, wanted: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the blocks that are not in memory; the others among them become the last to be dropped."""
-        if self._all_resident:
-            return wanted[:0]
-        with self._cache.lock:
-            there = self.addresses[wanted] != 0
-            self._cache.refresh(self._number, wanted[there & ~self._resident[wanted]].tolist())
-            missing: npt.NDArray[np.int64] = wanted[~there]
-        return missing
 
     def parts(self, wanted: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
         """Cut block numbers into runs that may be in memory together (a run has at least one block)."""
@@ -241,7 +227,7 @@ class BlockFile(ABC):
         self.addresses[number] = 0
         self._copies[number] = None
 
-    def _load(self, numbers: npt.NDArray[np.int64]) -> Loaded:
+    def _load(self, numbers: npt.NDArray[np.int64]) -> LoadedBlocks:
         """Load blocks; those that can stay do."""
         loaded = self.load_blocks(numbers)
         copies = loaded.copies

@@ -22,7 +22,7 @@ from lakeidx.codec.kernels import finish, mix
 from lakeidx.codec.memory import load_i64, load_u8, load_u32, store_u8
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.lookup.packed import addresses_of, plain
+from lakeidx.lookup.packed import addresses_of, contiguous
 
 _MAX_INT = 2147483647
 
@@ -62,7 +62,7 @@ class BloomShape:
         return max(1, math.floor(self.bits / self.entries * math.log(2) + 0.5))
 
 
-class BloomFilter:
+class LookupBloom:
     """A filter being filled or probed.
 
     bits   uint8[shape.byte_size], owned by this object or a view of a file
@@ -76,7 +76,7 @@ class BloomFilter:
 
     def add(self, keys: RowBytes) -> None:
         """Add keys, in one pass."""
-        data, offsets = addresses_of(plain(keys))
+        data, offsets = addresses_of(contiguous(keys))
         _add_many(data, offsets, len(keys), self.bits.ctypes.data, self.shape.bits, self.shape.probes)
 
     def might_contain(self, key: bytes) -> bool:
@@ -92,7 +92,7 @@ class BloomFilter:
         returns  bool[n]
         """
         out = np.empty(len(keys), np.bool_)
-        data, offsets = addresses_of(plain(keys))
+        data, offsets = addresses_of(contiguous(keys))
         _ask_many(data, offsets, len(keys), self.bits.ctypes.data, self.shape.bits, self.shape.probes, out)
         return out
 

@@ -8,10 +8,42 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.lookup.entry_batch import EntryBatch
 from lakeidx.lookup.keys.order import KeyOrder
-from lakeidx.lookup.packed import plain
+from lakeidx.lookup.packed import contiguous
 from lakeidx.lookup.store import StoreType
+
+_MAX_ENTRIES = 16384
+_MAX_BYTES = 1 << 22
+
+
+class EntryBatch:
+    """Entries put one by one and not written yet."""
+
+    def __init__(self) -> None:
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, key: bytes, value: bytes) -> bool:
+        """Add one entry; True when the batch is full.
+
+        errors   InvalidInputError when one of the two is not bytes
+        """
+        if not isinstance(key, bytes) or not isinstance(value, bytes):
+            raise InvalidInputError(f"key and value are bytes, not {type(key).__name__} and {type(value).__name__}")
+        self._keys.append(key)
+        self._values.append(value)
+        self._bytes += len(key) + len(value)
+        return len(self._keys) >= _MAX_ENTRIES or self._bytes >= _MAX_BYTES
+
+    def take(self) -> tuple[RowBytes, RowBytes]:
+        """Return the gathered keys and values and clear the batch."""
+        out = RowBytes.from_list(self._keys), RowBytes.from_list(self._values)
+        self._keys, self._values, self._bytes = [], [], 0
+        return out
 
 
 class _HasPath(Protocol):
@@ -97,7 +129,7 @@ class EntryWriter(ABC):
 
     def _checked(self, keys: RowBytes, values: RowBytes) -> tuple[RowBytes, RowBytes]:
         """Check and convert the columns for kernels: keys and values as many, and the keys of the right form."""
-        keys, values = plain(keys), plain(values)
+        keys, values = contiguous(keys), contiguous(values)
         if len(keys) != len(values):
             raise InvalidInputError(f"{len(keys)} keys but {len(values)} values")
         self._order.check(keys, first=self._entries)

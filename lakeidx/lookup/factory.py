@@ -9,13 +9,11 @@ from pathlib import Path
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.hash_store.file import HashFile
-from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
+from lakeidx.lookup.hash_store.reader import HashFile, HashLookupStoreReader
 from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.scratch_file import os_errors
-from lakeidx.lookup.sort_store.file import SortFile
-from lakeidx.lookup.sort_store.reader import SortLookupStoreReader
+from lakeidx.lookup.sort_store.reader import SortFile, SortLookupStoreReader
 from lakeidx.lookup.sort_store.writer import SortLookupStoreWriter
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, LookupStoreReader, LookupStoreWriter, StoreType
 

@@ -26,7 +26,7 @@ def _offsets_fit(offsets: Any, n: Any, size: Any) -> Any:
     return last <= size
 
 
-def plain(rows: RowBytes) -> RowBytes:
+def contiguous(rows: RowBytes) -> RowBytes:
     """Return the same strings in contiguous arrays of the promised dtypes, copied only when they are not.
 
     errors   InvalidInputError when the argument is no RowBytes or its offsets decrease or leave the data
@@ -44,7 +44,7 @@ def plain(rows: RowBytes) -> RowBytes:
 
 
 def addresses_of(rows: RowBytes) -> tuple[int, int]:
-    """Return the addresses of the data and of the offsets of a `plain` RowBytes; valid while the caller keeps it alive."""
+    """Return the addresses of the data and of the offsets of a `contiguous` RowBytes; valid while the caller keeps it alive."""
     return rows.data.ctypes.data, rows.offsets.ctypes.data
 
 
@@ -58,7 +58,7 @@ def _copy_spans(addresses: Any, sizes: Any, target: Any, offsets: Any) -> Any:
     offsets[len(sizes)] = at
 
 
-def take_spans(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> RowBytes:
+def take_packed(addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> RowBytes:
     """Copy n byte strings at addresses with sizes; the caller keeps their memory alive."""
     data, offsets = np.empty(int(sizes.sum()), np.uint8), np.empty(len(sizes) + 1, np.int64)
     _copy_spans(addresses, sizes, data.ctypes.data, offsets)

@@ -97,7 +97,7 @@ class LookupFile:
     side_files: tuple[str, ...] = ()
 
 
-class Found(NamedTuple):
+class FoundValues(NamedTuple):
     """Answer of a batch lookup.
 
     found   bool[n]
@@ -108,7 +108,7 @@ class Found(NamedTuple):
     values: RowBytes
 
 
-class Entries(NamedTuple):
+class LookupEntries(NamedTuple):
     """Keys and values of one block or page run, in file order."""
 
     keys: RowBytes
@@ -151,23 +151,13 @@ class LookupStoreReader(Protocol):
     def store_type(self) -> StoreType:
         """Which format it has."""
 
-    @property
-    def is_compressed(self) -> bool:
-        """True when blocks may have to be decompressed."""
-
-    def missing_blocks(self, keys: RowBytes) -> npt.NDArray[np.int64]:
-        """Return the numbers of the blocks not in memory that `lookup_many` will load first."""
-
-    def load(self, blocks: npt.NDArray[np.int64]) -> None:
-        """Load blocks into the cache, which may drop them before they are used."""
-
     def lookup(self, key: bytes) -> bytes | None:
         """Look up the value of a key, or None.
 
         errors   InvalidInputError for a key of another form, CorruptFileError for damage
         """
 
-    def lookup_many(self, keys: RowBytes) -> Found:
+    def lookup_many(self, keys: RowBytes) -> FoundValues:
         """Look up the values of n keys (any order, repeats allowed) in one pass that releases the GIL."""
 
     def entry_numbers(self, keys: RowBytes) -> npt.NDArray[np.int64] | None:
@@ -176,7 +166,7 @@ class LookupStoreReader(Protocol):
         To be checked: damage may have changed them.
         """
 
-    def scan(self) -> Iterator[Entries]:
+    def scan(self) -> Iterator[LookupEntries]:
         """Read all entries, in file order."""
 
     def verify(self) -> int:

@@ -27,7 +27,7 @@ from lakeidx.codec.jit import frozen
 from lakeidx.codec.kernels import store_words
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
-from lakeidx.lookup.packed import take_spans
+from lakeidx.lookup.packed import take_packed
 
 Int64s = npt.NDArray[np.int64]
 #: Bytes of a varint below 2**63.
@@ -97,7 +97,7 @@ def decode_value_rows(values: RowBytes, processor: Processor, path: str | None =
     kinds = np.ascontiguousarray(tails[:, -1]).view(np.int8)
     if len(kinds) and (kinds.min() < 0 or kinds.max() > 3):
         raise CorruptFileError("a value has a row kind that does not exist", path=path)
-    rows = take_spans(values.data.ctypes.data + values.offsets[:-1], lengths)
+    rows = take_packed(values.data.ctypes.data + values.offsets[:-1], lengths)
     positions = _int64(tails[:, :8]) if processor is Processor.POSITION_AND_VALUE else None
     return ValueRows(rows, _int64(tails[:, -9:-1]), kinds, positions)
 

@@ -26,8 +26,8 @@ from lakeidx.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from lakeidx.file_index.container import decode_container, encode_container
-from lakeidx.file_index.options import IndexedColumn, check_indexed, indexed_columns, split_reference
+from lakeidx.file_index.container import decode_index_container, encode_index_container
+from lakeidx.file_index.options import IndexedColumn, check_indexed_columns, indexed_columns, split_reference
 from lakeidx.file_index.write import INDEX_SUFFIX, DataFileIndexWriter
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -104,7 +104,7 @@ def spec_to_build(schema: TableSchema, index_type: str, columns: Sequence[str]) 
         found = known.get((index_type, name))
         build.append(found or IndexedColumn(name, source, map_key, index_type, {}))
     for indexed in build:
-        check_indexed(indexed, schema)
+        check_indexed_columns(indexed, schema)
     if index_type != "bloom-filter" and all(i.index == "bloom-filter" for i in indexed_columns(schema.options)):
         _log.warning(
             "files of this table may hold DELTA_BINARY_PACKED pages, from which Java Paimon 1.4.2 reads wrong rows with a"
@@ -333,7 +333,7 @@ def _in_file_terms(
         reference = then if indexed.map_key is None else map_reference(then, indexed.map_key)
         translated = replace(indexed, reference=reference, source=then)
         try:
-            check_indexed(translated, file_schema)
+            check_indexed_columns(translated, file_schema)
         except InvalidInputError as error:
             if file_schema.id == schema.id:
                 raise
@@ -357,10 +357,10 @@ def _payloads(metadata: TableMetadata, file: DataFileMeta, path: str) -> Payload
     side = next((n for n in file.extra_files if n.endswith(INDEX_SUFFIX)), None)
     try:
         if file.embedded_index:
-            return decode_container(file.embedded_index, path)
+            return decode_index_container(file.embedded_index, path)
         if side is not None:
             where = join(path.rpartition("/")[0], side)
-            return decode_container(metadata.store.get(where), where)
+            return decode_index_container(metadata.store.get(where), where)
     except (CorruptFileError, UnsupportedError, NotFoundError) as error:
         _log.warning("the file index of %s cannot be rebuilt: %s", path, error)
     return {}
@@ -377,7 +377,7 @@ def _build(
         writer.add(table)
         rows += table.num_rows
     made = writer.finish().embedded
-    return (decode_container(made, path) if made is not None else {}), rows
+    return (decode_index_container(made, path) if made is not None else {}), rows
 
 
 def _store(work: FileRebuild, path: str, payloads: Payloads) -> tuple[bytes | None, tuple[str, ...], int]:
@@ -389,10 +389,10 @@ def _store(work: FileRebuild, path: str, payloads: Payloads) -> tuple[bytes | No
     bytes it is a column of that name without indexes, which readers skip.
     """
     mark = uuid.uuid4().hex
-    embedded = encode_container({**payloads, f"_rebuilt-{mark}": {}})
+    embedded = encode_index_container({**payloads, f"_rebuilt-{mark}": {}})
     if not payloads or len(embedded) <= work.schema.table_options.file_index_in_manifest_threshold:
         return embedded, (), len(embedded)
-    container = encode_container(payloads)
+    container = encode_index_container(payloads)
     directory, _, name = path.rpartition("/")
     side = f"{name}-{mark}{INDEX_SUFFIX}"
     work.metadata.store.put(join(directory, side), container)

@@ -4,24 +4,18 @@ Import the names below; a predicate is a tree of leaves over columns, bound to a
 What is pruned with it belongs elsewhere: files in `lakeidx.table.scan`, rows of a file in `lakeidx.data` and `lakeidx.file_index`.
 """
 
+from lakeidx.predicate.bind import BoundPredicate as BoundPredicate
 from lakeidx.predicate.bind import bind as bind
 from lakeidx.predicate.bind import bind_foreign as bind_foreign
+from lakeidx.predicate.bind import cast_literal as cast_literal
+from lakeidx.predicate.bind import devolve as devolve
 from lakeidx.predicate.builder import Column as Column
 from lakeidx.predicate.builder import col as col
-from lakeidx.predicate.devolve import BoundPredicate as BoundPredicate
-from lakeidx.predicate.devolve import devolve as devolve
-from lakeidx.predicate.literal import cast_literal as cast_literal
+from lakeidx.predicate.mask import ColumnStats as ColumnStats
+from lakeidx.predicate.mask import all_null_stats as all_null_stats
 from lakeidx.predicate.mask import evaluate as evaluate
 from lakeidx.predicate.mask import filter_table as filter_table
-from lakeidx.predicate.prune import ColumnStats as ColumnStats
-from lakeidx.predicate.prune import all_null_stats as all_null_stats
-from lakeidx.predicate.prune import may_match_stats as may_match_stats
-from lakeidx.predicate.shape import columns as columns
-from lakeidx.predicate.shape import equality_values as equality_values
-from lakeidx.predicate.shape import leaves as leaves
-from lakeidx.predicate.shape import project as project
-from lakeidx.predicate.shape import rename as rename
-from lakeidx.predicate.shape import split_and as split_and
+from lakeidx.predicate.mask import may_match_stats as may_match_stats
 from lakeidx.predicate.text import format_predicate as format_predicate
 from lakeidx.predicate.tree import FALSE as FALSE
 from lakeidx.predicate.tree import TRUE as TRUE
@@ -39,5 +33,11 @@ from lakeidx.predicate.tree import Predicate as Predicate
 from lakeidx.predicate.tree import Values as Values
 from lakeidx.predicate.tree import and_ as and_
 from lakeidx.predicate.tree import between as between
+from lakeidx.predicate.tree import columns as columns
+from lakeidx.predicate.tree import equality_values as equality_values
+from lakeidx.predicate.tree import leaves as leaves
 from lakeidx.predicate.tree import negate as negate
 from lakeidx.predicate.tree import or_ as or_
+from lakeidx.predicate.tree import project as project
+from lakeidx.predicate.tree import rename as rename
+from lakeidx.predicate.tree import split_and as split_and

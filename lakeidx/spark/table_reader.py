@@ -19,7 +19,7 @@ from lakeidx.spark.values import to_spark
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
-from lakeidx.table.scan.states import State, check_range, state_of, time_travel
+from lakeidx.table.scan.states import State, check_range, snapshot_state, time_travel
 from lakeidx.table.scan.table_scan import bind_where, plan_state
 from lakeidx.table.stream.start import StartMode
 
@@ -107,7 +107,7 @@ class ReadState:
         found = time_travel(metadata, **asked)
         travels = found is not None and any(v is not None for v in asked.values())
         schema = metadata.load_schema(found.schema_id) if travels and found is not None else metadata.latest_schema()
-        return cls(schema, state_of(metadata, found))
+        return cls(schema, snapshot_state(metadata, found))
 
     def plans(self, where: str | None) -> Sequence[ChangePlan]:
         """Plan the read.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from lakeidx.storage.base import FileInfo, ObjectStore
-from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 S = TypeVar("S")
@@ -17,7 +15,6 @@ T = TypeVar("T")
 REQUESTS = 16
 #: Bytes of a task up to which it mostly waits for its requests, and so many tasks fit into memory.
 _SMALL_BYTES = 4 << 20
-_here = threading.local()
 
 
 def in_parallel(work: Callable[[S], T], items: Sequence[S], *, threads: int = REQUESTS) -> list[T]:
@@ -29,12 +26,7 @@ def in_parallel(work: Callable[[S], T], items: Sequence[S], *, threads: int = RE
     """
     if threads < 2 or len(items) < 2:
         return LocalRunner(1).map(work, items)
-
-    def beside_others(item: S) -> T:
-        _here.beside_others = True
-        return work(item)
-
-    return LocalRunner(threads).map(beside_others, items)
+    return LocalRunner(threads).map(work, items)
 
 
 def requests_of(store: ObjectStore, largest: int = 0) -> int:
@@ -51,11 +43,6 @@ def runner_of_small_files(runner: Runner, store: ObjectStore, largest: int = 0) 
     largest   bytes of the largest task; the runner stays as it is for more than a few MB
     """
     return runner.with_threads(requests_of(store, largest)) if isinstance(runner, LocalRunner) else runner
-
-
-def idle_cores() -> int:
-    """Return over how many threads work that computes may spread: one inside of `in_parallel`, whose threads have the cores."""
-    return 1 if getattr(_here, "beside_others", False) else available_cores()
 
 
 def parallel_walk(store: ObjectStore, root: str, *, enough: int = 0) -> list[FileInfo]:

@@ -14,7 +14,7 @@ import pytest
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.dagster.assets.maintenance import count_orphans
-from lakeidx.file_index.container import FileIndexContainer, decode_container, encode_container
+from lakeidx.file_index.container import FileIndexContainer, decode_index_container, encode_index_container
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.lookup.factory import LookupStoreFactory
 from lakeidx.lookup.keys.order import KeyOrder
@@ -121,10 +121,10 @@ def test_a_bit_cleared_in_a_file_index_beside_its_file(damaged: Damaged, checksu
     """With the checksum of the damaged bytes, and as Java writes it: without any. Only the answers tell."""
     entry = next(e for e in added(damaged) if e.file.extra_files)
     path = side_file(damaged, entry)
-    indexes = decode_container(path.read_bytes(), str(path))
+    indexes = decode_index_container(path.read_bytes(), str(path))
     bloom = indexes["v"]["bloom-filter"]
     assert bloom is not None
-    path.write_bytes(encode_container({**indexes, "v": {**indexes["v"], "bloom-filter": bytes(first_set_bit(bloom))}},
+    path.write_bytes(encode_index_container({**indexes, "v": {**indexes["v"], "bloom-filter": bytes(first_set_bit(bloom))}},
                                       checksums=checksums))  # fmt: skip
     for found in (verified(damaged.deployment), after_commit(damaged.deployment)):
         assert red(found) == {"file_indexes_answer"}
@@ -145,10 +145,10 @@ def test_a_bit_cleared_in_an_embedded_file_index(damaged: Damaged) -> None:
         at = next(i for i, e in enumerate(found) if e.file.embedded_index)
         data = found[at].file.embedded_index
         assert data is not None
-        indexes = decode_container(data)
+        indexes = decode_index_container(data)
         bloom = indexes["v"]["bloom-filter"]
         assert bloom is not None
-        made = encode_container({**indexes, "v": {**indexes["v"], "bloom-filter": bytes(first_set_bit(bloom))}})
+        made = encode_index_container({**indexes, "v": {**indexes["v"], "bloom-filter": bytes(first_set_bit(bloom))}})
         hurt.append(found[at].file.file_name)
         return [*found[:at], replace(found[at], file=replace(found[at].file, embedded_index=made)), *found[at + 1 :]]
 

@@ -17,7 +17,7 @@ from lakeidx.codec.cursor import Cursor
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import internal_to_arrow, json_to_internal
 from lakeidx.errors import InvalidInputError
-from lakeidx.file_index.container import FileIndexContainer, decode_container, encode_container
+from lakeidx.file_index.container import FileIndexContainer, decode_index_container, encode_index_container
 from lakeidx.file_index.evaluate import evaluate_container
 from lakeidx.file_index.kinds.bitmap import encode_bitmap
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, Verdict, intersect
@@ -28,7 +28,7 @@ from lakeidx.file_index.write import DataFileIndexWriter
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import Predicate, and_, between, evaluate, leaves, or_
-from lakeidx.predicate.prune import is_impossible
+from lakeidx.predicate.mask import is_impossible
 from lakeidx.predicate.tree import And, Compare, In, IsNull, Leaf, Match, MatchKind, Op
 from lakeidx.types import DataType, Field, Root, format_type, parse_type, to_arrow_schema
 from tests.conftest import GOLDEN
@@ -98,7 +98,7 @@ def options_of(case: dict[str, Any]) -> dict[str, str]:
 
 
 def java_payload(case: dict[str, Any]) -> bytes:
-    payload = decode_container((FOLDER / case["file"]).read_bytes())["c"][case["index"]]
+    payload = decode_index_container((FOLDER / case["file"]).read_bytes())["c"][case["index"]]
     assert payload is not None
     return payload
 
@@ -167,7 +167,7 @@ def test_evaluation_of_one_container(case: dict[str, Any]) -> None:
     fields = [Field(0, "c", t)]
     table = pa.table({"c": column})
     payload = written(case)
-    ours = encode_container({"c": {case["index"]: payload}})
+    ours = encode_index_container({"c": {case["index"]: payload}})
     for data in ((FOLDER / case["file"]).read_bytes(), ours):
         for query in case["queries"]:
             pred = to_predicate("c", query["op"], query["literals"], t)
@@ -211,7 +211,7 @@ def test_rewriting_gives_the_same_bytes(case: dict[str, Any]) -> None:
 def test_container_bytes(case: dict[str, Any]) -> None:
     data = (FOLDER / case["file"]).read_bytes()
     assert len(data) == case["size"]
-    assert encode_container(decode_container(data), checksums=False) == data
+    assert encode_index_container(decode_index_container(data), checksums=False) == data
 
 
 @pytest.mark.parametrize(**named([case for case in SINGLE if "write_error" in case]))
@@ -265,11 +265,11 @@ def multi_written(case: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize(**named(MULTI))
 def test_directory_of_several_columns(case: dict[str, Any]) -> None:
     data = (FOLDER / case["file"]).read_bytes()
-    decoded = decode_container(data)
+    decoded = decode_index_container(data)
     sizes = {c: {i: None if p is None else len(p) for i, p in by_type.items()} for c, by_type in decoded.items()}
     assert sizes == case["contents"]
-    assert encode_container(decoded, checksums=False) == data
-    ours = decode_container(multi_written(case))
+    assert encode_index_container(decoded, checksums=False) == data
+    ours = decode_index_container(multi_written(case))
     assert {c: {i: None if p is None else len(p) for i, p in by.items()} for c, by in ours.items()} == sizes
     for column, by_type in decoded.items():
         for index, payload in by_type.items():

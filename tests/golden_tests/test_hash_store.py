@@ -15,8 +15,7 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.lookup.hash_store import HashContext, LengthSection
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.hash_store.file import HashFile
-from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
+from lakeidx.lookup.hash_store.reader import HashFile, HashLookupStoreReader
 from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import LookupStoreOptions

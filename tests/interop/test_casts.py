@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
-from lakeidx.data.evolution.cast_scalar import scalar_cast
+from lakeidx.data.cast import scalar_cast
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import UnsupportedError

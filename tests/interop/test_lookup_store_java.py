@@ -16,8 +16,7 @@ from lakeidx.codec.containers.compress import BlockCodec, parse_codec
 from lakeidx.codec.rows.compacted_row import encode_compacted
 from lakeidx.format.lookup.hash_store import HashContext, LengthSection, decode_context
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.hash_store.file import HashFile
-from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
+from lakeidx.lookup.hash_store.reader import HashFile, HashLookupStoreReader
 from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.store import StoreType

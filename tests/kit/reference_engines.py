@@ -12,8 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from lakeidx.data.engines.messages import first_row_retract, null_in_not_null, partial_update_retract
-from lakeidx.data.engines.options import Engine, MergeOptions, SequenceGroup, merge_options
+from lakeidx.data.engines.options import (
+    Engine,
+    MergeOptions,
+    SequenceGroup,
+    first_row_retract,
+    merge_options,
+    null_in_not_null,
+    partial_update_retract,
+)
 from lakeidx.data.engines.scalar.base import ScalarFunction, order_of
 from lakeidx.data.engines.scalar.functions import make_scalar_function
 from lakeidx.data.row_kinds import DELETE, INSERT, is_retract

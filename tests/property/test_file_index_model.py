@@ -20,7 +20,7 @@ from pyroaring import BitMap
 
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.errors import CorruptFileError, UnsupportedError
-from lakeidx.file_index.container import encode_container
+from lakeidx.file_index.container import encode_index_container
 from lakeidx.file_index.evaluate import evaluate_container
 from lakeidx.file_index.kinds.types import FileIndexer, FileIndexResult, Verdict
 from lakeidx.file_index.registry import file_index_of
@@ -99,7 +99,7 @@ def test_never_too_narrow_and_exact_where_promised(index: str, type_text: str, d
     writer.add(column.slice(cut))
     payload = writer.finish()
     assert payload is not None
-    container = encode_container({"c": {index: payload}})
+    container = encode_index_container({"c": {index: payload}})
     table = pa.table({"c": column})
     exact = index in ("bsi", "range-bitmap", "bitmap") and type_text != "TIMESTAMP(9)"
     for pred in leaf_predicates(pool, type_text == "STRING"):
@@ -150,7 +150,7 @@ def test_compound_predicates_over_several_columns(data: st.DataObject) -> None:
         )
     )
     table = pa.table(columns)
-    got = evaluate_container(encode_container(indexes), pred, fields, rows=count)
+    got = evaluate_container(encode_index_container(indexes), pred, fields, rows=count)
     assert allowed(got, count) >= selected(pred, table)
 
 
@@ -182,7 +182,7 @@ def sample(index: str, type_text: str, options: dict[str, str]) -> tuple[pa.Tabl
 def test_damage_is_found_by_the_checksums(index: str, type_text: str) -> None:
     """Any flipped or missing byte of a container of lakeidx: an error, whatever is asked."""
     table, payload = sample(index, type_text, OPTIONS[index][0])
-    container = encode_container({"c": {index: payload}})
+    container = encode_index_container({"c": {index: payload}})
     fields = [Field(0, "c", parse_type(type_text))]
     pred = Compare("c", Op.EQ, SMALL[type_text][0])
     assert 0 in allowed(evaluate_container(container, pred, fields, rows=table.num_rows), table.num_rows)

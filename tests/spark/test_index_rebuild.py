@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from lakeidx.api import Table
 from lakeidx.cli.main import app
-from lakeidx.file_index.container import decode_container
+from lakeidx.file_index.container import decode_index_container
 from lakeidx.jobs import file_index_rebuild as job
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
@@ -49,7 +49,7 @@ def containers(table: Table) -> dict[int, dict[str, dict[str, bytes | None]]]:
         if raw is None:
             (name,) = file.extra_files
             raw = Path(table.uri, f"bucket-{bucket.bucket}", name).read_bytes()
-        out[bucket.bucket] = decode_container(raw)
+        out[bucket.bucket] = decode_index_container(raw)
     return out
 
 

@@ -96,7 +96,7 @@ def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) 
     errors   InvalidInputError for a row in a partition that is not to be replaced
     """
     from lakeidx.predicate import Compare, IsNull, Op, and_, format_predicate
-    from lakeidx.table.scan.prune import partition_matcher
+    from lakeidx.table.scan.plan import partition_matcher
     from lakeidx.table.view import load_newest
 
     touched = frozenset(bytes.fromhex(t.partition) for t in assign.targets)

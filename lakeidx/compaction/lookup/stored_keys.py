@@ -20,10 +20,10 @@ from lakeidx.compaction.bucket import BucketCompaction, BucketReader
 from lakeidx.errors import NotFoundError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.lookup.file_cache import LookupReaders
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup, lookup_file_beside, read_listing
-from lakeidx.lookup.point.readers import LookupReaders
+from lakeidx.lookup.point.answers import kv_rows
 from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
-from lakeidx.lookup.versions import kv_rows
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.in_parallel import in_parallel

@@ -4,8 +4,7 @@ Import `factory.make_engine`; an engine takes runs of rows that are sorted by ke
 Aggregate functions live in `functions`, their record-at-a-time twins in `scalar`; merging of runs in `lakeidx.data.merge`.
 """
 
-from lakeidx.data.engines.base import MergeEngine
-from lakeidx.data.engines.factory import make_engine, validate_merge_options
+from lakeidx.data.engines.factory import MergeEngine, make_engine, validate_merge_options
 from lakeidx.data.engines.writing import apply_write_options, kinds_by_column, sequence_fields
 
 __all__ = [

@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.data.engines.functions import fold_column
-from lakeidx.data.engines.messages import null_in_not_null
-from lakeidx.data.engines.options import FunctionSpec, MergeOptions
+from lakeidx.data.engines.options import FunctionSpec, MergeOptions, null_in_not_null
 from lakeidx.data.engines.runs import (
     ADD,
     RETRACT,

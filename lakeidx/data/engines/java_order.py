@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 _MASK = 0xFFFFFFFF
 
 
-def java_order(items: Iterable[_T], hash_code: Callable[[_T], int]) -> list[_T]:
+def java_key_order(items: Iterable[_T], hash_code: Callable[[_T], int]) -> list[_T]:
     """Return the items in the order of a HashMap or HashSet they were `put` into.
 
     items       distinct keys, in order of insertion

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from lakeidx.data.engines.aggregation import refuse_nulls
 from lakeidx.data.engines.functions import fold_column
-from lakeidx.data.engines.messages import partial_update_retract
-from lakeidx.data.engines.options import RETRACTABLE, MergeOptions, SequenceGroup
+from lakeidx.data.engines.options import RETRACTABLE, MergeOptions, SequenceGroup, partial_update_retract
 from lakeidx.data.engines.runs import (
     ADD,
     OLDER,

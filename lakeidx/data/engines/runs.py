@@ -119,17 +119,17 @@ def make_runs(kv: pa.Table, starts: npt.NDArray[Any]) -> Runs:
 
 def kinds_of(kv: pa.Table) -> Int8s:
     """Return int8[n]: row kinds of a key-value table."""
-    found: Int8s = one_array(kv.column(VALUE_KIND)).to_numpy(zero_copy_only=False).astype(np.int8, copy=False)
+    found: Int8s = one_chunk(kv.column(VALUE_KIND)).to_numpy(zero_copy_only=False).astype(np.int8, copy=False)
     return found
 
 
 def sequences_of(kv: pa.Table) -> Int64s:
     """Return int64[n]: sequence numbers of a key-value table."""
-    found: Int64s = one_array(kv.column(SEQUENCE_NUMBER)).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    found: Int64s = one_chunk(kv.column(SEQUENCE_NUMBER)).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return found
 
 
-def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Return a column as one array.
 
     errors   InvalidInputError when its strings do not fit one array (2 GiB)
@@ -152,7 +152,7 @@ def valid_rows(column: pa.ChunkedArray | pa.Array) -> Bools | None:
     """Return bool[n]: rows that are not null; None when all are."""
     if column.null_count == 0:
         return None
-    found: Bools | None = one_array(column.is_valid()).to_numpy(zero_copy_only=False)
+    found: Bools | None = one_chunk(column.is_valid()).to_numpy(zero_copy_only=False)
     return found
 
 
@@ -162,7 +162,7 @@ def take_positions(column: pa.ChunkedArray | pa.Array, positions: Int64s) -> pa.
     positions   int64[g], each -1 or a row
     """
     indices = pa.array(positions, mask=positions < 0) if len(positions) and positions.min() < 0 else pa.array(positions)
-    return one_array(column.take(indices))
+    return one_chunk(column.take(indices))
 
 
 def assemble(kv: pa.Table, sequences: Int64s, kinds: Int8s, columns: dict[str, pa.Array]) -> pa.Table:

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.jit import frozen, kernel
-from lakeidx.data.engines.functions.order_keys import combined_keys, order_keys
+from lakeidx.data.engines.functions.positions import combined_keys, order_keys
 from lakeidx.data.engines.options import SequenceGroup
-from lakeidx.data.engines.runs import Bools, Int8s, Int64s, Runs, one_array, valid_rows
+from lakeidx.data.engines.runs import Bools, Int8s, Int64s, Runs, one_chunk, valid_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 
@@ -54,7 +54,7 @@ def _sequence_ranks(kv: pa.Table, schema: TableSchema, group: SequenceGroup) -> 
     empty = np.ones(kv.num_rows, np.bool_)
     for position in group.sequence:
         field = schema.fields[position]
-        column = one_array(kv.column(field.name))
+        column = one_chunk(kv.column(field.name))
         key = order_keys(column, field.type)
         if key is None:
             raise InvalidInputError(f"column {field.name!r} of {field.type} cannot order a sequence group")

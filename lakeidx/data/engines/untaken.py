@@ -10,8 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lakeidx.data.engines.messages import first_row_retract, partial_update_retract
-from lakeidx.data.engines.options import RETRACTABLE, Engine, FunctionSpec, MergeOptions, kept_merge_options
+from lakeidx.data.engines.options import (
+    RETRACTABLE,
+    Engine,
+    FunctionSpec,
+    MergeOptions,
+    first_row_retract,
+    kept_merge_options,
+    partial_update_retract,
+)
 from lakeidx.data.engines.scalar.base import cannot_retract, divided_by_zero
 from lakeidx.data.row_kinds import DELETE, UPDATE_BEFORE
 from lakeidx.format.schema.schema_file import TableSchema

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.data.engines.runs import kinds_of, one_array
+from lakeidx.data.engines.runs import kinds_of, one_chunk
 from lakeidx.data.row_kinds import SHORT_NAMES, UPDATE_BEFORE, is_retract
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -36,10 +36,10 @@ def kinds_by_column(values: pa.ChunkedArray, own: pa.ChunkedArray | None, name: 
     name     of the column
     errors   InvalidInputError for a value that is null or unknown
     """
-    codes = one_array(pc.index_in(pc.utf8_upper(values.cast(pa.string())), pa.array(SHORT_NAMES)))
+    codes = one_chunk(pc.index_in(pc.utf8_upper(values.cast(pa.string())), pa.array(SHORT_NAMES)))
     if codes.null_count and own is not None:
-        keyed = is_retract(one_array(own).to_numpy()) & one_array(values.is_null()).to_numpy(zero_copy_only=False)
-        codes = pc.if_else(pa.array(keyed), one_array(own).cast(codes.type), codes)
+        keyed = is_retract(one_chunk(own).to_numpy()) & one_chunk(values.is_null()).to_numpy(zero_copy_only=False)
+        codes = pc.if_else(pa.array(keyed), one_chunk(own).cast(codes.type), codes)
     if codes.null_count:
         first = codes.is_null().index(True).as_py()
         value = values[first].as_py()

@@ -7,6 +7,23 @@ outside kernels.
 
 source   org.apache.paimon.mergetree.compact.SortMergeReaderWithMinHeap, ReducerMergeFunctionWrapper,
          org.apache.paimon.mergetree.DropDeleteReader; release 1.4.2
+
+The level a record comes from, where merging depends on it.
+
+In a table whose compactions look keys up (changelog-producer lookup, deletion vectors, first-row, force-lookup) a record above
+level 0 already holds what lay below it when it was made. Of a key's records above level 0 only that of the lowest level counts;
+an aggregation of all of them would count the older ones twice, and a sequence field could bring an older one back.
+
+source   org.apache.paimon.mergetree.compact.LookupMergeFunction, org.apache.paimon.table.PrimaryKeyFileStoreTable.store,
+         release 1.4.2
+
+Rows of one bucket brought into merge order: by key, then user sequence fields, then sequence number.
+
+Null sequence fields come first, also when the fields are declared descending: only the order of values turns round.
+Of rows equal in all that, retracts come before adds; what is still equal stays in row order.
+
+source   org.apache.paimon.mergetree.SortBufferWriteBuffer, org.apache.paimon.mergetree.compact.SortMergeReaderWithMinHeap,
+         org.apache.paimon.utils.UserDefinedSeqComparator; release 1.4.2
 """
 
 from __future__ import annotations
@@ -19,13 +36,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.jit import frozen
-from lakeidx.codec.order.key import argsort_keys
+from lakeidx.codec.order.key import argsort_keys, run_starts
 from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys
 from lakeidx.data.engines import MergeEngine, make_engine
-from lakeidx.data.engines.deduplicate import DeduplicateEngine
-from lakeidx.data.level_column import LEVEL, merges_by_level, newest_above_0
+from lakeidx.data.engines.factory import DeduplicateEngine
+from lakeidx.data.engines.writing import sequence_fields
 from lakeidx.data.merge.kernels import pick_last, sort_groups
-from lakeidx.data.merge.key_streams import (
+from lakeidx.data.merge.run_parts import (
+    Part,
+    complete_parts,
     concat_keys,
     key_buffers,
     merge_parts,
@@ -33,16 +52,121 @@ from lakeidx.data.merge.key_streams import (
     starts_of_keys,
     take_keys,
 )
-from lakeidx.data.merge.sort import merge_order, sequence_columns
 from lakeidx.data.rows import gather_rows
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.types import DataType, Root
 
 if TYPE_CHECKING:
     from lakeidx.data.merge.changelog import Changelog
-    from lakeidx.data.merge.run_parts import Part
+
+#: A column of KV tables on their way into a merge; int8, one value per file.
+LEVEL = "_LEVEL"
 
 Int64s = npt.NDArray[np.int64]
+
+
+def merges_by_level(schema: TableSchema) -> bool:
+    """Return True when runs must carry the column LEVEL into a merge."""
+    options = schema.table_options
+    if not options.needs_lookup or options.merge_engine == "first-row":
+        return False
+    # Without sequence fields the newest record is that of the lowest level anyway.
+    return options.merge_engine != "deduplicate" or bool(options.sequence_field)
+
+
+def with_level(
+    batches: Iterable[pa.Table], level: int, schema: TableSchema, *, always: bool = False
+) -> Iterator[pa.Table]:
+    """Read batches of one file, with the column LEVEL when merges of the table need it, or `always`."""
+    if not always and not merges_by_level(schema):
+        yield from batches
+        return
+    for rows in batches:
+        yield rows.append_column(LEVEL, pa.array(np.full(rows.num_rows, level, np.int8)))
+
+
+def newest_above_0(rows: Int64s, starts: Int64s, levels: npt.NDArray[np.int8]) -> tuple[Int64s, Int64s]:
+    """Drop records above level 0 that a newer record of the key replaces.
+
+    rows, starts   int64[n], int64[g]: row numbers by key, and where each key begins
+    levels         int8[n]: of the rows
+    returns        the rows that stay, in order, and where each key begins among them; no key is left without a row
+    """
+    above = levels > 0
+    lowest = np.minimum.reduceat(np.where(above, levels, np.int8(127)), starts)
+    lengths = np.diff(np.append(starts, len(rows)))
+    keep = ~above | (levels == np.repeat(lowest, lengths))
+    if keep.all():
+        return rows, starts
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(keep)))
+    return rows[keep], before[starts]
+
+
+_TINYINT = DataType(Root.TINYINT, nullable=False)
+
+
+def merge_order(kv: pa.Table, schema: TableSchema) -> Int64s:
+    """Compute the permutation that sorts a KV table into merge order: row ``result[k]`` comes k-th.
+
+    kv       rows of one bucket in any order; all key columns and sequence fields among its columns
+    returns  int64[n]
+    """
+    keys = [kv.column(k) for k in schema.trimmed_primary_keys]
+    if _in_merge_order(kv, schema):
+        return argsort_keys(keys, schema.key_types)
+    columns, types = sequence_columns(kv, schema)
+    return argsort_keys([*keys, *columns], [*schema.key_types, *types])
+
+
+def _in_merge_order(kv: pa.Table, schema: TableSchema) -> bool:
+    """Return True when the rows of one key are in merge order already, as a writer numbers them: a stable sort keeps that order."""
+    if sequence_fields(schema)[0]:
+        return False
+    numbers = _ints(kv.column(SEQUENCE_NUMBER))
+    return bool((numbers[1:] > numbers[:-1]).all())
+
+
+def sequence_columns(kv: pa.Table, schema: TableSchema) -> tuple[list[pa.Array], list[DataType]]:
+    """Return what orders rows of one key, as columns to sort ascending: (columns, types)."""
+    columns: list[pa.Array | pa.ChunkedArray] = []
+    types: list[DataType] = []
+    names, descending = sequence_fields(schema)
+    for field in map(schema.field, names):
+        if descending:
+            columns.append(pa.array(descending_ranks(kv.column(field.name), field.type)))
+            types.append(_BIGINT)
+        else:
+            columns.append(kv.column(field.name))
+            types.append(field.type.with_nullable(True))
+    adds = 1 - (_ints(kv.column(VALUE_KIND)) & 1)
+    return [*columns, kv.column(SEQUENCE_NUMBER), pa.array(adds, pa.int8())], [*types, _BIGINT, _TINYINT]
+
+
+def descending_ranks(column: pa.ChunkedArray, t: DataType) -> Int64s:
+    """Return int64[n] that rise where the values fall: 0 for null, then 1 for the greatest value."""
+    nullable = t.with_nullable(True)
+    order = argsort_keys([column], [nullable])
+    ordered = column.take(pa.array(order))
+    starts = run_starts([ordered], [nullable])
+    if len(starts) == 0:
+        return np.zeros(0, np.int64)
+    group = np.zeros(len(column), np.int64)
+    group[starts[1:]] = 1
+    np.cumsum(group, out=group)
+    has_null = column.null_count > 0
+    # Groups rise with the values, the nulls being group 0 when there are any.
+    turned = len(starts) - group
+    if has_null:
+        turned[group == 0] = 0
+    ranks = np.empty(len(column), np.int64)
+    ranks[order] = turned
+    return ranks
+
+
+def _ints(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    return np.concatenate([c.to_numpy(zero_copy_only=False) for c in column.chunks] or [np.zeros(0, np.int8)])
+
+
 Int8s = npt.NDArray[np.int8]
 
 _BIGINT = DataType(Root.BIGINT, nullable=False)
@@ -62,7 +186,7 @@ def merge_sorted_runs(
 
     runs          each gives KV tables in key order, no key twice; all of one Arrow schema, which may leave columns out but
                   not the system columns, the trimmed primary key, the sequence fields nor what the engine requires. With
-                  the column LEVEL (`lakeidx.data.level_column`) the merge goes by it where the table requests that; it is
+                  the column LEVEL (`lakeidx.data.merge.merge_runs`) the merge goes by it where the table requests that; it is
                   not given back
     engine        default: the one the table's options request
     drop_deletes  leave out rows whose kind is -U or -D after the merge
@@ -73,8 +197,6 @@ def merge_sorted_runs(
     errors        CorruptFileError for a run that is not in key order; InvalidInputError for what the engine cannot merge
     memory        a batch per run, their keys, and the merged rows up to the next cut
     """
-    from lakeidx.data.merge.run_parts import complete_parts
-
     merger = _Merger(
         schema,
         engine or make_engine(schema),

@@ -19,20 +19,23 @@ source   parquet-format 2.10 ``parquet.thrift``
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.codec.jit import frozen, helper, kernel
-from lakeidx.data.parquet.pages import ChunkPlace, plain_value
+from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of
 from lakeidx.data.parquet.thrift import read_field, read_list, read_size, read_varint, skip, zigzag
 from lakeidx.errors import CorruptFileError
 from lakeidx.storage.range_file import RemoteInput
+from lakeidx.types import STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 _VALUES, _BYTES, _NULLS, _MIN_AT, _MIN_SIZE, _MAX_AT, _MAX_SIZE, _ENCODINGS = range(8)
 _TYPE, _CODEC, _DATA_AT, _DICTIONARY_AT, _INDEX_AT, _INDEX_SIZE, _PLAIN_BYTES, _BOUNDS_AT, _BOUNDS_SIZE = range(8, 17)
@@ -49,6 +52,30 @@ _LENGTH = struct.Struct("<I")
 _TAIL_BYTES = 1 << 16
 # Local files up to this size are read in the caller's thread: to fetch ahead, Arrow wakes others, which takes longer.
 _SMALL_BYTES = 1 << 17
+
+
+_FORMATS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<?"}
+_COUNT_ONLY_ROOTS = frozenset({Root.BINARY, Root.VARBINARY})
+
+
+_Internal: TypeAlias = Callable[[Any, DataType], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlace:
+    """Place of a column chunk.
+
+    start, size   of the chunk, dictionary page included
+    index_at, index_size     of its offset index
+    bounds_at, bounds_size   of its column index; -1: it has none
+    """
+
+    start: int
+    size: int
+    index_at: int
+    index_size: int
+    bounds_at: int
+    bounds_size: int
 
 
 class ChunkStats(NamedTuple):
@@ -346,3 +373,120 @@ def hold_columns(
     wanted = [i for i, leaf in enumerate(leaves) if f"{leaf.path}.".startswith(paths)]
     extents = [chunks.extent(g, i) for g in groups for i in wanted]
     stream.ranges.hold([e for e in extents if e is not None and e[0] >= 0 and e[0] + e[1] <= stream.ranges.size()])
+
+
+def plain_value(raw: bytes, physical_type: str) -> Any:
+    """Decode a bound as Parquet stores values: a number, or bytes; None for a number of another length."""
+    form = _FORMATS.get(physical_type)
+    if form is None:
+        return raw
+    whole = struct.calcsize(form) == len(raw) and (physical_type != "BOOLEAN" or raw[0] <= 1)
+    return struct.unpack(form, raw)[0] if whole else None
+
+
+class FooterStats(NamedTuple):
+    """Statistics of one column over one file.
+
+    minimum, maximum  internal values (see ``lakeidx.types``); None: not known, or all values are null
+    null_count        None: not known
+    """
+
+    minimum: Any = None
+    maximum: Any = None
+    null_count: int | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """True when nothing is known: dense statistics leave the column out."""
+        return self.minimum is None and self.maximum is None and self.null_count is None
+
+
+NO_STATS = FooterStats()
+
+
+@dataclass(frozen=True, slots=True)
+class FloatMarks:
+    """Special values of a FLOAT or DOUBLE column, which Arrow's footer does not record."""
+
+    nan: bool = False
+    negative_zero: bool = False
+    positive_zero: bool = False
+
+    def __or__(self, other: FloatMarks) -> FloatMarks:
+        return FloatMarks(
+            self.nan or other.nan, self.negative_zero or other.negative_zero, self.positive_zero or other.positive_zero
+        )
+
+
+def merge_chunk_stats(chunks: Sequence[ChunkStats], t: DataType, marks: FloatMarks | None = None) -> FooterStats:
+    """Merge the statistics of a column over some of its chunks; string bounds stay UTF-8 bytes.
+
+    marks   special values of a FLOAT or DOUBLE column; without them the bounds leave NaN out (as Arrow writes them) and
+            have a sign of zero that may not occur
+    """
+    null_count, rows = 0, 0
+    low: Any = None
+    high: Any = None
+    known = t.root not in _COUNT_ONLY_ROOTS
+    has_nan = marks is not None and marks.nan
+    internal: _Internal = _INTERNAL.get(t.root, _whole_number)
+    for values, nulls, raw_low, raw_high in chunks:
+        if nulls is None:
+            return NO_STATS
+        rows += values
+        null_count += nulls
+        if not known or nulls == values:
+            continue
+        if raw_low is None:
+            # A value too long for the footer: what the other chunks say would not bound the column. Or nothing but NaN.
+            known = has_nan
+            continue
+        chunk_low, chunk_high = internal(raw_low, t), internal(raw_high, t)
+        low = chunk_low if low is None else min(low, chunk_low)
+        high = chunk_high if high is None else max(high, chunk_high)
+    if not known or null_count == rows:
+        return FooterStats(null_count=null_count)
+    if marks is not None:
+        low, high = _java_bounds(low, high, marks)
+    return FooterStats(low, high, null_count)
+
+
+def _java_bounds(low: float | None, high: float | None, marks: FloatMarks) -> tuple[float | None, float | None]:
+    if marks.nan:
+        low, high = (math.nan if low is None else low), math.nan
+    if low == 0:
+        low = -0.0 if marks.negative_zero else 0.0
+    if high == 0:
+        high = 0.0 if marks.positive_zero else -0.0
+    return low, high
+
+
+def _whole_number(raw: Any, t: DataType) -> int:
+    return int(raw)
+
+
+def _decimal(raw: Any, t: DataType) -> Decimal:
+    return decimal_of(int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw), t)
+
+
+def _timestamp(raw: Any, t: DataType) -> tuple[int, int]:
+    return arrow_int_to_timestamp(int(raw), t.precision)
+
+
+def _utf8(raw: Any, t: DataType) -> bytes:
+    return raw if isinstance(raw, bytes) else str(raw).encode()
+
+
+def _boolean(raw: Any, t: DataType) -> bool:
+    return bool(raw)
+
+
+def _floating(raw: Any, t: DataType) -> float:
+    return float(raw)
+
+
+#: What makes an internal value of a footer bound in its physical form; strings stay UTF-8 bytes, whose order is theirs.
+_INTERNAL: Mapping[Root, _Internal] = {
+    Root.DECIMAL: _decimal, Root.BOOLEAN: _boolean, Root.FLOAT: _floating, Root.DOUBLE: _floating,
+    **dict.fromkeys(TIMESTAMP_ROOTS, _timestamp), **dict.fromkeys(STRING_ROOTS, _utf8),
+}  # fmt: skip

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.data.nested_nulls import settle_column
+from lakeidx.data.parquet.chunks import FloatMarks
 from lakeidx.data.parquet.properties import WriterSettings
 from lakeidx.data.parquet.schema import holds_int96, is_int96, leaf_paths, parquet_arrow_schema
-from lakeidx.data.stats import FloatMarks, float_marks
+from lakeidx.data.stats import float_marks
 from lakeidx.errors import InvalidInputError
 from lakeidx.storage.base import ObjectStore, OutputFile
 from lakeidx.types import Field, Root

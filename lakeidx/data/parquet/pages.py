@@ -11,7 +11,6 @@ source   parquet-format 2.10 ``parquet.thrift``
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.jit import frozen, helper, kernel
+from lakeidx.data.parquet.chunks import ChunkPlace, plain_value
 from lakeidx.data.parquet.thrift import (
     BINARY,
     FALSE,
@@ -52,28 +52,10 @@ _LATER_FIELDS = 16
 _KIND, _BYTES, _VALUES, _HEADER = 1, 3, 4, 5
 # Types of pages.
 _DATA, _DATA_2 = 0, 3
-_FORMATS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<?"}
 #: Bytes of a character in UTF-8 at most.
 _CHARACTER = 4
 #: Decimals of 38 digits stay exact.
 _EXACT = Context(prec=80)
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkPlace:
-    """Place of a column chunk.
-
-    start, size   of the chunk, dictionary page included
-    index_at, index_size     of its offset index
-    bounds_at, bounds_size   of its column index; -1: it has none
-    """
-
-    start: int
-    size: int
-    index_at: int
-    index_size: int
-    bounds_at: int
-    bounds_size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,15 +261,6 @@ def _plain_numbers(bounds: pa.Array) -> list[Any]:
     if pa.types.is_string(t) or pa.types.is_large_string(t):
         return list(bounds.cast(pa.binary() if pa.types.is_string(t) else pa.large_binary()).to_pylist())
     return list(bounds.to_pylist())
-
-
-def plain_value(raw: bytes, physical_type: str) -> Any:
-    """Decode a bound as Parquet stores values: a number, or bytes; None for a number of another length."""
-    form = _FORMATS.get(physical_type)
-    if form is None:
-        return raw
-    whole = struct.calcsize(form) == len(raw) and (physical_type != "BOOLEAN" or raw[0] <= 1)
-    return struct.unpack(form, raw)[0] if whole else None
 
 
 def _bound(raw: bytes, like: Any, physical_type: str) -> Any:

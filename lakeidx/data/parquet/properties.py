@@ -54,7 +54,7 @@ _CODECS = {
 }  # fmt: skip
 
 
-class Leaf(NamedTuple):
+class LeafColumn(NamedTuple):
     """A leaf column of a file: the top-level column it is in, its dotted Parquet path and its Arrow type."""
 
     column: str
@@ -92,13 +92,13 @@ class ParquetProperties:
 
     def settle(self, schema: pa.Schema) -> WriterSettings:
         """Settle for files of a schema, columns as written, what does not depend on their rows."""
-        leaves = [Leaf(f.name, path, t) for f in schema for path, t in leaf_paths(f.name, f.type)]
+        leaves = [LeafColumn(f.name, path, t) for f in schema for path, t in leaf_paths(f.name, f.type)]
         codecs: str | dict[str, str] = self.codec
         if self.codec_by_column:
             codecs = {leaf.path: self.codec_by_column.get(leaf.column, self.codec) for leaf in leaves}
         dictionary: list[str] = []
         encodings: dict[str, str] = {}
-        measured: list[tuple[Leaf, int, bool]] = []
+        measured: list[tuple[LeafColumn, int, bool]] = []
         paths = Counter(leaf.path for leaf in leaves)
         for leaf in leaves:
             # Column ``a.b`` and field b of row a have one path; a setting would go to both.
@@ -131,7 +131,7 @@ class ParquetProperties:
             return self.zstd_level if codecs == "ZSTD" else None
         return {path: self.zstd_level for path, codec in codecs.items() if codec == "ZSTD"} or None
 
-    def _bloom_filters(self, leaves: Sequence[Leaf]) -> dict[str, tuple[int | None, float]]:
+    def _bloom_filters(self, leaves: Sequence[LeafColumn]) -> dict[str, tuple[int | None, float]]:
         return {
             leaf.path: (self.bloom_ndv.get(leaf.column), self.bloom_fpp.get(leaf.column, self.default_fpp))
             for leaf in leaves
@@ -154,7 +154,7 @@ class WriterSettings:
     fixed: Mapping[str, Any]
     dictionary: Sequence[str]
     encodings: Mapping[str, str]
-    measured: Sequence[tuple[Leaf, int, bool]]
+    measured: Sequence[tuple[LeafColumn, int, bool]]
     bloom: Mapping[str, tuple[int | None, float]]
 
     def arguments(self, sample: pa.Table) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class WriterSettings:
         }
 
 
-def _is_repeated(leaf: Leaf, *, whole: bool) -> bool | None:
+def _is_repeated(leaf: LeafColumn, *, whole: bool) -> bool | None:
     """Return whether the values of a column are taken to repeat enough for a dictionary; None: it has to be measured."""
     if pa.types.is_boolean(leaf.type) or (whole and leaf.column.startswith(_DISTINCT)):
         return False

@@ -1,29 +1,172 @@
-"""Row groups of one Parquet data file, read as stored: names, types and positions of the file."""
+"""Row groups of one Parquet data file, read as stored: names, types and positions of the file.
+
+Arrow's exceptions for damaged files as errors of lakeidx, with the place of the damage in a Parquet file, which Arrow omits.
+
+A walk over the page headers of the columns that were read, made only after decoding has failed.
+
+PageHeader, Thrift compact: 1 type i32, 2 i32 size before compression, 3 i32 size in the file, 4 i32 CRC-32 of the page as it lies
+there (optional), 5 to 8 structs of each type. The page follows.
+
+source   parquet-format 2.10 ``parquet.thrift``
+"""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from lakeidx.data.parquet.chunks import open_footer, open_rows
-from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage, find_undecodable
-from lakeidx.data.parquet.int96 import check_int96
-from lakeidx.data.parquet.pages import ChunkPages
+from lakeidx.codec.jit import frozen, kernel
+from lakeidx.data.parquet.chunks import merge_chunk_stats, open_footer, open_rows
 from lakeidx.data.parquet.schema import leaf_paths
-from lakeidx.data.positions import RowFilter
-from lakeidx.data.read_counters import ReadCounters
-from lakeidx.data.stats import merge_chunk_stats
-from lakeidx.errors import CorruptFileError
+from lakeidx.data.parquet.thrift import I32, read_field, read_varint, skip, zigzag
+from lakeidx.data.positions import ReadCounters, RowFilter
+from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError, UnsupportedError
 from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.range_file import RemoteInput
 from lakeidx.types import STRING_ROOTS, Field
+
+if TYPE_CHECKING:
+    from lakeidx.data.parquet.pages import ChunkPages
+
+# What Arrow raises on bytes that are no Parquet file, or a damaged one.
+_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
+_BITS_32 = 0xFFFF_FFFF
+
+
+@contextlib.contextmanager
+def damage_of(path: str) -> Iterator[None]:
+    """Convert what Arrow raises on damaged bytes into CorruptFileError, and a failing disk into UnavailableError."""
+    try:
+        yield
+    except LakeIdxError as e:
+        e.path = e.path or path
+        raise
+    except _DAMAGE as e:
+        if isinstance(e, OSError) and e.errno is not None:
+            raise UnavailableError(f"the file could not be read: {e}", path=path) from e
+        raise CorruptFileError(f"not a readable data file: {_first_line(e)}", path=path) from e
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChunk:
+    """Place of a column chunk. Arrow's own footer is not used: it aborts the process on some damaged ones.
+
+    column        dotted path of the leaf column
+    leaf          its number in the file
+    start, size   bytes, dictionary page included
+    """
+
+    column: str
+    leaf: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is wrong with one page.
+
+    column   dotted path of the column
+    offset   of the page's header in the file, bytes
+    """
+
+    column: str
+    offset: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class _PageHeader:
+    """Size of the header and, if it has them, of the page; CRC-32 as an unsigned number."""
+
+    size: int
+    page_size: int
+    checksum: int | None
+
+
+def find_damage(stream: pa.NativeFile, chunks: Sequence[ColumnChunk]) -> Damage | None:
+    """Find the first page of some column chunks whose header or checksum is wrong; None when all are right, or carry none.
+
+    memory    one column chunk, and never more than the file
+    """
+    for chunk in chunks:
+        end = chunk.start + chunk.size
+        if end > stream.size():
+            return Damage(chunk.column, chunk.start, f"a column chunk of {chunk.size} bytes reaches beyond the file")
+        wrong = _first_wrong_page(stream.read_at(chunk.size, chunk.start))
+        if wrong is not None:
+            return Damage(chunk.column, chunk.start + wrong[0], wrong[1])
+    return None
+
+
+def _find_undecodable(file: pq.ParquetFile, group: int, chunks: Sequence[ColumnChunk]) -> Damage | None:
+    """Find the first column of a row group that cannot be decoded by itself: for files whose pages carry no checksum."""
+    for chunk in chunks:
+        try:
+            file.reader.read_row_group(group, column_indices=[chunk.leaf], use_threads=False)
+        except _DAMAGE as error:
+            return Damage(chunk.column, chunk.start, f"its pages cannot be decoded: {_first_line(error)}")
+    return None
+
+
+def _first_wrong_page(chunk: bytes) -> tuple[int, str] | None:
+    at = 0
+    while at < len(chunk):
+        header = _page_header(chunk, at)
+        if header is None:
+            return at, "the page header cannot be read"
+        begin = at + header.size
+        page = chunk[begin : begin + header.page_size]
+        if len(page) < header.page_size:
+            return at, f"a page of {header.page_size} bytes reaches beyond its column chunk"
+        found = zlib.crc32(page)
+        if header.checksum is not None and header.checksum != found:
+            return at, f"the page's checksum is {header.checksum:#010x}, that of its bytes {found:#010x}"
+        at = begin + header.page_size
+    return None
+
+
+def _page_header(chunk: bytes, at: int) -> _PageHeader | None:
+    found = np.full(5, -1, np.int64)
+    size = _walk_page_header(frozen(np.frombuffer(chunk, np.uint8, offset=at)), found)
+    if size < 0 or found[3] < 0:
+        return None
+    # The checksum is a signed number in the header; -1 alone does not tell it from none.
+    return _PageHeader(int(size), int(found[3]), int(found[4]) & _BITS_32 if found[0] & 1 << 4 else None)
+
+
+@kernel
+def _walk_page_header(data: Any, out: Any) -> Any:
+    """Put the fields 1 to 4, and into place 0 a bit for each that is present; return the bytes of the header, or -1."""
+    at, last = np.int64(0), np.int64(0)
+    out[0] = 0
+    while True:
+        last, kind, at = read_field(data, at, last)
+        if at < 0 or kind == 0:
+            return at
+        if kind == I32 and 1 <= last <= 4:
+            value, at = read_varint(data, at)
+            out[last] = zigzag(value)
+            out[0] |= 1 << last
+        else:
+            at = skip(data, at, kind)
+        if at < 0:
+            return at
 
 
 class RowTest(NamedTuple):
@@ -194,6 +337,9 @@ class ParquetSource:
         place = self._chunks.place(g, i)
         if place is None or not self._group_rows[g]:
             return None
+        # Nobody else reads page indexes.
+        from lakeidx.data.parquet.pages import ChunkPages
+
         return ChunkPages(
             self._stream,
             place,
@@ -236,7 +382,7 @@ class ParquetSource:
             extents = {i: self._chunks.extent(g, i) for i, leaf in enumerate(self._leaves) if leaf.column in names}
             chunks = [ColumnChunk(self._leaves[i].path, i, *e) for i, e in extents.items() if e is not None]
             with damage_of(self.path):
-                found = find_damage(self._stream, chunks) or find_undecodable(self._file, g, chunks)
+                found = find_damage(self._stream, chunks) or _find_undecodable(self._file, g, chunks)
             if found is None:
                 raise
             raise CorruptFileError(
@@ -277,7 +423,7 @@ class ParquetSource:
     def _check_int96(self, g: int, names: Sequence[str]) -> None:
         wanted = [n for n in names if n in self._int96]
         if wanted:
-            check_int96(self._stream, g, wanted, self.path)
+            _refuse_int96(self._stream, g, wanted, self.path)
 
 
 def _bare(rows: int) -> pa.Table:
@@ -292,3 +438,44 @@ class _Leaf(NamedTuple):
     column: str
     physical_type: str
     repeated: bool
+
+
+# INT96 as milliseconds. timestamp[ns] ends at +-2**63 ns. Java writes an instant before 1970 with negative nanoseconds of
+# the day, which Arrow takes for unsigned: such a value comes out 2**64 ns too great, and below 2**64 ns it is taken for one.
+_LEAST_MILLIS = -9_223_372_036_855
+_MOST_MILLIS = 18_446_744_073_710
+
+
+def _refuse_int96(stream: pa.NativeFile, group: int, names: Sequence[str], path: str) -> None:
+    """Refuse INT96 values outside 1677 to 2262, which Arrow would silently wrap around in ``timestamp[ns]``.
+
+    Years 2262 to 2554 cannot be distinguished from 1677 to 1970 in what Arrow gives; all beyond is found.
+
+    group, names   row group, and its columns with INT96 values
+    errors         UnsupportedError
+    """
+    coarse = pq.ParquetFile(stream, coerce_int96_timestamp_unit="ms", page_checksum_verification=True)
+    table = coarse.read_row_group(group, columns=list(names), use_threads=False)
+    for name in names:
+        for leaf in _timestamp_leaves(table.column(name).combine_chunks()):
+            bounds = pc.min_max(leaf.cast(pa.int64())).as_py()
+            low, high = bounds["min"], bounds["max"]
+            if low is not None and not _LEAST_MILLIS <= low <= high < _MOST_MILLIS:
+                raise UnsupportedError(
+                    f"column {name!r} holds a TIMESTAMP beyond the years 1677 to 2262, which lakeidx cannot hold at"
+                    " a precision above 6; leave the column out to read the others",
+                    path=path,
+                )
+
+
+def _timestamp_leaves(array: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_timestamp(array.type):
+        yield array
+    elif pa.types.is_struct(array.type):
+        for child in array.flatten():
+            yield from _timestamp_leaves(child)
+    elif pa.types.is_map(array.type):
+        yield from _timestamp_leaves(array.keys)
+        yield from _timestamp_leaves(array.items)
+    elif pa.types.is_list(array.type):
+        yield from _timestamp_leaves(array.values)

@@ -135,7 +135,7 @@ def _value_range(descriptor: Any, place: Any, length: Any, scratch: Any) -> Any:
 
 
 @kernel_with_lock
-def lookup_one(descriptor: Any, key: Any, scratch: Any) -> Any:
+def probe_one(descriptor: Any, key: Any, scratch: Any) -> Any:
     """Look up one key (Python bytes). Holds the GIL, so that no page is evicted while it is read.
 
     returns  (outcome, place, size of the value)
@@ -295,7 +295,7 @@ def copy_values(descriptor: Any, state: Any, done: Any, target: Any, addresses: 
 
 
 @kernel
-def gather(state: Any, addresses: Any, found: Any, target: Any, offsets: Any) -> None:
+def gather_slots(state: Any, addresses: Any, found: Any, target: Any, offsets: Any) -> None:
     """Copy the values of the found keys to their offsets (int64[n + 1]) from address `target`."""
     for i in range(len(found)):
         if found[i]:

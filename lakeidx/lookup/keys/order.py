@@ -22,6 +22,24 @@ Null comes before every value; the row kind does not count. Java cannot compare 
 the order of unsigned bytes.
 
 source   org.apache.paimon.data.serializer.RowCompactedSerializer (createSliceComparator), release 1.4.2
+
+Eight-byte stand-ins for keys, so that most steps of a binary search compare two numbers and do not branch.
+
+The rank of a key is a uint64 that never decreases when the key increases; keys of equal rank are distinguished by `compare_keys`.
+It comes from the first field (plain bytes: the key itself):
+
+=======================  ==============================================================================
+first field              rank
+=======================  ==============================================================================
+integers, dates, times   the number with its sign bit turned
+FLOAT, DOUBLE            its place in Java's order, sign bit turned
+strings, bytes           the 8 bytes after the first `skip` ones, big-endian, zeros after the end
+DECIMAL p > 18           0: such keys are always compared in full
+null                     0
+=======================  ==============================================================================
+
+`skip` is the length of a prefix that all keys of a block (or of the index) share; a key looked up that does not have the prefix
+gets no rank there and is compared in full.
 """
 
 from __future__ import annotations
@@ -34,11 +52,20 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.jit import inlined, kernel, kernel_with_lock
-from lakeidx.codec.memory import bytes_address, compare_bytes, load_i64, load_u8, load_u16, load_u32
+from lakeidx.codec.memory import (
+    bytes_address,
+    compare_bytes,
+    load_be32,
+    load_be64,
+    load_i64,
+    load_u8,
+    load_u16,
+    load_u32,
+)
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.varint import load_varint, load_varint_unchecked
 from lakeidx.errors import InvalidInputError, UnsupportedError
-from lakeidx.lookup.packed import addresses_of, plain
+from lakeidx.lookup.packed import addresses_of, contiguous
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 _I8, _I16, _I32, _I64, _F32, _F64, _BYTES, _NUMBER, _TIMESTAMP = range(1, 10)
@@ -112,7 +139,7 @@ class KeyOrder:
         """
         if self.types is None:
             return
-        keys = plain(keys)
+        keys = contiguous(keys)
         data, offsets = addresses_of(keys)
         at, fault = _first_bad_row(data, offsets, len(keys), *self.for_kernels)
         if fault:
@@ -203,7 +230,7 @@ def _first_bad_row(data: Any, offsets: Any, n: Any, codes: Any, fields: Any) -> 
 
 
 @inlined
-def signed_at(address: Any, size: Any) -> Any:
+def _signed_at(address: Any, size: Any) -> Any:
     """Load a signed number of 1, 2, 4 or 8 bytes, for kernels."""
     if size == 8:
         return load_i64(address)
@@ -215,7 +242,7 @@ def signed_at(address: Any, size: Any) -> Any:
 
 
 @inlined
-def float_rank32(address: Any) -> Any:
+def _float_rank32(address: Any) -> Any:
     """Map a float to a signed number in the order of ``Float.compare``."""
     bits = np.int64(np.int32(load_u32(address)))
     if bits & 0x7FFFFFFF > 0x7F800000:
@@ -224,7 +251,7 @@ def float_rank32(address: Any) -> Any:
 
 
 @inlined
-def float_rank64(address: Any) -> Any:
+def _float_rank64(address: Any) -> Any:
     """Map a double to a signed number in the order of ``Double.compare``."""
     bits: Any = load_i64(address)
     if bits & 0x7FFFFFFFFFFFFFFF > 0x7FF0000000000000:
@@ -272,12 +299,12 @@ def _compare_rows(a: Any, b: Any, codes: Any, fields: Any) -> Any:
             bt += b_size
             continue
         if code == 5:
-            x, y, size = float_rank32(at), float_rank32(bt), 4
+            x, y, size = _float_rank32(at), _float_rank32(bt), 4
         elif code == 6:
-            x, y, size = float_rank64(at), float_rank64(bt), 8
+            x, y, size = _float_rank64(at), _float_rank64(bt), 8
         else:
             size = 8 if code == 4 or code == 9 else (4 if code == 3 else code)
-            x, y = signed_at(at, size), signed_at(bt, size)
+            x, y = _signed_at(at, size), _signed_at(bt, size)
         if x != y:
             return -1 if x < y else 1
         at += size
@@ -296,3 +323,81 @@ def compare_keys(a: Any, a_length: Any, b: Any, b_length: Any, codes: Any, field
     if fields == 0:
         return compare_bytes(a, a_length, b, b_length)
     return _compare_rows(a, b, codes, fields)
+
+
+_SIGN = np.uint64(1 << 63)
+
+
+@inlined
+def _first_bytes(key: Any, size: Any, codes: Any, fields: Any) -> Any:
+    """Address and size of the string that ranks come from; size -1 when they do not come from a string."""
+    if fields == 0:
+        return key, size
+    if load_i64(codes) != 7 or load_u8(key + 1) & 1:
+        return key, np.int64(-1)
+    length, start = load_varint_unchecked(key + ((fields + 15) >> 3))
+    return start, length
+
+
+@kernel
+def common_prefix(first: Any, first_size: Any, last: Any, last_size: Any, codes: Any, fields: Any) -> Any:
+    """Return the `skip` of a run of keys in order, from its first and last key."""
+    a, a_size = _first_bytes(first, first_size, codes, fields)
+    b, b_size = _first_bytes(last, last_size, codes, fields)
+    n = np.int64(0)
+    while n < min(a_size, b_size) and load_u8(a + n) == load_u8(b + n):
+        n += 1
+    return n
+
+
+@kernel
+def shares_prefix(key: Any, size: Any, member: Any, member_size: Any, skip: Any, codes: Any, fields: Any) -> Any:
+    """Return True when a key begins like the members of a run with this `skip`."""
+    a, a_size = _first_bytes(key, size, codes, fields)
+    if a_size < skip:
+        return False
+    b, _ = _first_bytes(member, member_size, codes, fields)
+    return compare_bytes(a, skip, b, skip) == 0
+
+
+@inlined
+def _rank_of_bytes(start: Any, size: Any) -> Any:
+    if size >= 8:
+        return load_be64(start)
+    rank = np.uint64(0)
+    at = np.int64(0)
+    if size >= 4:
+        rank = np.uint64(load_be32(start)) << np.uint64(32)
+        at = np.int64(4)
+    while at < size:
+        rank |= np.uint64(load_u8(start + at)) << np.uint64(56 - 8 * at)
+        at += 1
+    return rank
+
+
+@kernel
+def _rank_of_row(key: Any, codes: Any, fields: Any, skip: Any) -> Any:
+    """Rank of a compacted row."""
+    if load_u8(key + 1) & 1:
+        return np.uint64(0)
+    code = load_i64(codes)
+    at = key + ((fields + 15) >> 3)
+    if code == 7:
+        length, start = load_varint_unchecked(at)
+        return _rank_of_bytes(start + skip, length - skip)
+    if code == 8:
+        return np.uint64(0)
+    if code == 5:
+        return np.uint64(_float_rank32(at)) ^ _SIGN
+    if code == 6:
+        return np.uint64(_float_rank64(at)) ^ _SIGN
+    size = 8 if code == 4 or code == 9 else (4 if code == 3 else code)
+    return np.uint64(_signed_at(at, size)) ^ _SIGN
+
+
+@inlined
+def rank_of(key: Any, size: Any, codes: Any, fields: Any, skip: Any) -> Any:
+    """Rank of a key that has the run's prefix."""
+    if fields == 0:
+        return _rank_of_bytes(key + skip, size - skip)
+    return _rank_of_row(key, codes, fields, skip)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.data.level_column import merges_by_level
+from lakeidx.data.merge.merge_runs import merges_by_level
 from lakeidx.data.positions import sorted_positions
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.manifest import ManifestEntry
@@ -28,18 +28,23 @@ from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.build import lookup_keys
-from lakeidx.lookup.file_cache import LookupFileCache
+from lakeidx.lookup.file_cache import OPEN_READERS, LookupFileCache, LookupReaders
 from lakeidx.lookup.listing import StoredLookup, lookup_file_beside, read_listing
-from lakeidx.lookup.packed import plain
-from lakeidx.lookup.point.answers import LookupResult, complete_keys, first_found, in_key_order, take_row_bytes
-from lakeidx.lookup.point.data_file_lookup import DataFileLookup
-from lakeidx.lookup.point.hits import Answers, Hits, gives_rows, joined_hits
-from lakeidx.lookup.point.metrics import LookupMetrics
-from lakeidx.lookup.point.readers import OPEN_READERS, LookupReaders
+from lakeidx.lookup.packed import contiguous
+from lakeidx.lookup.point.answers import (
+    DataFileLookup,
+    LookupResult,
+    Versions,
+    complete_keys,
+    first_found,
+    in_key_order,
+    kv_rows,
+    newest_wins,
+    take_row_bytes,
+)
 from lakeidx.lookup.point.routes import PartitionFiles, Route, find_routes, in_order, partition_files, split_partitions
 from lakeidx.lookup.store import LookupStoreReader
 from lakeidx.lookup.value_rows import Processor, ValueRows, decode_positions, decode_value_rows
-from lakeidx.lookup.versions import Versions, kv_rows, newest_wins
 from lakeidx.options.features import Use
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
@@ -47,6 +52,70 @@ from lakeidx.table.view import data_file_path, decode_partition_dict, load_view,
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.limits import available_cores
 from lakeidx.types import to_arrow
+
+
+@dataclass
+class LookupMetrics:
+    """Counters of what lookups have cost so far.
+
+    keys, found    asked and answered
+    not_indexed    keys that ended at the hash index
+    lookup_files   asked
+    data_files     read: they have no lookup file, or one without rows
+    """
+
+    keys: int = 0
+    found: int = 0
+    not_indexed: int = 0
+    lookup_files: int = 0
+    data_files: int = 0
+
+
+def _gives_rows(stored: StoredLookup, deleted: npt.NDArray[np.int64] | None) -> bool:
+    """Return False when a file's values have no rows, or it is unknown which of them a deletion vector has deleted."""
+    return stored.processor.has_rows and (deleted is None or stored.processor is Processor.POSITION_AND_VALUE)
+
+
+@dataclass
+class Hits:
+    """Rows from lookup files, not decoded yet: of one schema and one kind of value."""
+
+    asked: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    rows: list[RowBytes] = field(default_factory=list)
+    sequences: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    kinds: list[npt.NDArray[np.int8]] = field(default_factory=list)
+
+    def add(self, other: Hits) -> None:
+        """Add another bucket's rows to these."""
+        self.asked += other.asked
+        self.rows += other.rows
+        self.sequences += other.sequences
+        self.kinds += other.kinds
+
+
+@dataclass
+class Answers:
+    """Results of one bucket.
+
+    hits                       by schema and kind of value
+    found                      rows of data files
+    lookup_files, data_files   files that were asked, and read
+    """
+
+    hits: dict[tuple[int, Processor], Hits] = field(default_factory=dict)
+    found: list[Versions] = field(default_factory=list)
+    lookup_files: int = 0
+    data_files: int = 0
+
+
+def _joined_hits(answers: Iterable[Answers]) -> dict[tuple[int, Processor], Hits]:
+    """Put the rows of lookup files together, for one decoding of each schema and kind."""
+    joined: dict[tuple[int, Processor], Hits] = {}
+    for answer in answers:
+        for key, hits in answer.hits.items():
+            joined.setdefault(key, Hits()).add(hits)
+    return joined
+
 
 T = TypeVar("T")
 
@@ -137,7 +206,7 @@ class TableLookup:
             answers = self._look_up_all(state, routes, few) if routes else []
             for group in [[a] for a in answers] if apart and routes else [answers]:
                 found = [v for a in group for v in a.found]
-                found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in joined_hits(group).items()]
+                found += [self._decoded(schema, schema_id, h) for (schema_id, _), h in _joined_hits(group).items()]
                 if found or not apart:
                     results.append(in_key_order(found, schema, asked.num_rows, complete))
             self.metrics.keys += keys.num_rows
@@ -233,7 +302,7 @@ class TableLookup:
     # -- one bucket --------------------------------------------------------------------------------------------
 
     def _look_up_all(self, state: _State, routes: Sequence[Route], keys: pa.Table) -> list[Answers]:
-        """Look up keys in every bucket; in parallel where pages of data files have to be decoded."""
+        """Look up keys in every bucket, as many buckets at a time as there are cores."""
         encoded = lookup_keys(keys, state.schema)
 
         def ask(route: Route) -> Answers:
@@ -241,24 +310,10 @@ class TableLookup:
             self._in_bucket(state, route, keys, encoded, answers)
             return answers
 
-        stored = [self._stored(state, entry) for route in routes for entry in route.files]
-        from_files = any(s is None or not s.processor.has_rows for s in stored)
-        self._load_together(state, routes, encoded)
-        found = in_parallel(ask, routes, threads=available_cores() if from_files else 1)
+        found = in_parallel(ask, routes, threads=available_cores())
         self.metrics.lookup_files += sum(a.lookup_files for a in found)
         self.metrics.data_files += sum(a.data_files for a in found)
         return found
-
-    def _load_together(self, state: _State, routes: Sequence[Route], encoded: RowBytes) -> None:
-        """Load the compressed blocks that the first file of each bucket needs: over all buckets, the cores share them evenly."""
-        if len(routes) < 2 or available_cores() < 2:
-            return
-        wanted = []
-        for route in routes:
-            reader = self._reader(state, in_order(route, state.schema)[0])
-            if reader is not None and reader.is_compressed:
-                wanted.append((reader, reader.missing_blocks(take_row_bytes(encoded, route.rows))))
-        self._readers.load(wanted)
 
     def _in_bucket(self, state: _State, route: Route, keys: pa.Table, encoded: RowBytes, answers: Answers) -> None:
         """Look up keys in the files of one bucket, those with the largest sequence numbers first."""
@@ -276,7 +331,7 @@ class TableLookup:
             reader = self._reader(state, entry)
             answers.lookup_files += reader is not None
             stored = self._stored(state, entry)
-            if reader is not None and stored is not None and gives_rows(stored, deleted):
+            if reader is not None and stored is not None and _gives_rows(stored, deleted):
                 mine = answers.hits.setdefault((stored.schema_id, stored.processor), Hits())
                 at, sequences = self._from_lookup_file(reader, stored, encoded, rows, deleted, mine)
             else:
@@ -312,7 +367,7 @@ class TableLookup:
             keep = np.flatnonzero(~np.isin(values.positions, deleted))
             at, sequences, kinds, compacted = at[keep], sequences[keep], kinds[keep], take_row_bytes(compacted, keep)
         hits.asked.append(at)
-        hits.rows.append(plain(compacted))
+        hits.rows.append(contiguous(compacted))
         hits.sequences.append(sequences)
         hits.kinds.append(kinds)
         return at, sequences

@@ -1,21 +1,288 @@
-"""Reader of the sort store: batch and single lookups in an SST."""
+"""Reader of the sort store: batch and single lookups in an SST.
+
+An open SST: mapped, its footer, index and filter checked, its blocks checked as they are first used.
+
+What protects which byte:
+
+==============  =======================================================================================================
+bytes           how damage is found
+==============  =======================================================================================================
+data blocks     checksum of its trailer when a block is loaded; then every entry, unless the block was loaded before and has the
+                same checksum; without `checksum` also form and order of the keys (the writer of a listed file has checked them,
+                and the checksum says that these are its bytes)
+index blocks    trailer checksum and order, at open; their ranges must fill the data area without a gap
+footer          magic number, and its parts must fill the end of the file exactly, at open
+filter, and     the format has no checksum for them. With `checksum` (from `LookupFile`, kept in listings) everything after the
+filter entries  data blocks is compared at open. Without it (files of other writers) the filter is computed again from all keys
+                at open and compared byte for byte, unless `trust_filter` says not to: then a damaged filter can hide keys.
+==============  =======================================================================================================
+
+A filter that was computed again and is equal cannot hide a key, also when the footer's number of entries is damaged without
+changing the number of probes: the one change that goes unnoticed is one that changes no answer.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.containers.checksum import crc32, crc32_ranges
+from lakeidx.codec.containers.compress import BlockCodec, as_arrays, decompress_zstd_ranges
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InternalError
-from lakeidx.format.lookup.sst import describe_sst
+from lakeidx.format.lookup.sst import FOOTER_SIZE, TRAILER_SIZE, decode_footer, describe_sst, read_block, stored_body
+from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, LoadedBlocks
+from lakeidx.lookup.bloom import BloomShape, LookupBloom
 from lakeidx.lookup.common import OpenReader
-from lakeidx.lookup.packed import addresses_of, plain
+from lakeidx.lookup.keys.order import KeyOrder, common_prefix
+from lakeidx.lookup.packed import addresses_of, contiguous, take_packed
+from lakeidx.lookup.scratch_file import map_file
 from lakeidx.lookup.sort_store import read_kernels as kernels
-from lakeidx.lookup.sort_store.file import SortFile
-from lakeidx.lookup.store import Entries, Found, StoreType
+from lakeidx.lookup.store import FoundValues, LookupEntries, StoreType
+
+#: Bytes of block bodies that are worth a thread.
+
+
+class SortFile(BlockFile):
+    """An open SST, shared by any number of readers.
+
+    order         the order its writer used; a file in another order is found damaged
+    checksum      CRC-32 of all bytes after the data blocks, or None
+    size          expected bytes of the file, or None
+    trust_filter  leave out the check of the filter when there is no checksum
+    errors        NotFoundError; CorruptFileError naming the part and its position
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        order: KeyOrder,
+        cache: BlockCache,
+        checksum: int | None = None,
+        size: int | None = None,
+        trust_filter: bool = False,
+    ) -> None:
+        self.path = path
+        self.order = order
+        self.data = map_file(path, expected_size=size)
+        self.view = self.data.data
+        self.footer = decode_footer(bytes(self.view[-FOOTER_SIZE:]), len(self.view), path=path)
+        self.last_keys, self.starts, self._ends = self._read_index()
+        self.data_end = int(self._ends[-1]) + TRAILER_SIZE if len(self._ends) else 0
+        rest = (self.footer.bloom or self.footer.index).offset
+        # Files of development versions have an index of parts of blocks here, which the checksum of a listed file covers.
+        if self.data_end > rest or (self.data_end < rest and checksum is None):
+            raise CorruptFileError(
+                f"data blocks end at {self.data_end}, the next part begins at {rest}", path=path, offset=self.data_end
+            )
+        self._base = int(self.data.ctypes.data)
+        self._check_order = checksum is None
+        if checksum is not None and crc32(self.view[self.data_end :]) != checksum:
+            raise CorruptFileError(
+                f"filter, index and footer have checksum {crc32(self.view[self.data_end :]):08x}, expected {checksum:08x}",
+                path=path,
+                offset=self.data_end,
+            )
+        n = len(self.starts)
+        self.counts, self.steps, self.entry_ends, self.skips = (np.zeros(n, np.int64) for _ in range(4))
+        # Checksums of the blocks whose entries were checked; -1 for none.
+        self._checked = np.full(n, -1, np.int64)
+        super().__init__(n, cache)
+        self.filter = self._read_filter()
+        self._last_ranks = np.zeros(n, np.uint64)
+        self._descriptor = np.zeros(kernels.DESCRIPTOR_SLOTS, np.int64)
+        self.descriptor = self._describe_to_kernels(self._descriptor, self.addresses)
+        if self.filter is not None and checksum is None and not trust_filter:
+            self._check_filter(self.filter)
+
+    @functools.cached_property
+    def first_entries(self) -> npt.NDArray[np.int64] | None:
+        """Entries before each block, and in all, int64[n + 1], by the unchecked tails; None with compression."""
+        if (self.data[self._ends] != BlockCodec.NONE).any():
+            return None
+        counts = np.empty(len(self._ends), np.int64)
+        kernels.entry_counts(self.data.ctypes.data, self.starts, self._ends, counts)
+        return np.concatenate([[0], np.cumsum(counts)])
+
+    def pinned_descriptor(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Make a descriptor over other block addresses; kernels get its ``.ctypes.data``."""
+        copy = self._descriptor.copy()
+        copy[kernels.BODIES] = addresses.ctypes.data
+        return copy
+
+    def entries(self) -> Iterator[tuple[npt.NDArray[np.uint8], RowBytes, RowBytes]]:
+        """Return each block with its keys and values, in order."""
+        for number in range(len(self.starts)):
+            body = self.block(number)
+            keys, key_sizes, values, sizes = self._spans(number, body)
+            yield body, take_packed(keys, key_sizes), take_packed(values, sizes)
+
+    def _read_filter(self) -> LookupBloom | None:
+        bloom = self.footer.bloom
+        if bloom is None:
+            return None
+        bits = self.data[bloom.offset : bloom.offset + bloom.size]
+        return LookupBloom(BloomShape(self.footer.bloom_entries, bloom.size), bits)
+
+    def _describe_to_kernels(self, out: npt.NDArray[np.int64], addresses: npt.NDArray[np.int64]) -> int:
+        if self.filter is not None:
+            out[kernels.FILTER] = self.filter.bits.ctypes.data
+            out[kernels.FILTER_BITS] = self.filter.shape.bits
+            out[kernels.FILTER_PROBES] = self.filter.shape.probes
+        out[kernels.LAST_KEYS] = self.last_keys.data.ctypes.data
+        out[kernels.LAST_KEY_OFFSETS] = self.last_keys.offsets.ctypes.data
+        out[kernels.BLOCKS] = len(self.starts)
+        out[kernels.CODES], out[kernels.FIELDS] = self.order.for_kernels
+        last_keys = addresses_of(self.last_keys)
+        n = len(self.starts)
+        codes = self.order.for_kernels
+        skip = 0
+        if n:
+            bounds = self.last_keys.offsets
+            skip = int(common_prefix(
+                last_keys[0], bounds[1], last_keys[0] + bounds[n - 1], bounds[n] - bounds[n - 1], *codes
+            ))  # fmt: skip
+        kernels.ranks_of(*last_keys, n, *codes, skip, self._last_ranks)
+        out[kernels.LAST_SKIP] = skip
+        out[kernels.LAST_RANKS] = self._last_ranks.ctypes.data
+        out[kernels.SKIPS] = self.skips.ctypes.data
+        out[kernels.BODIES] = addresses.ctypes.data
+        out[kernels.COUNTS] = self.counts.ctypes.data
+        out[kernels.STEPS] = self.steps.ctypes.data
+        out[kernels.ENDS] = self.entry_ends.ctypes.data
+        return int(out.ctypes.data)
+
+    def load_blocks(self, numbers: npt.NDArray[np.int64]) -> LoadedBlocks:
+        """Load the block bodies that kernels may search."""
+        starts, ends = self.starts[numbers], self._ends[numbers]
+        # The type byte, which the checksum covers too, follows the stored body, and the checksum follows it.
+        expected = self.data[ends[:, None] + np.arange(1, TRAILER_SIZE)].view("<u4").reshape(-1)
+        found = crc32_ranges(self.view, starts.tolist(), (ends + 1).tolist())
+        if not np.array_equal(found, expected):
+            bad = np.flatnonzero(found != expected)[0]
+            raise CorruptFileError(
+                f"block checksum is {found[bad]:08x}, expected {expected[bad]:08x}",
+                path=self.path,
+                offset=int(starts[bad]),
+            )
+        addresses, sizes = self._base + starts, ends - starts
+        copies = self._decompressed(numbers, addresses, sizes)
+        new = found != self._checked[numbers]
+        self._check_bodies(numbers[new], addresses[new], sizes[new], whole=self._check_order)
+        self._checked[numbers[new]] = found[new]
+        return LoadedBlocks(copies, addresses)
+
+    def _decompressed(
+        self, numbers: npt.NDArray[np.int64], addresses: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+    ) -> dict[int, Block]:
+        """Decompress blocks that are compressed; their addresses and sizes replace those in the file."""
+        ends = self._ends[numbers]
+        codecs = self.data[ends]
+        contiguous, contents = self._size_prefixes(numbers)
+        packed = (codecs == BlockCodec.ZSTD) & (contents >= 0)
+        at = np.flatnonzero(packed)
+        raw = decompress_zstd_ranges(
+            self.view, contents[at].tolist(), ends[at].tolist(), contiguous[at].tolist(), path=self.path
+        )
+        bodies, addresses[at] = as_arrays(raw)
+        sizes[at] = contiguous[at]
+        copies = dict(zip(numbers[at].tolist(), bodies, strict=True))
+        for i in np.flatnonzero(~packed & (codecs != BlockCodec.NONE)).tolist():
+            start, end = int(self.starts[numbers[i]]), int(ends[i])
+            body = stored_body(self.view[start:end], int(codecs[i]), path=self.path, base=start)
+            copies[int(numbers[i])] = body
+            addresses[i], sizes[i] = body.ctypes.data, len(body)
+        return copies
+
+    def check_order(self, number: int) -> None:
+        """Check form and order of all keys of a block, also where a known checksum speaks for the writer."""
+        body = self.block(number)
+        self._check_bodies(*(np.array([x], np.int64) for x in (number, body.ctypes.data, len(body))), whole=True)
+
+    def _check_bodies(
+        self,
+        numbers: npt.NDArray[np.int64],
+        addresses: npt.NDArray[np.int64],
+        sizes: npt.NDArray[np.int64],
+        *,
+        whole: bool,
+    ) -> None:
+        damaged, fault = kernels.check_bodies(
+            addresses, sizes, numbers, *self.order.for_kernels, *addresses_of(self.last_keys), whole,
+            self.counts, self.steps, self.entry_ends, self.skips,
+        )  # fmt: skip
+        if damaged >= 0:
+            raise CorruptFileError(
+                f"entry at {fault} of the block's {sizes[damaged]} bytes is damaged or out of order (key order: {self.order})",
+                path=self.path,
+                offset=int(self.starts[numbers[damaged]]),
+            )
+
+    def file_range(self, number: int) -> Block:
+        """Read the stored body of a block."""
+        return self.data[self.starts[number] : self._ends[number]]
+
+    def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the bytes of decompressed bodies, by the unchecked prefixes; 0 for a block that is not compressed."""
+        return self._size_prefixes(numbers)[0]
+
+    def _size_prefixes(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return body sizes, 0 for a block that is not compressed, and where the content begins; -1 for a damaged prefix."""
+        sizes, contents = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.int64)
+        kernels.body_sizes(self.data.ctypes.data, self._ends, self.starts, numbers, sizes, contents)
+        return sizes, contents
+
+    def _read_index(self) -> tuple[RowBytes, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Read the block index: last key of each block, where it begins, and where its stored body ends."""
+        index = self.footer.index
+        block = np.frombuffer(read_block(self.view, index, path=self.path), np.uint8)
+        fault, count, step, end, _ = kernels.check_body(
+            block.ctypes.data, len(block), *self.order.for_kernels, 0, -1, 0, -1, True
+        )
+        if fault >= 0:
+            raise CorruptFileError(
+                f"index block is damaged at {fault} of its {len(block)} bytes (key order: {self.order})",
+                path=self.path,
+                offset=index.offset,
+            )
+        keys, key_sizes, values, sizes = (np.empty(count, np.int64) for _ in range(4))
+        kernels.spans_of_body(block.ctypes.data, count, step, end, keys, key_sizes, values, sizes)
+        starts, ends = np.empty(count, np.int64), np.empty(count, np.int64)
+        fault, place = kernels.read_handles(values, sizes, TRAILER_SIZE, starts, ends)
+        if fault >= 0:
+            raise CorruptFileError(
+                f"block {fault} of the index does not begin at {place}, where the one before ends",
+                path=self.path,
+                offset=index.offset,
+            )
+        return take_packed(keys, key_sizes), starts, ends
+
+    def _spans(self, number: int, body: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], ...]:
+        spans = tuple(np.empty(self.counts[number], np.int64) for _ in range(4))
+        kernels.spans_of_body(
+            body.ctypes.data, self.counts[number], self.steps[number], self.entry_ends[number], *spans
+        )
+        return spans
+
+    def _check_filter(self, stored: LookupBloom) -> None:
+        again = LookupBloom(stored.shape)
+        for number in range(len(self.starts)):
+            body = self.block(number)
+            keys, key_sizes, _, _ = self._spans(number, body)
+            kernels.add_to_filter(keys, key_sizes, again.bits.ctypes.data, stored.shape.bits, stored.shape.probes)
+        different = np.flatnonzero(again.bits != stored.bits)
+        if len(different):
+            raise CorruptFileError(
+                f"{len(different)} bytes of the filter are not what the {self.counts.sum()} keys of the file have",
+                path=self.path,
+                offset=self.data_end + int(different[0]),
+            )
+
 
 _TOUCH_EVERY = 16
 
@@ -33,31 +300,12 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         self._descriptor = file.descriptor
         self._uses = 0
 
-    @property
-    def is_compressed(self) -> bool:
-        """True when the first block is compressed."""
-        return self._file().is_compressed
-
-    def missing_blocks(self, keys: RowBytes) -> npt.NDArray[np.int64]:
-        """Return the numbers of blocks that the keys may be in and that are not in memory."""
-        file = self._file()
-        keys = plain(keys)
-        file.order.check(keys)
-        _, counts, _ = self._located(keys)
-        return file.missing(np.flatnonzero(counts))
-
-    def load(self, blocks: npt.NDArray[np.int64]) -> None:
-        """Load blocks into the cache, which may drop them before they are used."""
-        file = self._file()
-        for part in file.parts(blocks):
-            file.pin(part)
-
     def lookup(self, key: bytes) -> bytes | None:
         """Look up the value of a key, or None."""
         file = self._file()
         if type(key) is not bytes:
             file.order.check_one(key)
-        block, start, size = kernels.lookup_one(self._descriptor, key)
+        block, start, size = kernels.search_one(self._descriptor, key)
         if block >= 0:
             body = file.in_memory(block)
             if size < 0 or body is None:
@@ -71,10 +319,10 @@ class SortLookupStoreReader(OpenReader[SortFile]):
             raise InternalError("a key was refused without a reason", path=self._path)
         return None
 
-    def lookup_many(self, keys: RowBytes) -> Found:
+    def lookup_many(self, keys: RowBytes) -> FoundValues:
         """Look up the values of n keys, in one pass: hash and filter, index search, then all keys of a block together."""
         file = self._file()
-        keys = plain(keys)
+        keys = contiguous(keys)
         file.order.check(keys)
         n = len(keys)
         blocks, counts, key_bytes = self._located(keys)
@@ -103,9 +351,9 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         hits, offsets = np.empty(n, np.bool_), np.empty(n + 1, np.int64)
         kernels.answer_offsets(places, sizes, hits, offsets)
         values = np.empty(int(offsets[n]), np.uint8)
-        kernels.gather(places, found, values.ctypes.data, offsets)
+        kernels.gather_entries(places, found, values.ctypes.data, offsets)
         del held
-        return Found(hits, RowBytes(values, offsets))
+        return FoundValues(hits, RowBytes(values, offsets))
 
     def entry_numbers(self, keys: RowBytes) -> npt.NDArray[np.int64] | None:
         """Return the number of each key's entry in the file, -1 for none; None where blocks are compressed.
@@ -113,7 +361,7 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         Checksums speak for the blocks of the keys, not for the sizes of those before: the caller checks what is at a number.
         """
         file = self._file()
-        keys = plain(keys)
+        keys = contiguous(keys)
         file.order.check(keys)
         firsts = file.first_entries
         if firsts is None:
@@ -125,10 +373,10 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         kernels.number_many(descriptor.ctypes.data, *addresses_of(keys), blocks, firsts, out)
         return out
 
-    def scan(self) -> Iterator[Entries]:
+    def scan(self) -> Iterator[LookupEntries]:
         """Read all entries in key order, block by block."""
         for _, keys, values in self._file().entries():
-            yield Entries(keys, values)
+            yield LookupEntries(keys, values)
 
     def verify(self) -> int:
         """Check every block, the order of all keys, and that the filter lets every key pass."""

@@ -19,8 +19,7 @@ from lakeidx.options.features import Use
 from lakeidx.predicate import TRUE, Predicate, project
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.metrics import LayerTrace
-from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan
-from lakeidx.table.scan.prune import partition_matcher
+from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan, partition_matcher
 from lakeidx.table.view import says_expired
 
 log = logging.getLogger(__name__)

@@ -31,10 +31,9 @@ from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.predicate import Predicate, filter_table, project
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan
-from lakeidx.table.scan.section_read import SectionReader
+from lakeidx.table.scan.section_read import KeySubset, SectionReader
 from lakeidx.table.scan.states import State
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.table.view import says_expired
@@ -193,13 +192,15 @@ def read_diff(metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, columns: 
     """
     if not unit.after:
         return
-    for rows in read_changes(metadata, plan, unit, columns):
+    for rows in read_changed_rows(metadata, plan, unit, columns):
         later = rows.filter(pc.is_in(rows.column(ROW_KIND), value_set=pa.array(_LATER))).drop_columns([ROW_KIND])
         if later.num_rows:
             yield later
 
 
-def read_changes(metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, columns: Sequence[str]) -> Iterator[pa.Table]:
+def read_changed_rows(
+    metadata: TableMetadata, plan: DiffPlan, unit: DiffUnit, columns: Sequence[str]
+) -> Iterator[pa.Table]:
     """Read what has changed in one unit.
 
     columns   of the rows to give, in order; among them perhaps _SEQUENCE_NUMBER

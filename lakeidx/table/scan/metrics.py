@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lakeidx.data.read_counters import ReadCounters
+from lakeidx.data.positions import ReadCounters
 
 
 @dataclass(slots=True)

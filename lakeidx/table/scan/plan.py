@@ -10,32 +10,145 @@ source   org.apache.paimon.operation.KeyValueFileStoreScan, org.apache.paimon.ta
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from lakeidx.arguments import texts, whole_number
-from lakeidx.errors import InvalidInputError
-from lakeidx.format.data_file import DataFileMeta
+from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.values import internal_to_arrow
+from lakeidx.errors import CorruptFileError, InvalidInputError
+from lakeidx.format.data_file import DataFileMeta, SimpleStats
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
+from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.options.features import Use
-from lakeidx.predicate import TRUE, BoundPredicate, Predicate, columns, project, split_and
+from lakeidx.predicate import (
+    TRUE,
+    BoundPredicate,
+    ColumnStats,
+    Predicate,
+    columns,
+    equality_values,
+    may_match_stats,
+    project,
+    split_and,
+)
 from lakeidx.table.entries import Entries, live_files, where_partition
 from lakeidx.table.index_files import StoredVector, deletion_vectors
 from lakeidx.table.intervals import Section, sections_of
+from lakeidx.table.key_buckets import buckets_by_function, find_hits, key_hashes
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.metrics import LayerTrace
-from lakeidx.table.scan.prune import (
-    keys_may_match,
-    manifest_may_match,
-    partition_matcher,
-    prune_bucket_by_values,
-    values_may_match,
-)
-from lakeidx.table.view import SnapshotView, load_live
+from lakeidx.table.view import HASH_INDEX, SnapshotView, load_live
+from lakeidx.types import DataType
+
+
+def stats_of(
+    stats: SimpleStats,
+    names: Sequence[str],
+    types: Sequence[DataType],
+    row_count: int | None,
+    wanted: Collection[str] | None = None,
+) -> dict[str, ColumnStats]:
+    """Return the SimpleStats as statistics by column name; nothing is known of columns that a writer left out.
+
+    row_count   0 as None: what holds nothing is in no list, and other writers may not count
+    wanted   only these columns, those of them that there are; None = all
+    """
+    nulls: Sequence[int | None] = stats.null_counts if stats.null_counts else [None] * len(names)
+    if len(nulls) != len(names):
+        raise CorruptFileError(f"statistics of {len(names)} columns have {len(nulls)} null counts")
+    row_count = row_count or None
+    arity, lowest = split_arity(stats.min_values)
+    if arity == 0 and names:
+        return {name: ColumnStats(row_count=row_count) for name in names if wanted is None or name in wanted}
+    at = [i for i, name in enumerate(names) if wanted is None or name in wanted]
+    low = decode_row(lowest, types, at)
+    high = decode_row(split_arity(stats.max_values)[1], types, at)
+    return {names[i]: ColumnStats(lo, hi, nulls[i], row_count) for i, lo, hi in zip(at, low, high, strict=True)}
+
+
+def _manifest_may_match(meta: ManifestFileMeta, partition_predicate: Predicate, schema: TableSchema) -> bool:
+    """Test a manifest by its partition statistics."""
+    if partition_predicate == TRUE or not schema.partition_keys:
+        return True
+    entries = meta.num_added_files + meta.num_deleted_files
+    return may_match_stats(
+        partition_predicate, stats_of(meta.partition_stats, schema.partition_keys, schema.partition_types, entries)
+    )
+
+
+def partition_matcher(partition_predicate: Predicate, schema: TableSchema) -> Callable[[bytes], bool]:
+    """Make a test for partition bytes; each distinct partition is decoded once."""
+    known: dict[bytes, bool] = {}
+
+    def matches(partition: bytes) -> bool:
+        found = known.get(partition)
+        if found is None:
+            values = decode_row(split_arity(partition)[1], schema.partition_types)
+            stats = {
+                name: ColumnStats(v, v, int(v is None), 1)
+                for name, v in zip(schema.partition_keys, values, strict=True)
+            }
+            found = known[partition] = may_match_stats(partition_predicate, stats)
+        return found
+
+    return matches
+
+
+def keys_may_match(file: DataFileMeta, key_predicate: BoundPredicate, schema: TableSchema) -> bool:
+    """Test a file by its key range. Safe for merging: all versions of a key are in that range."""
+    names, types = schema.trimmed_primary_keys, schema.key_types
+    low = decode_row(split_arity(file.min_key)[1], types)
+    high = decode_row(split_arity(file.max_key)[1], types)
+    stats = stats_of(file.key_stats, names, types, file.row_count, {names[0], *key_predicate.columns})
+    # Bounds of the first key column come exactly from the smallest and largest key.
+    first = names[0]
+    if low[0] is not None and high[0] is not None:
+        stats[first] = ColumnStats(low[0], high[0], stats[first].null_count, file.row_count)
+    return may_match_stats(key_predicate.predicate, stats)
+
+
+def value_stats(file: DataFileMeta, file_schema: TableSchema, wanted: Collection[str]) -> dict[str, ColumnStats]:
+    """Return the value statistics of a file by the names its own schema has, of those of some columns that it has."""
+    names = file.value_stats_cols if file.value_stats_cols is not None else file_schema.field_names
+    return stats_of(file.value_stats, names, file_schema.types_of(names), file.row_count, wanted)
+
+
+def _values_may_match(file: DataFileMeta, predicate: BoundPredicate, schema: TableSchema) -> bool:
+    """Return False when by its value statistics surely no row of a file is selected.
+
+    schema   the one the file was written with
+    """
+    of_file, wanted = predicate.of_files(schema.id, schema.fields)
+    stats = value_stats(file, schema, wanted)
+    for name in wanted - stats.keys():
+        stats[name] = ColumnStats(None, None, None, file.row_count)
+    return may_match_stats(of_file, stats)
+
+
+def _prune_bucket_by_values(
+    files: Sequence[DataFileMeta], may_match: Callable[[DataFileMeta], bool], *, whole_bucket_rule: bool
+) -> list[DataFileMeta]:
+    """Prune by value statistics the files of one bucket, which may overlap.
+
+    All on one level above 0: file by file. Otherwise dropping one version of a key would bring an older one back, so the
+    bucket goes as a whole or not at all; not even that when a merge may make values that no file holds
+    (`whole_bucket_rule` False: partial-update and aggregation).
+    """
+    levels = {f.level for f in files}
+    if len(levels) == 1 and 0 not in levels:
+        return [f for f in files if may_match(f)]
+    if whole_bucket_rule and not any(may_match(f) for f in files):
+        return []
+    return list(files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +308,7 @@ def _read_manifests(
     """Read the manifests that may hold a wanted partition, and of them the entries of such partitions."""
     started = time.monotonic()
     metas = metadata.data_manifests(snapshot)
-    kept = [m for m in metas if manifest_may_match(m, predicate, schema)]
+    kept = [m for m in metas if _manifest_may_match(m, predicate, schema)]
     if predicate == TRUE:
         entries = load_live(metadata, snapshot)
     else:
@@ -283,7 +396,7 @@ def _prune_values(
         return
 
     def may_match(file: DataFileMeta) -> bool:
-        return values_may_match(file, bound, metadata.load_schema(file.schema_id))
+        return _values_may_match(file, bound, metadata.load_schema(file.schema_id))
 
     before = [f for files in grouped.values() for f in files]
     # Above level 0, deletion vectors leave one version of a key; elsewhere a merge chooses among versions.
@@ -293,7 +406,7 @@ def _prune_values(
         if alone:
             grouped[place] = [f for f in files if may_match(f)]
         else:
-            grouped[place] = prune_bucket_by_values(files, may_match, whole_bucket_rule=engine_keeps_values)
+            grouped[place] = _prune_bucket_by_values(files, may_match, whole_bucket_rule=engine_keeps_values)
     trace.append(_files_trace("value statistics", before, [f for files in grouped.values() for f in files], started))
 
 
@@ -349,3 +462,73 @@ def selected_columns(schema: TableSchema, columns: Sequence[str] | None, limit: 
     for name in names:
         schema.field(name)
     return names
+
+
+#: (partition bytes, bucket)
+Place = tuple[bytes, int]
+KeepFile = Callable[[ManifestEntry], bool]
+
+
+def make_bucket_finder(metadata: TableMetadata, schema: TableSchema) -> BucketFinder | None:
+    """Make a finder for the table's bucket mode; None where no predicate can exclude buckets."""
+    if schema.bucket_mode is BucketMode.HASH_FIXED and schema.bucket_keys:
+        return lambda predicate, index, places: _fixed(predicate, schema)
+    if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
+        return lambda predicate, index, places: _dynamic(predicate, index, places, metadata, schema)
+    return None
+
+
+def _fixed(predicate: Predicate, schema: TableSchema) -> KeepFile | None:
+    """Compute buckets by the bucket function, with the number of buckets that each file was written for."""
+    values = equality_values(predicate, schema.bucket_keys)
+    if values is None:
+        return None
+    keys = _key_table(schema, schema.bucket_keys, values)
+    known: dict[int, set[int]] = {}
+
+    def keep(entry: ManifestEntry) -> bool:
+        total = entry.total_buckets
+        if not values:
+            return False
+        if total <= 0:
+            return True
+        if total not in known:
+            known[total] = set(buckets_by_function(schema, keys, total).tolist())
+        return entry.bucket in known[total]
+
+    return keep
+
+
+def _dynamic(
+    predicate: Predicate,
+    index: Sequence[IndexEntry],
+    places: Collection[Place],
+    metadata: TableMetadata,
+    schema: TableSchema,
+) -> KeepFile | None:
+    """Return the buckets whose hash index has one of the keys' hashes: the index file of each bucket in question is read.
+
+    A bucket without a hash index, or with a damaged one, is kept.
+    """
+    values = equality_values(predicate, schema.trimmed_primary_keys)
+    if values is None:
+        return None
+    if not values:
+        return lambda entry: False
+    hashes = key_hashes(schema, _key_table(schema, schema.trimmed_primary_keys, values))
+    entries = [e for e in index if e.index_type == HASH_INDEX and (e.partition, e.bucket) in places]
+    found = find_hits(metadata, schema, entries, [hashes], skip_damaged=True)
+    without = {
+        (hits.entry.partition, hits.entry.bucket)
+        for hits in found
+        if hits.hashes is not None and not np.isin(hits.hashes, hashes).any()
+    }
+    return lambda entry: (entry.partition, entry.bucket) not in without
+
+
+def _key_table(schema: TableSchema, names: Sequence[str], values: Sequence[Sequence[Any]]) -> pa.Table:
+    """Return the key values, internal ones, as rows of some columns."""
+    types = schema.types_of(list(names))
+    return pa.table(
+        {n: internal_to_arrow([v[i] for v in values], t) for i, (n, t) in enumerate(zip(names, types, strict=True))}
+    )

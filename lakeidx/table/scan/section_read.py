@@ -1,38 +1,214 @@
 """Reads one section of one bucket: its files merged when they overlap, else one after another by all their indexes.
 
 source   org.apache.paimon.operation.MergeFileSplitRead, RawFileSplitRead, release 1.4.2
+
+Query the file indexes of data files, embedded or beside them: whether and where they may contain selected rows.
+
+A damaged or unknown index never fails a read and never hides a row: it is reported, and its file is read whole.
+
+source   org.apache.paimon.io.FileIndexEvaluator, release 1.4.2
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap
 
+from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.data.engines import make_engine
-from lakeidx.data.level_column import with_level
-from lakeidx.data.merge.merge_runs import merge_sorted_runs
+from lakeidx.data.merge.merge_runs import merge_sorted_runs, with_level
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import Positions
 from lakeidx.data.read_data_file import BATCH_ROWS, read_data_file
-from lakeidx.errors import LakeIdxError
+from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError, UnsupportedError
+from lakeidx.file_index.container import FileIndexContainer, IndexAt
+from lakeidx.file_index.evaluate import evaluate_container
+from lakeidx.file_index.kinds.types import FileIndexResult, Verdict
+from lakeidx.file_index.write import INDEX_SUFFIX
 from lakeidx.format.data_file import DataFileMeta
-from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
-from lakeidx.predicate import TRUE, BoundPredicate, filter_table
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, TableSchema
+from lakeidx.predicate import TRUE, BoundPredicate, Leaf, Predicate, filter_table
 from lakeidx.storage.base import ObjectStore, join
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan.file_indexes import Answer, FileIndexTest
-from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan
 from lakeidx.table.view import decode_partition_dict
 
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexAnswer:
+    """Result of a file's indexes.
+
+    skip        no row is selected: do not open the file
+    selection   positions that may be selected; None = nothing is known about positions
+    asked       (index type, column) of the indexes that let the file through
+    """
+
+    skip: bool
+    selection: BitMap | None = None
+    asked: frozenset[tuple[str, str]] = frozenset()
+
+
+class FileIndexTest:
+    """Tests the data files of one scan, whose rows it selects by `predicate`."""
+
+    def __init__(self, store: ObjectStore, predicate: BoundPredicate) -> None:
+        self._store = store
+        self._predicate = predicate
+
+    def embedded_may_match(self, file: DataFileMeta, file_schema: TableSchema) -> bool:
+        """Return False when the embedded index rules the file out. Reads nothing."""
+        if not file.embedded_index:
+            return True
+        try:
+            result = evaluate_container(
+                file.embedded_index, self._of_file(file_schema), file_schema.fields,
+                rows=file.row_count, path=file.file_name,
+            )  # fmt: skip
+        except (CorruptFileError, UnsupportedError) as error:
+            _log.warning("reading data file %s without its embedded index: %s", file.file_name, error)
+            return True
+        return result is not Verdict.SKIP
+
+    def ask(self, file: DataFileMeta, path: str, file_schema: TableSchema, metrics: ScanMetrics) -> IndexAnswer:
+        """Evaluate all indexes of a file before it is read.
+
+        path   of the data file; its index is beside it
+        """
+        side = next((n for n in file.extra_files if n.endswith(INDEX_SUFFIX)), None)
+        if side is None and not file.embedded_index:
+            return IndexAnswer(False)
+        started = time.monotonic()
+        said: list[tuple[IndexAt, bool]] = []
+
+        def listen(entry: IndexAt, _: Leaf, result: FileIndexResult) -> None:
+            said.append((entry, result is Verdict.SKIP or (isinstance(result, BitMap) and not result)))
+
+        predicate = self._of_file(file_schema)
+        where = path
+        result: FileIndexResult = Verdict.REMAIN
+        try:
+            container: bytes | FileIndexContainer
+            if file.embedded_index:
+                container = file.embedded_index
+            else:
+                assert side is not None
+                where = f"{path.rpartition('/')[0]}/{side}"
+                container = self._open(where, metrics)
+            result = evaluate_container(
+                container, predicate, file_schema.fields, rows=file.row_count, path=where, listener=listen
+            )
+        except (CorruptFileError, UnsupportedError, NotFoundError) as error:
+            metrics.index_failures += 1
+            said = []
+            _log.warning("reading data file %s without its index: %s", path, error)
+        skip = result is Verdict.SKIP
+        passed = self._count(said, skip, metrics)
+        metrics.index_seconds += time.monotonic() - started
+        return IndexAnswer(skip, result if isinstance(result, BitMap) else None, passed)
+
+    def _open(self, path: str, metrics: ScanMetrics) -> FileIndexContainer:
+        def read(offset: int, length: int) -> bytes:
+            data = self._store.get_range(path, offset, length)
+            metrics.index_bytes += len(data)
+            return data
+
+        return FileIndexContainer(read, self._store.size(path), path)
+
+    def _count(self, said: list[tuple[IndexAt, bool]], skip: bool, metrics: ScanMetrics) -> frozenset[tuple[str, str]]:
+        """Count each index once per file; return those that let the file through."""
+        by_index: dict[tuple[str, str], tuple[bool, int]] = {}
+        for entry, ruled_out in said:
+            key = (entry.type, entry.column)
+            before = by_index.get(key, (False, 0))[0]
+            by_index[key] = (before or ruled_out, entry.length)
+        for (index_type, column), (ruled_out, length) in by_index.items():
+            tally = metrics.tally(index_type, column)
+            tally.asked += 1
+            tally.spared += skip and ruled_out
+            tally.bytes += length
+        return frozenset() if skip else frozenset(by_index)
+
+    def _of_file(self, file_schema: TableSchema) -> Predicate:
+        return self._predicate.of_files(file_schema.id, file_schema.fields)[0]
+
+
+#: Leading bits of a key hash that the filter is indexed by: 4 MiB, and few keys that only look alike.
+_FILTER_BITS = 22
+
+
+class KeySubset:
+    """Keys of one schema (the trimmed primary key).
+
+    keys     tables that hold the key columns; repeats allowed
+    memory   the encoded keys, a filter of 4 MiB, and what `rows_of` keeps
+    """
+
+    def __init__(self, schema: TableSchema, keys: Iterable[pa.Table]) -> None:
+        self._names = schema.trimmed_primary_keys
+        self._types = schema.key_types
+        self._filter = np.zeros(1 << _FILTER_BITS, np.bool_)
+        encoded = []
+        for table in keys:
+            self._filter[self._slots(table)] = True
+            encoded.append(self._encoded(self._columns(table), table.num_rows))
+        self._keys = (
+            pa.chunked_array(encoded, pa.large_binary()).unique() if encoded else pa.array([], pa.large_binary())
+        )
+        self._rows: dict[Hashable, list[pa.Table]] = {}
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def positions(self, table: pa.Table) -> npt.NDArray[np.int64]:
+        """Return int64[m] ascending: rows of a table whose key is in the set."""
+        maybe = np.flatnonzero(self._filter[self._slots(table)])
+        if not len(maybe):
+            return maybe
+        columns = [c.take(pa.array(maybe)) for c in self._columns(table)]
+        found = pc.is_in(self._encoded(columns, len(maybe)), value_set=self._keys)
+        out: npt.NDArray[np.int64] = maybe[found.to_numpy(zero_copy_only=False)]
+        return out
+
+    def positions_in(self, batches: Iterable[pa.Table]) -> npt.NDArray[np.int64]:
+        """Return the positions in concatenated batches; see `positions`."""
+        out, first = [np.empty(0, np.int64)], 0
+        for table in batches:
+            out.append(self.positions(table) + first)
+            first += table.num_rows
+        return np.concatenate(out)
+
+    def rows_of(self, file: Hashable, read: Callable[[], Iterator[pa.Table]]) -> Iterator[pa.Table]:
+        """Read the selected rows of a file once: two states of a table share most of their files."""
+        if file not in self._rows:
+            self._rows[file] = list(read())
+        yield from self._rows[file]
+
+    def _columns(self, table: pa.Table) -> Sequence[pa.ChunkedArray]:
+        return [table.column(n) for n in self._names]
+
+    def _encoded(self, columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
+        return encode_rows(columns, self._types, rows).to_arrow().cast(pa.large_binary())
+
+    def _slots(self, table: pa.Table) -> npt.NDArray[np.uint32]:
+        hashes = hash_columns(self._columns(table), self._types, table.num_rows)
+        return hashes.view(np.uint32) >> np.uint32(32 - _FILTER_BITS)
+
+
 VALUE_KIND = "_VALUE_KIND"
-_EVERYTHING = Answer(False)
+_EVERYTHING = IndexAnswer(False)
 #: Rows per batch of a merge: few rounds, and key columns still fit the processor's cache.
 _MERGE_ROWS = 2 * BATCH_ROWS
 
@@ -189,7 +365,7 @@ class SectionReader:
                 for index_type, column in answer.asked:
                     self.metrics.tally(index_type, column).false_positives += 1
 
-    def _query_indexes(self, file: DataFileMeta) -> Answer:
+    def _query_indexes(self, file: DataFileMeta) -> IndexAnswer:
         # Rows of given keys are chosen by position.
         if self._selects.indexes is None or self._only is not None:
             return _EVERYTHING

@@ -62,7 +62,7 @@ def find_state(metadata: TableMetadata, name: StateName) -> State:
     if text.startswith(_BRANCH):
         branch, at, state = text.removeprefix(_BRANCH).partition("@")
         there = _branch(metadata, branch)
-        return find_state(there, state) if at else state_of(there, there.latest_snapshot())
+        return find_state(there, state) if at else snapshot_state(there, there.latest_snapshot())
     tags = metadata.tag_names()
     if text in tags:
         tag = metadata.load_tag(text)
@@ -114,7 +114,7 @@ def check_range(metadata: TableMetadata, after: int, upto: int) -> None:
         metadata.past_snapshot(strays[0])
 
 
-def state_of(metadata: TableMetadata, snapshot: Snapshot | None) -> State:
+def snapshot_state(metadata: TableMetadata, snapshot: Snapshot | None) -> State:
     """Return the state of a snapshot; the empty table for None."""
     return State(metadata, 0) if snapshot is None else State(metadata, snapshot.id, snapshot)
 

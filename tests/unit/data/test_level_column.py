@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.data.level_column import LEVEL, merges_by_level, newest_above_0, with_level
-from lakeidx.data.merge.merge_runs import merge_sorted_runs
+from lakeidx.data.merge.merge_runs import LEVEL, merge_sorted_runs, merges_by_level, newest_above_0, with_level
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 
 

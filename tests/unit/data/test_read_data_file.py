@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
-from lakeidx.data.read_counters import ReadCounters
+from lakeidx.data.positions import ReadCounters
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError

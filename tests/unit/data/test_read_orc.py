@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from lakeidx.data.read_counters import ReadCounters
+from lakeidx.data.positions import ReadCounters
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import CorruptFileError, NotFoundError
 from tests.unit.data.tables import STORE, kv_rows_of, kv_table, table_schema

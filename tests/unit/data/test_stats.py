@@ -12,17 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
-from lakeidx.data.parquet.chunks import ChunkStats
+from lakeidx.data.parquet.chunks import NO_STATS, ChunkStats, FloatMarks, FooterStats, merge_chunk_stats
 from lakeidx.data.stats import (
-    NO_STATS,
-    ColumnStats,
-    FloatMarks,
     ModeKind,
     StatsMode,
     apply_mode,
     dense_stats,
     float_marks,
-    merge_chunk_stats,
     parse_stats_mode,
     simple_stats,
     stats_modes,
@@ -89,23 +85,23 @@ def test_truncation_examples_from_java() -> None:
 
 
 def test_what_each_mode_keeps() -> None:
-    full = ColumnStats(b"abcdef", b"xyzxyz", 3)
-    assert apply_mode(full, StatsMode(ModeKind.FULL), STRING) == ColumnStats("abcdef", "xyzxyz", 3)
-    assert apply_mode(full, StatsMode(ModeKind.TRUNCATE, 2), STRING) == ColumnStats("ab", "xz", 3)
-    assert apply_mode(full, StatsMode(ModeKind.COUNTS), STRING) == ColumnStats(null_count=3)
+    full = FooterStats(b"abcdef", b"xyzxyz", 3)
+    assert apply_mode(full, StatsMode(ModeKind.FULL), STRING) == FooterStats("abcdef", "xyzxyz", 3)
+    assert apply_mode(full, StatsMode(ModeKind.TRUNCATE, 2), STRING) == FooterStats("ab", "xz", 3)
+    assert apply_mode(full, StatsMode(ModeKind.COUNTS), STRING) == FooterStats(null_count=3)
     assert apply_mode(full, StatsMode(ModeKind.NONE), STRING) is NO_STATS
-    assert apply_mode(ColumnStats(1, 5, 0), StatsMode(ModeKind.TRUNCATE, 2), INT) == ColumnStats(1, 5, 0)
-    top = ColumnStats(b"a", "\U0010ffff\U0010ffff".encode(), 0)
-    assert apply_mode(top, StatsMode(ModeKind.TRUNCATE, 1), STRING) == ColumnStats(null_count=0)
+    assert apply_mode(FooterStats(1, 5, 0), StatsMode(ModeKind.TRUNCATE, 2), INT) == FooterStats(1, 5, 0)
+    top = FooterStats(b"a", "\U0010ffff\U0010ffff".encode(), 0)
+    assert apply_mode(top, StatsMode(ModeKind.TRUNCATE, 1), STRING) == FooterStats(null_count=0)
 
 
 def test_chunks_merge_and_one_without_bounds_leaves_the_column_without() -> None:
     chunks = [ChunkStats(10, 1, 5, 9), ChunkStats(4, 4, None, None), ChunkStats(10, 0, -3, 6)]
-    assert merge_chunk_stats(chunks, INT) == ColumnStats(-3, 9, 5)
-    assert merge_chunk_stats([*chunks, ChunkStats(2, 0, None, None)], INT) == ColumnStats(null_count=5)
-    assert merge_chunk_stats([ChunkStats(4, 4, None, None)], INT) == ColumnStats(null_count=4)
+    assert merge_chunk_stats(chunks, INT) == FooterStats(-3, 9, 5)
+    assert merge_chunk_stats([*chunks, ChunkStats(2, 0, None, None)], INT) == FooterStats(null_count=5)
+    assert merge_chunk_stats([ChunkStats(4, 4, None, None)], INT) == FooterStats(null_count=4)
     assert merge_chunk_stats([ChunkStats(4, None, 1, 2)], INT) is NO_STATS
-    assert merge_chunk_stats([ChunkStats(4, 1, b"a", b"b")], parse_type("BYTES")) == ColumnStats(null_count=1)
+    assert merge_chunk_stats([ChunkStats(4, 1, b"a", b"b")], parse_type("BYTES")) == FooterStats(null_count=1)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +146,12 @@ def test_dense_statistics_leave_out_columns_without_any() -> None:
         Field(1, "b", STRING),
         Field(2, "c", parse_type("DECIMAL(4,1)")),
     ]
-    stats = {"a": ColumnStats(1, 2, 0), "b": NO_STATS, "c": ColumnStats(Decimal("1.5"), Decimal("2.5"), 1)}
+    stats = {"a": FooterStats(1, 2, 0), "b": NO_STATS, "c": FooterStats(Decimal("1.5"), Decimal("2.5"), 1)}
     encoded, names = dense_stats(stats, fields)
     assert names == ("a", "c")
     assert encoded.null_counts == (0, 1)
     assert decoded(encoded.max_values, [INT, fields[2].type]) == [2, Decimal("2.5")]
-    full, all_names = dense_stats({**stats, "b": ColumnStats(null_count=0)}, fields)
+    full, all_names = dense_stats({**stats, "b": FooterStats(null_count=0)}, fields)
     assert all_names is None
     assert decoded(full.min_values, [INT, STRING, fields[2].type]) == [1, None, Decimal("1.5")]
     sparse = simple_stats([stats[f.name] for f in fields], [f.type for f in fields])

@@ -9,7 +9,7 @@ import pytest
 
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
-from lakeidx.file_index.container import FileIndexContainer, decode_container, encode_container
+from lakeidx.file_index.container import FileIndexContainer, decode_index_container, encode_index_container
 
 INDEXES: dict[str, dict[str, bytes | None]] = {
     "a": {"bloom-filter": b"0123456789", "bitmap": b"abc"},
@@ -27,20 +27,20 @@ def test_worked_bytes_of_java() -> None:
     expected = (
         "00054e4ed01a35ae000000010000002f00000001000163000000010006" + "6269746d6170" + "0000002f0000000200000000aabb"
     )
-    assert encode_container({"c": {"bitmap": b"\xaa\xbb"}}, checksums=False).hex() == expected
-    assert decode_container(bytes.fromhex(expected)) == {"c": {"bitmap": b"\xaa\xbb"}}
+    assert encode_index_container({"c": {"bitmap": b"\xaa\xbb"}}, checksums=False).hex() == expected
+    assert decode_index_container(bytes.fromhex(expected)) == {"c": {"bitmap": b"\xaa\xbb"}}
 
 
 @pytest.mark.parametrize("checksums", [True, False])
 @pytest.mark.parametrize("indexes", [INDEXES, {}, {"c": {}}, {"c": {"x": None}}])
 def test_what_is_encoded_is_decoded(indexes: dict[str, dict[str, bytes | None]], checksums: bool) -> None:
-    data = encode_container(indexes, checksums=checksums)
-    assert decode_container(data) == {c: by for c, by in indexes.items() if by}
+    data = encode_index_container(indexes, checksums=checksums)
+    assert decode_index_container(data) == {c: by for c, by in indexes.items() if by}
 
 
 def test_checksums_lie_where_the_table_says() -> None:
-    data = encode_container({"c": {"bitmap": b"\xaa\xbb"}})
-    plain = encode_container({"c": {"bitmap": b"\xaa\xbb"}}, checksums=False)
+    data = encode_index_container({"c": {"bitmap": b"\xaa\xbb"}})
+    plain = encode_index_container({"c": {"bitmap": b"\xaa\xbb"}}, checksums=False)
     head_length = struct.unpack(">i", data[12:16])[0]
     assert head_length == len(plain) - 2 + 12
     trailer = data[head_length - 16 : head_length]
@@ -52,7 +52,7 @@ def test_checksums_lie_where_the_table_says() -> None:
 
 def test_only_what_is_asked_for_is_read() -> None:
     big = {"a": {"bitmap": bytes(100_000)}, "b": {"bitmap": b"wanted"}, "c": {"bitmap": bytes(100_000)}}
-    data = encode_container(big)
+    data = encode_index_container(big)
     reads: list[tuple[int, int]] = []
 
     def read(offset: int, length: int) -> bytes:
@@ -70,41 +70,41 @@ def test_only_what_is_asked_for_is_read() -> None:
 @pytest.mark.slow
 def test_a_head_longer_than_the_first_read() -> None:
     many = {f"column {i:05}": {"bitmap": b"x"} for i in range(4000)}
-    data = encode_container(many)
+    data = encode_index_container(many)
     assert struct.unpack(">i", data[12:16])[0] > 1 << 16
-    assert decode_container(data) == many
+    assert decode_index_container(data) == many
 
 
 def test_any_change_of_a_container_with_checksums_is_found() -> None:
-    data = encode_container(INDEXES)
+    data = encode_index_container(INDEXES)
     for at in range(len(data)):
         for flip in (1, 0x80, 0xFF):
             broken = bytearray(data)
             broken[at] ^= flip
             with pytest.raises((CorruptFileError, UnsupportedError)):
-                decode_container(bytes(broken), "f.index")
+                decode_index_container(bytes(broken), "f.index")
     for at in range(len(data)):
         for broken_bytes in (data[:at], data[:at] + data[at + 1 :], data[:at] + b"\x00" + data[at:]):
             with pytest.raises((CorruptFileError, UnsupportedError)):
-                decode_container(broken_bytes, "f.index")
+                decode_index_container(broken_bytes, "f.index")
 
 
 def test_damage_of_a_container_without_checksums() -> None:
     """The head and the places of the payloads are checked by their form; a payload's own bytes are not."""
-    data = encode_container(INDEXES, checksums=False)
+    data = encode_index_container(INDEXES, checksums=False)
     head_length = struct.unpack(">i", data[12:16])[0]
     for at in range(len(data)):
         with pytest.raises(CorruptFileError):
-            decode_container(data[:at], "f.index")
+            decode_index_container(data[:at], "f.index")
         broken = bytearray(data)
         broken[at] ^= 0x04
         try:
-            decoded = decode_container(bytes(broken), "f.index")
+            decoded = decode_index_container(bytes(broken), "f.index")
         except (CorruptFileError, UnsupportedError):
             continue
         assert at >= head_length or names(decoded) != names(INDEXES)
     with pytest.raises(CorruptFileError, match="the container at"):
-        decode_container(data + b"\x00")
+        decode_index_container(data + b"\x00")
 
 
 @pytest.mark.parametrize(
@@ -117,35 +117,35 @@ def test_damage_of_a_container_without_checksums() -> None:
     ],
 )
 def test_what_is_said(at: int, value: bytes, message: str) -> None:
-    data = bytearray(encode_container(INDEXES))
+    data = bytearray(encode_index_container(INDEXES))
     data[at : at + len(value)] = value
     with pytest.raises(CorruptFileError, match=message) as caught:
-        decode_container(bytes(data), "f.index")
+        decode_index_container(bytes(data), "f.index")
     assert caught.value.path == "f.index"
 
 
 def test_newer_versions_and_other_trailers() -> None:
-    data = bytearray(encode_container(INDEXES, checksums=False))
+    data = bytearray(encode_index_container(INDEXES, checksums=False))
     data[11] = 2
     with pytest.raises(UnsupportedError, match="version 2"):
-        decode_container(bytes(data))
-    foreign = bytearray(encode_container({}))
+        decode_index_container(bytes(data))
+    foreign = bytearray(encode_index_container({}))
     foreign[24:28] = b"WHAT"
     with pytest.raises(CorruptFileError, match="other bytes"):
-        decode_container(bytes(foreign))
+        decode_index_container(bytes(foreign))
 
 
 def test_one_index_twice() -> None:
-    data = encode_container({"c": {"ab": b"1", "cd": b"2"}}, checksums=False).replace(b"cd", b"ab")
+    data = encode_index_container({"c": {"ab": b"1", "cd": b"2"}}, checksums=False).replace(b"cd", b"ab")
     with pytest.raises(CorruptFileError, match="two ab indexes"):
-        decode_container(data)
+        decode_index_container(data)
 
 
 def test_a_source_that_gives_less() -> None:
-    data = encode_container(INDEXES)
+    data = encode_index_container(INDEXES)
     container = FileIndexContainer(lambda o, n: data[o : o + n] if o == 0 else b"", len(data))
     assert container.payload(container.indexes_of("z")[0]) == b"\xff" * 20  # small: came with the head
-    big = encode_container({"a": {"b": bytes(1 << 17)}})
+    big = encode_index_container({"a": {"b": bytes(1 << 17)}})
     container = FileIndexContainer(lambda o, n: big[o : o + n] if o == 0 else b"", len(big))
     with pytest.raises(CorruptFileError, match="expected 131072 bytes, found 0"):
         container.payload(container.entries[0])
@@ -153,4 +153,4 @@ def test_a_source_that_gives_less() -> None:
 
 def test_a_name_that_is_too_long_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="65535"):
-        encode_container({"x" * 70000: {"bitmap": b""}})
+        encode_index_container({"x" * 70000: {"bitmap": b""}})

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.file_index.container import FileIndexContainer, IndexAt, encode_container
+from lakeidx.file_index.container import FileIndexContainer, IndexAt, encode_index_container
 from lakeidx.file_index.evaluate import both_zeros, evaluate_container
 from lakeidx.file_index.kinds.types import FileIndexResult, Verdict
 from lakeidx.file_index.registry import file_index_of
@@ -26,7 +26,7 @@ def payload(index: str, type_text: str, column: pa.Array, **options: str) -> byt
     return made
 
 
-CONTAINER = encode_container(
+CONTAINER = encode_index_container(
     {
         "a": {
             "bloom-filter": payload("bloom-filter", "INT", A, items="10"),
@@ -73,7 +73,7 @@ def test_all_rows_need_the_row_count_to_be_seen() -> None:
 
 
 def test_only_the_columns_named_are_read() -> None:
-    big = encode_container({"a": {"range-bitmap": payload("range-bitmap", "INT", A)}, "pad": {"bitmap": bytes(1 << 17)},
+    big = encode_index_container({"a": {"range-bitmap": payload("range-bitmap", "INT", A)}, "pad": {"bitmap": bytes(1 << 17)},
                             "b": {"bitmap": payload("bitmap", "STRING", B)}})  # fmt: skip
     reads: list[tuple[int, int]] = []
 
@@ -113,7 +113,9 @@ def test_listener_hears_every_index_asked() -> None:
 
 
 def test_unknown_types_and_other_column_types_are_passed_over() -> None:
-    strange = encode_container({"a": {"from-the-future": b"??", "range-bitmap": payload("range-bitmap", "INT", A)}})
+    strange = encode_index_container(
+        {"a": {"from-the-future": b"??", "range-bitmap": payload("range-bitmap", "INT", A)}}
+    )
     assert list(evaluate_container(strange, a == 1, FIELDS)) == [0]  # type: ignore[arg-type]
     array = [Field(0, "a", parse_type({"type": "ARRAY", "element": "INT"}))]
     assert evaluate_container(CONTAINER, a.is_null(), array) is Verdict.REMAIN
@@ -124,7 +126,7 @@ def test_both_zeros_of_floats() -> None:
     x = pa.array([0.0, -0.0, 1.0, -1.0, None])
     fields = [Field(0, "x", t)]
     for index in ("bitmap", "range-bitmap", "bloom-filter"):
-        container = encode_container({"x": {index: payload(index, "DOUBLE", x)}})
+        container = encode_index_container({"x": {index: payload(index, "DOUBLE", x)}})
         for zero in (0.0, -0.0):
             for pred, rows in ((col("x") == zero, {0, 1}), (col("x").is_in([zero, 1.0]), {0, 1, 2}), (col("x") < zero, {3}),
                                (col("x") <= zero, {0, 1, 3}), (col("x") > zero, {2}), (col("x") >= zero, {0, 1, 2}),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.file_index.container import FileIndexContainer, decode_container
+from lakeidx.file_index.container import FileIndexContainer, decode_index_container
 from lakeidx.file_index.evaluate import evaluate_container
 from lakeidx.file_index.kinds.types import Verdict
 from lakeidx.file_index.write import DataFileIndexWriter, FileIndexParts
@@ -56,7 +56,7 @@ def test_default_bloom_filter_goes_beside_the_file() -> None:
     assert parts.embedded is None
     ((suffix, data),) = parts.side_files
     assert suffix == ".index"
-    payload = decode_container(data)["a"]["bloom-filter"]
+    payload = decode_index_container(data)["a"]["bloom-filter"]
     assert payload is not None
     assert len(payload) == 599_067 + 4
 
@@ -108,7 +108,7 @@ def test_values_that_cannot_be_kept_leave_the_index_out(caplog: pytest.LogCaptur
     with caplog.at_level(logging.WARNING):
         container = write(schema, table).embedded
     assert container is not None
-    assert {c: list(by) for c, by in decode_container(container).items()} == {"a": ["bitmap"]}
+    assert {c: list(by) for c, by in decode_index_container(container).items()} == {"a": ["bitmap"]}
     assert sorted(r.getMessage().split(":")[0] for r in caplog.records) == ["column a", "column s"]
     alone = schema_of({"a": "BIGINT"}, {"file-index.bsi.columns": "a"})
     assert write(alone, table) == (None, [])

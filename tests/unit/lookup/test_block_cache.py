@@ -13,7 +13,7 @@ import pytest
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, Loaded
+from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, LoadedBlocks
 from lakeidx.lookup.store import StoreType
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.unit.lookup.stores import build, factory
@@ -28,11 +28,11 @@ class Numbers(BlockFile):
         self.loaded: list[int] = []
         self.last = np.full(10, n - 1, np.uint8)
 
-    def load_blocks(self, numbers: npt.NDArray[np.int64]) -> Loaded:
+    def load_blocks(self, numbers: npt.NDArray[np.int64]) -> LoadedBlocks:
         self.loaded += numbers.tolist()
         copies = {i: np.full(10, i, np.uint8) for i in numbers.tolist() if i != self.n - 1}
         places = [copies[i].ctypes.data if i in copies else self.last.ctypes.data for i in numbers.tolist()]
-        return Loaded(copies, np.array(places, np.int64))
+        return LoadedBlocks(copies, np.array(places, np.int64))
 
     def file_range(self, number: int) -> Block:
         assert number == self.n - 1

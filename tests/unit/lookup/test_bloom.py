@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.lookup.bloom import BloomFilter, BloomShape
+from lakeidx.lookup.bloom import BloomShape, LookupBloom
 from tests.unit.lookup import models
 
 
@@ -22,10 +22,10 @@ def test_a_filter_has_the_size_of_paimon(entries: int, fpp: float, size: int, pr
 
 def test_bits_of_java() -> None:
     # INT keys 1 and 2 as compacted rows in a filter for 3 (the worked SST), and the worked hash store file.
-    filter_ = BloomFilter(BloomShape.for_rate(3, 0.05))
+    filter_ = LookupBloom(BloomShape.for_rate(3, 0.05))
     filter_.add(RowBytes.from_list([bytes.fromhex("000001000000"), bytes.fromhex("000002000000")]))
     assert filter_.bits.tobytes().hex() == "08ab4e"
-    filter_ = BloomFilter(BloomShape.for_rate(4, 0.05))
+    filter_ = LookupBloom(BloomShape.for_rate(4, 0.05))
     filter_.add(RowBytes.from_list([bytes.fromhex(k) for k in ("000001000000", "000002000000", "000003000000", "61")]))
     assert filter_.bits.tobytes().hex() == "58a7cb"
 
@@ -36,7 +36,7 @@ def test_bits_of_java() -> None:
     st.integers(1, 60), st.sampled_from([0.001, 0.05, 0.3, 0.9]),
 )  # fmt: skip
 def test_against_the_model(keys: list[bytes], others: list[bytes], expected: int, fpp: float) -> None:
-    filter_ = BloomFilter(BloomShape.for_rate(expected, fpp))
+    filter_ = LookupBloom(BloomShape.for_rate(expected, fpp))
     filter_.add(RowBytes.from_list(keys))
     if filter_.shape.byte_size:
         assert filter_.bits.tobytes() == models.bloom(keys, expected, fpp)
@@ -50,4 +50,4 @@ def test_what_has_no_shape() -> None:
         with pytest.raises(InvalidInputError):
             BloomShape.for_rate(entries, fpp)
     with pytest.raises(InvalidInputError, match="3 bytes"):
-        BloomFilter(BloomShape.for_rate(3, 0.05), BloomFilter(BloomShape.for_rate(10, 0.05)).bits)
+        LookupBloom(BloomShape.for_rate(3, 0.05), LookupBloom(BloomShape.for_rate(10, 0.05)).bits)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
-from lakeidx.lookup.mapped_file import map_file
-from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full
+from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full, map_file
 from lakeidx.lookup.store import StoreType
 from lakeidx.maintenance.warm_up import warm_up
 from tests.unit.lookup.stores import build, factory

@@ -13,7 +13,7 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
-from lakeidx.file_index.container import decode_container, encode_container
+from lakeidx.file_index.container import decode_index_container, encode_index_container
 from lakeidx.file_index.options import indexed_columns
 from lakeidx.file_index.write import DataFileIndexWriter
 from lakeidx.format.manifest import ManifestEntry
@@ -88,9 +88,9 @@ def test_an_index_that_forgets_rows_is_found(table: Table, kind: str, column: st
     writer.add(pa.table({name: few}))
     built = writer.finish().embedded
     assert built is not None
-    container = decode_container(entry.file.embedded_index)
-    container[column][kind] = decode_container(built)[column][kind]
-    hurt = replace(entry, file=replace(entry.file, embedded_index=encode_container(container)))
+    container = decode_index_container(entry.file.embedded_index)
+    container[column][kind] = decode_index_container(built)[column][kind]
+    hurt = replace(entry, file=replace(entry.file, embedded_index=encode_index_container(container)))
     result = check_file_indexes(table.metadata, [hurt])
     assert not result.passed
     assert {(s["column"], s["index"], s["fault"]) for s in result.sample} == {(column, kind, "denied")}

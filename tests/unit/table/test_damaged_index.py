@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.file_index.container import decode_container, encode_container
+from lakeidx.file_index.container import decode_index_container, encode_index_container
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import BoundPredicate
 from lakeidx.predicate.parse import parse_where
-from lakeidx.table.scan.file_indexes import FileIndexTest
 from lakeidx.table.scan.metrics import ScanMetrics
+from lakeidx.table.scan.section_read import FileIndexTest
 from lakeidx.tasks.runner import LocalRunner
 
 INDEXES = {
@@ -108,7 +108,7 @@ def test_containers_without_checksums_never_stop_a_scan(tmp_path: Path) -> None:
     """As Java writes them: some damage goes unnoticed (see `lakeidx.file_index.container`), none is an error."""
     table = make(tmp_path, "1 b")
     (path,) = Path(table.uri).glob("bucket-0/*.index")
-    plain = encode_container(decode_container(path.read_bytes()), checksums=False)
+    plain = encode_index_container(decode_index_container(path.read_bytes()), checksums=False)
     path.write_bytes(plain)
     assert table.scan(where=ALL).explain().metrics.read.files == 0
     noticed = 0

@@ -23,7 +23,7 @@ from lakeidx.data.engines.runs import (
     Int8s,
     Int64s,
     Runs,
-    one_array,
+    one_chunk,
     take_positions,
 )
 from lakeidx.data.engines.scalar.base import ScalarFunction
@@ -100,4 +100,4 @@ def _join(column: pa.Array, runs: Runs, taken: Bools, delimiter: str) -> pa.Arra
     lists = pa.LargeListArray.from_arrays(pa.array(offsets), texts)
     out = pc.binary_join(lists, pa.scalar(delimiter, pa.large_string()))
     any_value = runs.any_true(taken & (lengths >= 0))
-    return one_array(pc.if_else(pa.array(any_value), out, pa.scalar(None, out.type)).cast(column.type))
+    return one_chunk(pc.if_else(pa.array(any_value), out, pa.scalar(None, out.type)).cast(column.type))

@@ -13,7 +13,7 @@ from typing import Any
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.roaring import deserialize, serialize
 from lakeidx.codec.rows.binary_row import encode_row
-from lakeidx.data.engines.java_order import hash_code, identity, java_order, java_order_computed
+from lakeidx.data.engines.java_order import hash_code, identity, java_key_order, java_order_computed
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.scalar.base import ScalarFunction, cannot_retract
 from lakeidx.errors import CorruptFileError, InvalidInputError
@@ -67,7 +67,7 @@ class Collect(ScalarFunction):
             return out
         distinct = {identity(v, self._element): v for v in reversed([*(acc or ()), *(value or ())])}
         first_seen = dict.fromkeys(identity(v, self._element) for v in [*(acc or ()), *(value or ())])
-        return java_order((distinct[k] for k in first_seen), lambda v: hash_code(v, self._element))
+        return java_key_order((distinct[k] for k in first_seen), lambda v: hash_code(v, self._element))
 
     def agg_reversed(self, acc: Any, value: Any) -> Any:
         """See `ScalarFunction.agg_reversed`."""
@@ -113,7 +113,7 @@ class MergeMap(ScalarFunction):
         return self._ordered({i: (k, v) for k, v in acc if (i := identity(k, self._key)) not in gone})
 
     def _ordered(self, merged: dict[Any, tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        return java_order(merged.values(), lambda pair: hash_code(pair[0], self._key))
+        return java_key_order(merged.values(), lambda pair: hash_code(pair[0], self._key))
 
 
 class MergeMapWithKeyTime(MergeMap):
@@ -159,7 +159,7 @@ class _Nested(ScalarFunction):
 
     @staticmethod
     def _ordered(rows: dict[bytes, Any]) -> list[Any]:
-        keys = java_order(rows, hash_words)
+        keys = java_key_order(rows, hash_words)
         return [rows[k] for k in keys]
 
 
@@ -188,7 +188,7 @@ class NestedUpdate(_Nested):
         # The map is built before rows leave it, so its order is that of its full size.
         kept = {self._key(r): r for r in rows}
         keys = {self._key(r) for r in gone}
-        return [kept[k] for k in java_order(kept, hash_words) if k not in keys]
+        return [kept[k] for k in java_key_order(kept, hash_words) if k not in keys]
 
 
 class NestedPartialUpdate(_Nested):

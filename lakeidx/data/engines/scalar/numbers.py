@@ -46,7 +46,7 @@ class Sum(ScalarFunction):
                 return decimal_of(result, self.type)
             return _decimal_or_none(result, self.type)
         if root in _BITS:
-            return wrap((0 if acc is None else acc) + sign * value, _BITS[root])
+            return _wrap_overflow((0 if acc is None else acc) + sign * value, _BITS[root])
         with np.errstate(all="ignore"):
             number = np.float32 if root is Root.FLOAT else np.float64
             if acc is None:
@@ -66,7 +66,7 @@ class Product(ScalarFunction):
             exact = unscaled(acc, self.type) * unscaled(value, self.type)
             return _decimal_or_none(_round_half_up(exact, 10**self.type.scale), self.type)
         if root in _BITS:
-            return wrap(acc * value, _BITS[root])
+            return _wrap_overflow(acc * value, _BITS[root])
         with np.errstate(all="ignore"):
             number = np.float32 if root is Root.FLOAT else np.float64
             return float(number(acc) * number(value))
@@ -84,7 +84,7 @@ class Product(ScalarFunction):
             raise divided_by_zero(self.spec)
         if root in _BITS:
             quotient = abs(acc) // abs(value)
-            return wrap(quotient if (acc < 0) == (value < 0) else -quotient, _BITS[root])
+            return _wrap_overflow(quotient if (acc < 0) == (value < 0) else -quotient, _BITS[root])
         numerator, divisor = unscaled(acc, self.type), unscaled(value, self.type)
         if not _terminates(numerator, divisor):
             raise InvalidInputError(
@@ -95,7 +95,7 @@ class Product(ScalarFunction):
         return _decimal_or_none(sign * _round_half_up(exact, abs(divisor)), self.type)
 
 
-def wrap(value: int, bits: int) -> int:
+def _wrap_overflow(value: int, bits: int) -> int:
     """Wrap the integer as Java's fixed-width arithmetic does."""
     half = 1 << (bits - 1)
     return (value + half) % (1 << bits) - half

@@ -17,8 +17,8 @@ from lakeidx.compaction.lookup.find_keys import FoundKeys, find_keys_above
 from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys, with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.errors import CorruptFileError
+from lakeidx.lookup import file_cache as readers
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
-from lakeidx.lookup.point import readers
 from lakeidx.table.view import load_view
 
 VECTORS = {"deletion-vectors.enabled": "true"}

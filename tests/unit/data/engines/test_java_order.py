@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeidx.data.engines.java_order import hash_code, identity, java_order, java_order_computed
+from lakeidx.data.engines.java_order import hash_code, identity, java_key_order, java_order_computed
 from lakeidx.types import parse_type
 
 
@@ -36,14 +36,14 @@ def test_values_have_the_hash_codes_of_java(type_name: str, value: Any, expected
 
 
 def test_small_integers_stand_by_bin() -> None:
-    assert java_order([17, 3, 1, 16, 0], lambda v: v) == [16, 0, 17, 1, 3]
+    assert java_key_order([17, 3, 1, 16, 0], lambda v: v) == [16, 0, 17, 1, 3]
     assert java_order_computed([17, 3, 1, 16, 0, 17], lambda v: v) == [0, 16, 1, 17, 3]
 
 
 def test_the_table_grows_past_three_quarters() -> None:
     twelve = [16, *range(11)]
-    assert java_order(twelve, lambda v: v)[:2] == [16, 0]
-    assert java_order([*twelve, 11], lambda v: v) == [*range(12), 16]
+    assert java_key_order(twelve, lambda v: v)[:2] == [16, 0]
+    assert java_key_order([*twelve, 11], lambda v: v) == [*range(12), 16]
     # computeIfAbsent looks at the size before it inserts: thirteen entries still stand in sixteen bins.
     assert java_order_computed([*twelve, 11], lambda v: v)[:2] == [0, 16]
     assert java_order_computed([*twelve, 11, 11], lambda v: v) == [*range(12), 16]

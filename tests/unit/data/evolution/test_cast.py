@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
-from lakeidx.data.evolution.cast import cast_column, is_same_value
-from lakeidx.data.evolution.cast_scalar import scalar_cast
+from lakeidx.data.cast import cast_to_type, is_same_value, scalar_cast
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import DataType, parse_type
 from tests.unit.codec.strategies import not_null
@@ -40,7 +39,7 @@ def test_column_casts_equal_the_scalar_rules(old: str, new: str, data: st.DataOb
     column = pa.chunked_array([internal_to_arrow(values[:3], t), internal_to_arrow(values[3:], t)])
     convert = scalar_cast(t, target)
     wanted = [None if v is None else convert(v) for v in values]
-    found = cast_column(column, t, target, name="c")
+    found = cast_to_type(column, t, target, name="c")
     assert found.type == internal_to_arrow([], target).type
     assert bits(found, target) == bits(pa.chunked_array([internal_to_arrow(wanted, target)]), target)
 
@@ -52,13 +51,13 @@ def bits(column: pa.ChunkedArray, t: DataType) -> list[Any]:
 
 def test_slices_are_cast_as_they_lie() -> None:
     column = pa.chunked_array([pa.array([1.5, None, 3e10, -7.9, 1.0])[1:4]])
-    assert cast_column(column, parse_type("DOUBLE"), parse_type("INT"), name="c").to_pylist() == [None, 2**31 - 1, -7]
+    assert cast_to_type(column, parse_type("DOUBLE"), parse_type("INT"), name="c").to_pylist() == [None, 2**31 - 1, -7]
 
 
 def test_text_that_does_not_parse_names_the_column() -> None:
     column = pa.chunked_array([["1", "x"]])
     with pytest.raises(InvalidInputError, match=r"column 'price' changed from STRING to INT: 'x'"):
-        cast_column(column, parse_type("STRING"), parse_type("INT"), name="price")
+        cast_to_type(column, parse_type("STRING"), parse_type("INT"), name="price")
 
 
 def test_types_that_store_the_same_bytes_need_no_cast() -> None:
@@ -71,7 +70,7 @@ def test_types_that_store_the_same_bytes_need_no_cast() -> None:
 def test_nested_values_become_text() -> None:
     t = parse_type({"type": "ARRAY", "element": {"type": "MAP", "key": "INT NOT NULL", "value": "DOUBLE"}})
     column = pa.chunked_array([internal_to_arrow([[[(1, 0.5), (2, None)], None], None, []], t)])
-    assert cast_column(column, t, parse_type("STRING"), name="c").to_pylist() == [
+    assert cast_to_type(column, t, parse_type("STRING"), name="c").to_pylist() == [
         "[{1 -> 0.5, 2 -> null}, null]",
         None,
         "[]",
@@ -80,7 +79,7 @@ def test_nested_values_become_text() -> None:
         {"type": "ROW", "fields": [{"id": 1, "name": "a", "type": "DATE"}, {"id": 2, "name": "b", "type": "BOOLEAN"}]}
     )
     column = pa.chunked_array([internal_to_arrow([(0, True), (None, None)], row)])
-    assert cast_column(column, row, parse_type("STRING"), name="c").to_pylist() == [
+    assert cast_to_type(column, row, parse_type("STRING"), name="c").to_pylist() == [
         "{1970-01-01, true}",
         "{null, null}",
     ]

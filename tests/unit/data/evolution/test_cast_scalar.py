@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from lakeidx.data.evolution.cast_scalar import fit_decimal, parse_whole, scalar_cast, truncate_timestamp, wrap
+from lakeidx.data.cast import fit_decimal, parse_whole, scalar_cast, truncate_timestamp, wrap
 from lakeidx.errors import UnsupportedError
 from lakeidx.types import parse_type
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
-from lakeidx.data.evolution.evolve import evolve_column, plan_columns
+from lakeidx.data.read_data_file import evolve_column, plan_file_columns
 from lakeidx.errors import UnsupportedError
 from lakeidx.types import DataType, Field, parse_type, to_arrow
 
@@ -18,7 +18,7 @@ def row(*fields: tuple[int, str, Any]) -> DataType:
 
 
 def evolve(old: DataType, new: DataType, values: list[Any]) -> list[Any]:
-    (plan,) = plan_columns([Field(7, "before", old)], [Field(7, "now", new)])
+    (plan,) = plan_file_columns([Field(7, "before", old)], [Field(7, "now", new)])
     out = evolve_column(plan, pa.chunked_array([internal_to_arrow(values, old)]), len(values))
     assert out.type == to_arrow(new)
     return arrow_to_internal(out, new)
@@ -27,7 +27,7 @@ def evolve(old: DataType, new: DataType, values: list[Any]) -> list[Any]:
 def test_columns_are_matched_by_id_not_by_name() -> None:
     int_, text = parse_type("INT"), parse_type("STRING")
     file = [Field(1, "a", int_), Field(2, "b", text)]
-    plans = plan_columns(file, [Field(2, "a", text), Field(3, "b", int_), Field(1, "c", int_)])
+    plans = plan_file_columns(file, [Field(2, "a", text), Field(3, "b", int_), Field(1, "c", int_)])
     assert [p.source.name if p.source else None for p in plans] == ["b", None, "a"]
     missing = evolve_column(plans[1], None, 3)
     assert missing.type == pa.int32()
@@ -66,11 +66,11 @@ def test_slices_keep_their_place() -> None:
     old = parse_type({"type": "ARRAY", "element": row_json((1, "x", "INT"))})
     new = parse_type({"type": "ARRAY", "element": row_json((1, "x", "BIGINT"))})
     values = [[(1,)], None, [(2,), (3,)], [], [(4,)]]
-    (plan,) = plan_columns([Field(1, "c", old)], [Field(1, "c", new)])
+    (plan,) = plan_file_columns([Field(1, "c", old)], [Field(1, "c", new)])
     column = pa.chunked_array([internal_to_arrow(values, old).slice(1, 3)])
     assert arrow_to_internal(evolve_column(plan, column, 3), new) == values[1:4]
     inner = row((1, "x", "INT"), (2, "y", "STRING"))
-    (plan,) = plan_columns([Field(1, "c", inner)], [Field(1, "c", row((2, "y", "STRING")))])
+    (plan,) = plan_file_columns([Field(1, "c", inner)], [Field(1, "c", row((2, "y", "STRING")))])
     column = pa.chunked_array([internal_to_arrow([(1, "a"), (2, "b"), None, (3, "c")], inner).slice(1, 3)])
     assert arrow_to_internal(evolve_column(plan, column, 3), plan.field.type) == [("b",), None, ("c",)]
 
@@ -82,6 +82,6 @@ def test_another_kind_of_nesting_is_refused() -> None:
 
 def test_a_file_that_holds_something_else_is_not_taken_for_nested_data() -> None:
     nested = parse_type({"type": "ARRAY", "element": "INT"})
-    (plan,) = plan_columns([Field(1, "c", nested)], [Field(1, "c", nested)])
+    (plan,) = plan_file_columns([Field(1, "c", nested)], [Field(1, "c", nested)])
     with pytest.raises(ValueError, match="column 'c'"):
         evolve_column(plan, pa.chunked_array([pa.array([{"a": 1}])]), 1)

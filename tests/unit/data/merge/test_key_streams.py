@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.normalized_key import NormalizedKeys, normalized_keys
 from lakeidx.data.merge.kernels import pick_last
-from lakeidx.data.merge.key_streams import (
+from lakeidx.data.merge.run_parts import (
     concat_keys,
     key_buffers,
     merge_parts,

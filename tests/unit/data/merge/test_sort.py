@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.order.fields import compare_values
-from lakeidx.data.merge.sort import descending_ranks, merge_order
+from lakeidx.data.merge.merge_runs import descending_ranks, merge_order
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import parse_type
 from tests.unit.data.tables import kv_table, table_schema

@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeidx
-from lakeidx.data.parquet.bounds import without_bounds
-from lakeidx.data.parquet.footer import change_footer
+from lakeidx.data.parquet.footer import change_footer, without_bounds
 from lakeidx.errors import InternalError
 
 

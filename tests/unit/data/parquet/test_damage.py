@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.data.parquet.damage import ColumnChunk, damage_of, find_damage
-from lakeidx.data.parquet.row_groups import ParquetSource
+from lakeidx.data.parquet.row_groups import ColumnChunk, ParquetSource, damage_of, find_damage
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
 from tests.unit.data.tables import STORE
 

@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.data.parquet.row_groups import ParquetSource, RowTest
-from lakeidx.data.positions import RowFilter
-from lakeidx.data.read_counters import ReadCounters
+from lakeidx.data.positions import ReadCounters, RowFilter
 from lakeidx.storage import open_store
 from lakeidx.testing.metered_store import MeteredStore
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.data.parquet.chunks import FloatMarks
 from lakeidx.data.parquet.file import ParquetColumns, ParquetFile
 from lakeidx.data.parquet.properties import parquet_properties
-from lakeidx.data.stats import FloatMarks
 from lakeidx.errors import InvalidInputError
 from lakeidx.options.table_options import TableOptions
 from lakeidx.types import Field, parse_type

@@ -16,7 +16,7 @@ import pytest
 
 from lakeidx.data.parquet.pages import is_greatest, is_least
 from lakeidx.data.parquet.row_groups import ParquetSource
-from lakeidx.data.read_counters import ReadCounters
+from lakeidx.data.positions import ReadCounters
 from lakeidx.data.read_data_file import open_data_file, read_data_file
 from lakeidx.data.verify_data_file import verify_data_file
 from lakeidx.data.write_data_file import write_data_files

@@ -14,8 +14,7 @@ import pytest
 from pyroaring import BitMap
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.file_index.kinds.bitmap import BitmapIndexer
-from lakeidx.file_index.kinds.bitmap_read import BitmapIndexReader
+from lakeidx.file_index.kinds.bitmap import BitmapIndexer, BitmapIndexReader
 from lakeidx.predicate import Leaf, col
 from lakeidx.types import parse_type
 from tests.unit.file_index.kinds import payloads

@@ -12,8 +12,7 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.hash_store import decode_context
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.hash_store.file import HashFile
-from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
+from lakeidx.lookup.hash_store.reader import HashFile, HashLookupStoreReader
 from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.store import StoreType
 from tests.unit.lookup.stores import CODECS, PLAIN, ask, build, factory

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.rows.compacted_row import encode_compacted
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.lookup.keys.order import KeyOrder
-from lakeidx.lookup.keys.rank import common_prefix
+from lakeidx.lookup.keys.order import KeyOrder, common_prefix
 from lakeidx.lookup.packed import addresses_of
 from lakeidx.lookup.sort_store.read_kernels import ranks_of
 from lakeidx.types import DataType

@@ -11,7 +11,7 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.point.table_lookup import TableLookup
-from lakeidx.lookup.sort_store.file import SortFile
+from lakeidx.lookup.sort_store.reader import SortFile
 from lakeidx.lookup.value_rows import encode_positions
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner

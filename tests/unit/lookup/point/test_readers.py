@@ -9,10 +9,9 @@ import pytest
 
 from lakeidx import Table
 from lakeidx.errors import NotFoundError
-from lakeidx.lookup.file_cache import LookupFileCache
+from lakeidx.lookup import file_cache as readers
+from lakeidx.lookup.file_cache import LookupFileCache, LookupReaders
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
-from lakeidx.lookup.point import readers
-from lakeidx.lookup.point.readers import LookupReaders
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.testing.fault_store import FaultStore
 

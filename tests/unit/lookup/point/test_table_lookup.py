@@ -11,8 +11,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
@@ -20,14 +18,15 @@ from typer.testing import CliRunner
 from lakeidx.api import Table
 from lakeidx.api.inspect.files import describe_lookup_file
 from lakeidx.cli.main import app
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.lookup import file_cache as file_cache_module
-from lakeidx.lookup.block_cache import BlockFile, Loaded
 from lakeidx.lookup.file_cache import LookupFileCache
+from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
 from lakeidx.lookup.listing import LISTING_NAME, decode_listing, encode_listing
-from lakeidx.lookup.point import readers as readers_module
 from lakeidx.lookup.point import table_lookup as table_lookup_module
 from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.lookup.sort_store.reader import SortLookupStoreReader
 from lakeidx.maintenance.lookup_store import clean_lookup_files, run_lookup_store
 from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
@@ -363,38 +362,30 @@ def test_blocks_are_small_and_plain_unless_the_table_says_otherwise(
 
 
 @pytest.mark.parametrize("store_type", ["sort", "hash"])
-@pytest.mark.parametrize("memory", ["256 mb", "1 kb"])
-def test_blocks_of_many_buckets_are_decompressed_side_by_side(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_type: str, memory: str
-) -> None:
+def test_buckets_are_looked_up_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_type: str) -> None:
     options = {
         "lookup.store.type": store_type, "lookup.cache-spill-compression": "zstd", "cache-page-size": "1 kb",
-        "lookup.cache-max-memory-size": memory,
     }  # fmt: skip
     table = make_table(tmp_path, **options)
     build(table)
-    loading: set[str] = set()
-    two_load = threading.Event()
-    load_blocks = BlockFile._load
+    asking: set[str] = set()
+    two_ask = threading.Event()
+    reader: Any = {"sort": SortLookupStoreReader, "hash": HashLookupStoreReader}[store_type]
+    lookup_many = reader.lookup_many
 
-    def noted(file: BlockFile, numbers: npt.NDArray[np.int64]) -> Loaded:
-        thread = threading.current_thread()
-        if thread is not threading.main_thread():
-            loading.add(thread.name)
-            if len(loading) > 1:
-                two_load.set()
-            # Else one quick thread may take all shares.
-            two_load.wait(HANGS_SECONDS if memory == "256 mb" else 5)
-        return load_blocks(file, numbers)
+    def noted(self: Any, keys: RowBytes) -> Any:
+        asking.add(threading.current_thread().name)
+        if len(asking) > 1:
+            two_ask.set()
+        # Else one quick thread may take all buckets.
+        two_ask.wait(HANGS_SECONDS)
+        return lookup_many(self, keys)
 
-    monkeypatch.setattr(BlockFile, "_load", noted)
+    monkeypatch.setattr(reader, "lookup_many", noted)
     monkeypatch.setattr(table_lookup_module, "available_cores", lambda: 3)
-    monkeypatch.setattr(readers_module, "idle_cores", lambda: 3)
-    monkeypatch.setattr(readers_module, "LEAST_SHARE", 1)
     lookup = TableLookup(table.metadata, files=LookupFileCache(str(tmp_path / "cache")))
     expected = rows(range(300))
     answer = lookup.lookup(expected.select(["d", "id"]))
     assert answer.found.all()
     assert answer.rows.select(["d", "id", "v"]).to_pydict() == expected.to_pydict()
-    # A cache that cannot keep them is not filled for the calls that follow.
-    assert two_load.is_set() == (memory == "256 mb")
+    assert two_ask.is_set()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.sst import decode_body, encode_body
-from lakeidx.lookup.sort_store.check_kernels import check_body
+from lakeidx.lookup.sort_store.read_kernels import check_body
 
 alike = st.lists(st.tuples(st.binary(min_size=2, max_size=2), st.binary(min_size=3, max_size=3)), max_size=6)
 rows = st.lists(st.tuples(st.binary(max_size=4), st.binary(max_size=4)), max_size=6)

@@ -14,9 +14,8 @@ import zstandard
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
-from lakeidx.lookup.block_cache import BlockCache, Loaded
-from lakeidx.lookup.sort_store import file as sort_file
-from lakeidx.lookup.sort_store.file import SortFile
+from lakeidx.lookup.block_cache import BlockCache
+from lakeidx.lookup.sort_store.reader import SortFile
 from lakeidx.lookup.store import StoreType
 from tests.unit.lookup import models
 from tests.unit.lookup.stores import ask, build, factory
@@ -88,40 +87,10 @@ def test_columns_that_are_slices_of_others(tmp_path: Path) -> None:
         assert (found.tolist(), got.to_list()) == ([False, True, True], [b"", b"22", b""])
 
 
-def test_compressed_blocks_are_loaded_in_shares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made_by = factory(StoreType.SORT, block_size=500, compression="zstd", bloom_fpp=None)
-    entries = [(b"%05d" % i, b"%d" % (i // 7) * 9) for i in range(3000)]
-    built = build(made_by, tmp_path / "x", entries)
-    shares: list[int] = []
-    one_share = SortFile._load_share
-
-    def counted(file: SortFile, numbers: npt.NDArray[np.int64]) -> Loaded:
-        shares.append(len(numbers))
-        return one_share(file, numbers)
-
-    monkeypatch.setattr(SortFile, "_load_share", counted)
-    monkeypatch.setattr(sort_file, "idle_cores", lambda: 3)
-    monkeypatch.setattr(sort_file, "_SHARE_BYTES", 20_000)
-    asked = [key for key, _ in entries]
-    with made_by.open_reader(built) as reader:
-        found, values = reader.lookup_many(RowBytes.from_list(asked))
-        assert found.all()
-        assert values.to_list() == [value for _, value in entries]
-        assert len(shares) == 3
-        assert sum(shares) == len(reader.describe()["blocks"])
-    # Few blocks are not worth a thread.
-    shares.clear()
-    with made_by.open_reader(built) as reader:
-        assert ask(reader, asked[:20]) == [value for _, value in entries[:20]]
-        assert len(shares) == 1
-
-
-def test_damage_in_any_share_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_in_any_block_is_found(tmp_path: Path) -> None:
     made_by = factory(StoreType.SORT, block_size=500, compression="zstd", bloom_fpp=None)
     entries = [(b"%05d" % i, b"%d" % i * 9) for i in range(1000)]
     built = build(made_by, tmp_path / "x", entries)
-    monkeypatch.setattr(sort_file, "idle_cores", lambda: 4)
-    monkeypatch.setattr(sort_file, "_SHARE_BYTES", 1000)
     whole = Path(built.path).read_bytes()
     with made_by.open_reader(built) as reader:
         blocks = [block["offset"] for block in reader.describe()["blocks"]]

@@ -158,7 +158,7 @@ def test_files_that_both_states_share_are_read_for_changed_keys_only(tmp_path: P
     write(table, [(2, "y", "+I"), (4, None, "-D")])
     plan = incremental_diff.plan_diff(table.schema, find_state(table.metadata, 1), find_state(table.metadata, 2), TRUE)
     (unit,) = plan.units
-    (rows,) = incremental_diff.read_changes(table.metadata, plan, unit, ["k", "v"])
+    (rows,) = incremental_diff.read_changed_rows(table.metadata, plan, unit, ["k", "v"])
     assert [tuple(r.values()) for r in rows.to_pylist()] == [(2, "x", "-U"), (2, "y", "+U"), (4, "x", "-D")]
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from lakeidx.api import Table
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError
-from lakeidx.file_index.container import decode_container
+from lakeidx.file_index.container import decode_index_container
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_of_options, spec_to_build, spec_to_drop
 from lakeidx.tasks.ordered_threads import run_ordered
@@ -95,13 +95,13 @@ def test_rebuild_adds_replaces_and_drops(tmp_path: Path) -> None:
     for b in table.scan().plan.buckets:
         for f in b.files():
             (name,) = f.extra_files
-            container = decode_container(Path(table.uri, f"bucket-{b.bucket}", name).read_bytes())
+            container = decode_index_container(Path(table.uri, f"bucket-{b.bucket}", name).read_bytes())
             assert {c: set(kinds) for c, kinds in container.items()} == {"v": {"bitmap"}, "k": {"bloom-filter"}}
     assert run_file_index_rebuild(table.metadata, runner, spec_to_drop("bitmap", [])).rewritten == 2
     assert table.scan(where="v = 5").explain().metrics.read.files == 2
     assert run_file_index_rebuild(table.metadata, runner, spec_of_options(table.schema)).rewritten == 2
     left = [f for b in table.scan().plan.buckets for f in b.files()]
-    assert not any(f.extra_files or decode_container(f.embedded_index or b"") for f in left)
+    assert not any(f.extra_files or decode_index_container(f.embedded_index or b"") for f in left)
     assert run_file_index_rebuild(table.metadata, runner, spec_of_options(table.schema)).snapshot_ids == ()
     assert table.scan().to_arrow().num_rows == 400
     # No manifest entry that was deleted comes again: Java would take it for deleted for good.

@@ -14,7 +14,7 @@ from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import ColumnStats
 from lakeidx.table.scan.metrics import LayerTrace
-from lakeidx.table.scan.prune import stats_of
+from lakeidx.table.scan.plan import stats_of
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import DataType, Root
 
