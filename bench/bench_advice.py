@@ -45,7 +45,7 @@ from bench.keyed_table import FPP, KeyedTable, batch_of, id_texts, mixed, write_
 from lakeidx.api.table import Table
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.key_index.advice.advise import advise, measure
+from lakeidx.key_index.advice.advise import measure_workload, recommend
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Costs, Machine, predict, times_written
 from lakeidx.key_index.advice.profiles import profile_of
@@ -300,7 +300,7 @@ def measures_of(made: Made, sample: int = 20_000) -> Measures:
     footer = pq.read_metadata(files[0].path).row_group(0)
     key_column = next(i for i in range(footer.num_columns) if footer.column(i).path_in_schema == "id")
     key_bytes = footer.column(key_column).total_compressed_size / footer.num_rows
-    return measure(part, located, files, batch_rows=len(b), key_column_bytes=key_bytes)
+    return measure_workload(part, located, files, batch_rows=len(b), key_column_bytes=key_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +320,7 @@ class Outcome:
         """Need -> (advised type, fastest type, how many times the fastest's seconds)."""
         out = {}
         for name, needs in NEEDS.items():
-            advice = advise(self.measures, needs, ONE_CORE, fpp=FPP)
+            advice = recommend(self.measures, needs, ONE_CORE, fpp=FPP)
             able = [p.index_type for p in advice.predictions if not p.why_not and p.index_type in self.seconds]
             fastest = min(able, key=self.seconds.__getitem__)
             out[name] = (advice.index_type, fastest, self.seconds[advice.index_type] / self.seconds[fastest])
@@ -427,7 +427,9 @@ def main() -> int:
 
 def predicted(m: Measures) -> dict[str, float]:
     """Return the predicted seconds by type, on one core."""
-    return {p.index_type: p.seconds for p in advise(m, Needs(), ONE_CORE, fpp=FPP).predictions if p.index_type in TYPES}
+    return {
+        p.index_type: p.seconds for p in recommend(m, Needs(), ONE_CORE, fpp=FPP).predictions if p.index_type in TYPES
+    }
 
 
 def figures(outcomes: list[Outcome]) -> list[dict[str, object]]:

@@ -17,7 +17,7 @@ from lakeidx.key_index.advice.measures import Needs
 from lakeidx.key_index.advice.model import Machine
 from lakeidx.landing.key_rows import read_key_rows
 from lakeidx.landing.read import ENDINGS, is_landing_file
-from lakeidx.maintenance.advise import key_columns
+from lakeidx.maintenance.advise import columns_of_key
 
 
 class AdviceFormat(StrEnum):
@@ -91,7 +91,7 @@ def advise(
 
 
 def _of_table(table: Table, keys: Sequence[str], how: Mapping[str, Any]) -> Advice:
-    fields = [table.schema.field(n) for n in key_columns(table.schema)]
+    fields = [table.schema.field(n) for n in columns_of_key(table.schema)]
     return table.advise([read_key_rows(path, fields) for path in keys] or None, **how)
 
 

@@ -8,11 +8,10 @@ from datetime import datetime
 
 import numpy as np
 
-from lakeidx.compaction.append_plan import plan_append_compaction
 from lakeidx.compaction.bucket import BucketCompaction
 from lakeidx.compaction.options import CompactionOptions, compaction_options
 from lakeidx.compaction.pick import PickReason
-from lakeidx.compaction.plan import CompactionTask, plan_compaction
+from lakeidx.compaction.plan import CompactionTask, plan_append_compaction, plan_compaction
 from lakeidx.compaction.record_expiry import RecordExpiry, record_expiry
 from lakeidx.compaction.rewrite import check_can_compact
 from lakeidx.errors import NotFoundError

@@ -21,7 +21,7 @@ from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.compaction.bucket import BucketCompaction, BucketReader, CompactedBucket, FilePositions, entry_of
 from lakeidx.compaction.index_changes import hash_index_changes, vector_changes
 from lakeidx.compaction.levels import build_levels
-from lakeidx.compaction.lookup.find_keys import FoundKeys, find_keys_above
+from lakeidx.compaction.lookup.find_keys import KeysOfBucket, find_keys_above
 from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.pick import LevelRun
@@ -167,14 +167,14 @@ class _Steps:
         made.rows_out += sum(f.row_count for f in written)
         made.bytes_out += sum(f.file_size for f in written)
 
-    def _look_up(self, step: Step) -> FoundKeys:
+    def _look_up(self, step: Step) -> KeysOfBucket:
         """Look level-0 keys of a step up in the levels that stay, if needed; record the rows that they supersede."""
         if not step.lookup or not self._above:
-            return FoundKeys()
+            return KeysOfBucket()
         options = self._options
         assert options is not None
         if not (options.deletion_vectors or self._first_row or self._merges_above(step)):
-            return FoundKeys()
+            return KeysOfBucket()
         new = [f for f in step.files if f.level == 0]
         found = find_keys_above(self._reader, self._work.schema, new, self._above, self._stored)
         if options.deletion_vectors:
@@ -201,7 +201,7 @@ class _Steps:
         return not self._first_row and (step.changelog or not self._options.last_record_wins)
 
     def _merged(
-        self, step: Step, sections: Sequence[Section], found: FoundKeys, changelog: Changelog | None
+        self, step: Step, sections: Sequence[Section], found: KeysOfBucket, changelog: Changelog | None
     ) -> Iterator[pa.Table]:
         work, schema = self._work, self._work.schema
         compares = changelog is not None and changelog.compares_rows
@@ -248,7 +248,7 @@ class _Steps:
         return rows if work.expiry is None else map(work.expiry.drop_expired, rows)
 
     def _run_above(
-        self, run: LevelRun, found: FoundKeys, encoded: Sequence[str], *, levels: bool
+        self, run: LevelRun, found: KeysOfBucket, encoded: Sequence[str], *, levels: bool
     ) -> Iterator[pa.Table]:
         """Return the rows of a higher level whose keys were found: read at their positions, or from a lookup file."""
         for file in run.files:

@@ -30,17 +30,17 @@ def compact_in_shares(
     tasks: GroupedWork[BucketCompaction, CompactedBucket], work: Sequence[BucketCompaction]
 ) -> list[tuple[BucketCompaction, CompactedBucket]]:
     """Compact buckets, large ones in several tasks; return those that succeeded, each with what was made of it."""
-    cut = [(w, shares_of(w, n)) for w, n in zip(work, plan_shares(work, tasks.runner.parallelism), strict=True)]
+    cut = [(w, shares_of(w, n)) for w, n in zip(work, _plan_shares(work, tasks.runner.parallelism), strict=True)]
     made = {id(share): result for share, result in tasks.run([share for _, shares in cut for share in shares])}
     done = []
     for w, shares in cut:
         results = [made[id(s)] for s in shares if id(s) in made]
         if len(results) == len(shares):
-            done.append((w, results[0] if shares[0] is w else join_shares(w, results)))
+            done.append((w, results[0] if shares[0] is w else join_bucket_shares(w, results)))
     return done
 
 
-def plan_shares(work: Sequence[BucketCompaction], parallelism: int) -> list[int]:
+def _plan_shares(work: Sequence[BucketCompaction], parallelism: int) -> list[int]:
     """Plan how many shares each bucket's compaction has: as many as it has of what one of the tasks would get.
 
     parallelism   tasks that run at a time
@@ -127,7 +127,7 @@ def _between(
     return tuple(section for section in chosen if section), cut
 
 
-def join_shares(work: BucketCompaction, made: Sequence[CompactedBucket]) -> CompactedBucket:
+def join_bucket_shares(work: BucketCompaction, made: Sequence[CompactedBucket]) -> CompactedBucket:
     """Join what tasks made of the shares of a bucket into what one task had made of all of it."""
     task = work.task
     rewritten = [f for step in task.steps if isinstance(step, Rewrite) for f in step.files]

@@ -162,7 +162,7 @@ class IndexOptions(TableOptions):
     )
 
 
-def options_of(schema: TableSchema) -> IndexOptions:
+def index_options_of(schema: TableSchema) -> IndexOptions:
     """Return the options of a table as they are written, parsed once for each schema."""
     return schema.once("options_of_index", lambda: IndexOptions(schema.options))
 

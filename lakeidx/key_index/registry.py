@@ -13,7 +13,7 @@ from typing import Any
 
 from lakeidx.data.write_spec import FooterMetadataBuilder
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.key_index.options import IndexOptions, options_of
+from lakeidx.key_index.options import IndexOptions, index_options_of
 from lakeidx.key_index.port import Locator
 from lakeidx.plugins import INDEX_TYPES as PLUGINS
 from lakeidx.plugins import load_plugin, plugin_names
@@ -72,7 +72,7 @@ def make_locator(options: IndexOptions) -> Locator | None:
 
 def data_file_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder] | None:
     """Return what makes the footer entries that the table's index type wants in its data files; None when it wants none."""
-    return find_type(options_of(schema)).footer(schema)
+    return find_type(index_options_of(schema)).footer(schema)
 
 
 def _make_bucket(options: IndexOptions) -> Locator:

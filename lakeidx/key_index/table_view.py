@@ -21,7 +21,7 @@ from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.key_index.keys.parquet_keys import ParquetKeyReader
 from lakeidx.key_index.locations import Int32s, KeyBatch, LiveFile
-from lakeidx.key_index.options import options_of
+from lakeidx.key_index.options import index_options_of
 from lakeidx.key_index.port import IndexContext
 from lakeidx.options.table_options import TableOptions
 from lakeidx.storage.base import ObjectStore, join
@@ -198,14 +198,14 @@ def make_tag_context(
     """
     view = SnapshotTable(metadata, snapshot, index_dir=index_dir)
     schema = view.schema
-    options = options_of(schema)
+    options = index_options_of(schema)
     order = tuple(schema.field(n) for n in options.sequence_field)
     keys = tuple(schema.field(n) for n in schema.identity_columns)
     return IndexContext(
         view=view,
         reader=ParquetKeyReader(metadata.store, keys, _OtherFormats(metadata, schema), order),
         # How keys are looked for is of now, whatever it was when the snapshot was written.
-        options=options_of(metadata.latest_schema()),
+        options=index_options_of(metadata.latest_schema()),
         pool=pool or LocalRunner(options.index_threads or available_cores()),
         store=metadata.store,
         index_dir=index_dir,

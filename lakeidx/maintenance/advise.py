@@ -27,7 +27,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.key_index.advice.advice import Advice
-from lakeidx.key_index.advice.advise import advise, measure
+from lakeidx.key_index.advice.advise import measure_workload, recommend
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Machine
 from lakeidx.key_index.keys.codes import KeyCodes, key_codes
@@ -158,7 +158,7 @@ def _added_rows(metadata: TableMetadata, schema: TableSchema, snapshot: Snapshot
         for m in metadata.load_manifest_list(snapshot.delta_manifest_list)
         for e in metadata.load_manifest(m.file_name)
     ]
-    names = key_columns(schema)
+    names = columns_of_key(schema)
     added = [e for e in entries if e.kind is FileKind.ADD]
     threads = requests_of(metadata.store, max((e.file.file_size for e in added), default=0))
     parts = in_parallel(lambda e: _read(metadata, schema, e, names), added, threads=threads)
@@ -171,7 +171,7 @@ def _read(metadata: TableMetadata, schema: TableSchema, entry: ManifestEntry, na
     return pa.concat_tables([part.select(names) for part in parts])
 
 
-def key_columns(schema: TableSchema) -> list[str]:
+def columns_of_key(schema: TableSchema) -> list[str]:
     """Return the columns of a batch that the advice reads: partition keys and primary key, in schema order."""
     wanted = {*schema.partition_keys, *schema.trimmed_primary_keys}
     return [n for n in schema.field_names if n in wanted]
@@ -191,14 +191,14 @@ def _advise(
     largest = max((f.meta.file_size for f in files), default=0)
     context = dataclasses.replace(context, pool=context.pool.with_threads(requests_of(context.store, largest)))
     located = SimpleKeyIndex(is_global=everywhere).tag(sample, context)
-    measures: Measures = measure(
+    measures: Measures = measure_workload(
         sample,
         located,
         files,
         batch_rows=work.rows_per_batch,
         key_column_bytes=_key_column_bytes(files, sample, context),
     )
-    return advise(measures, needs, machine, fpp=fpp)
+    return recommend(measures, needs, machine, fpp=fpp)
 
 
 def _key_column_bytes(files: Sequence[LiveFile], sample: KeyBatch, context: IndexContext) -> float | None:
@@ -265,7 +265,7 @@ def advise_files(
     wanted = needs or Needs()
     view = _FilesView(tuple(files))
     located = SimpleKeyIndex(is_global=wanted.moves).tag(sample, _context(view, tables, tuple(key_types)))
-    return advise(measure(sample, located, files, batch_rows=work.rows_per_batch), wanted, machine)
+    return recommend(measure_workload(sample, located, files, batch_rows=work.rows_per_batch), wanted, machine)
 
 
 def _pretended(

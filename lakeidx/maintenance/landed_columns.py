@@ -99,7 +99,7 @@ def _with_columns(context: BatchContext, ingest: _Ingest, base: TableSchema) -> 
         try:
             return ingest(schema=base, publish=None)
         except NewColumnsError as error:
-            wanted = plan_columns(table, base, error.columns)
+            wanted = plan_new_columns(table, base, error.columns)
         try:
             return ingest(schema=wanted, publish=partial(_publish, table, base, wanted))
         except _OtherSchemaError:
@@ -119,7 +119,7 @@ def _publish(table: TableHandle, base: TableSchema, wanted: TableSchema) -> None
 
 
 def put_columns(table: TableHandle, base: TableSchema, wanted: TableSchema) -> bool:
-    """Make a schema from `plan_columns` the table's newest; False when another alteration was faster."""
+    """Make a schema from `plan_new_columns` the table's newest; False when another alteration was faster."""
     from lakeidx.format.schema.edits import schema_differences
     from lakeidx.maintenance.alter import put_schema
 
@@ -131,7 +131,7 @@ def put_columns(table: TableHandle, base: TableSchema, wanted: TableSchema) -> b
     return True
 
 
-def plan_columns(table: TableHandle, base: TableSchema, columns: Mapping[str, DataType]) -> TableSchema:
+def plan_new_columns(table: TableHandle, base: TableSchema, columns: Mapping[str, DataType]) -> TableSchema:
     """Return the schema of the table with these columns added, or widened; nothing is written.
 
     columns  types by name, fields of a ROW by their path

@@ -50,7 +50,7 @@ from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.bucket.bucket_index import has_rings, ring_fields
-from lakeidx.key_index.bucket.consistent_hashing import HashingMetadata, nodes_of, resize, ring_places
+from lakeidx.key_index.bucket.consistent_hashing import HashingMetadata, nodes_of, resized_ring, ring_places
 from lakeidx.key_index.bucket.rings import HashRings, Resize, bucket_of_node, plan_resizes
 from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.key_index.locations import CommitInfo
@@ -242,7 +242,7 @@ def _plan_rewrites(
         # Numbers of buckets whose files or hashes are still there are taken, too.
         taken = rings.taken(text) | set(mine) | {e.bucket for e in view.index if e.partition == partition}
         plans = plan_resizes(ring, sizes, context.options, target_bytes=target_bytes, taken=taken)
-        after = resize(ring, ring.instant, [n for plan in plans for n in plan.children]) if plans else ring
+        after = resized_ring(ring, ring.instant, [n for plan in plans for n in plan.children]) if plans else ring
         total = next(e.total_buckets for e in view.entries if e.partition == partition)
         for plan in plans:
             files = tuple((b, f) for b in plan.parents for f in mine.get(b, ()))

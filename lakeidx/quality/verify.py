@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lakeidx.errors import CorruptFileError
+from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.registry import find_type
 from lakeidx.options.descriptors import INT_MAX
+from lakeidx.options.names import unknown_message
 from lakeidx.quality.file_rules import check_referenced_files
 from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
 from lakeidx.quality.index_file_rules import check_bucket_rows, check_bucket_skew, check_index_files
 from lakeidx.quality.key_rules import check_keys_unique
 from lakeidx.quality.load import TableEvidence
-from lakeidx.quality.option_rules import check_options_followed
 from lakeidx.quality.result import BucketId, RuleResult, Severity, bounded
 from lakeidx.quality.snapshot_rules import check_snapshot_chain
 
@@ -145,3 +146,21 @@ def rule_names(mode: BucketMode, *, keyed: bool) -> tuple[str, ...]:
         names += ("index_files_agree", "hash_in_one_bucket", "live_keys_indexed", "stale_hashes")
         names += ("bucket_rows_within_target", "bucket_skew")
     return names
+
+
+def check_options_followed(schema: TableSchema) -> RuleResult:
+    """Expect every option that requests upkeep to be acted on, and every option to have a name that is known."""
+    report = gate_report(schema)
+    left_out = [{"option": key, "value": schema.options[key], "finding": rule.effect} for key, rule in report.left_out]
+    unknown = [
+        {"option": key, "value": schema.options[key], "finding": unknown_message(key, near)}
+        for key, near in report.unknown.items()
+    ]
+    return RuleResult(
+        name="options_followed",
+        passed=not left_out and not unknown,
+        severity=Severity.WARN,
+        metrics={"options": len(schema.options), "options_left_out": len(left_out), "options_unknown": len(unknown)},
+        sample=bounded([*left_out, *unknown]),
+        description="Every option that enables maintenance is acted on, and every option name is known.",
+    )

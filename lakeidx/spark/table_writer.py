@@ -27,7 +27,7 @@ from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import LandingOptions, Piece, check_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
 from lakeidx.maintenance.after_commit import compact_after_commit
-from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_columns, put_columns
+from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_new_columns, put_columns
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import TIME_ZONE, in_zone
@@ -98,7 +98,7 @@ class TableWriter(DataSourceArrowWriter):
         """Return the schema that rows are staged under: the table's, with the columns that the data frame brings."""
         keys = (*base.primary_keys, *base.partition_keys)
         found = new_columns(self.columns, base.fields, self.options.merge_schema, keys=keys)
-        return plan_columns(table, base, found) if found else base
+        return plan_new_columns(table, base, found) if found else base
 
     @one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

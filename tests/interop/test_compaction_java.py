@@ -188,13 +188,13 @@ def test_java_reads_and_continues_a_bucket_that_several_tasks_compacted(
 def tasks_of(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Collect the shares of buckets that are joined from now on."""
     seen: list[object] = []
-    join = shares.join_shares
+    join = shares.join_bucket_shares
 
     def joined(work: BucketCompaction, made: Sequence[CompactedBucket]) -> CompactedBucket:
         seen.extend(made)
         return join(work, made)
 
-    monkeypatch.setattr(shares, "join_shares", joined)
+    monkeypatch.setattr(shares, "join_bucket_shares", joined)
     return seen
 
 

@@ -19,7 +19,7 @@ from lakeidx.compaction import shares
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import compact_bucket
-from lakeidx.compaction.shares import join_shares, shares_of
+from lakeidx.compaction.shares import join_bucket_shares, shares_of
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -96,7 +96,7 @@ def compare(table: Table, work: BucketCompaction, parts: int) -> int:
     one, cut = compact_bucket(work), shares_of(work, parts)
     if cut[0] is work:
         return 1
-    many = join_shares(work, [compact_bucket(s) for s in cut])
+    many = join_bucket_shares(work, [compact_bucket(s) for s in cut])
     assert rows_of(table, new(many), bucket) == rows_of(table, new(one), bucket)
     assert are_one_run(table, [e.file for e in new(many)])
     removed = [[e for e in d.changes.compact if e.kind is FileKind.DELETE] for d in (one, many)]

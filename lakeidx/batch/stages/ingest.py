@@ -40,7 +40,7 @@ from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
 from lakeidx.landing.text.compressed import open_plain, without_codec
 from lakeidx.landing.text.csv import csv_header
-from lakeidx.landing.text.shares import SHARE_BYTES, Crossing, TextShare, cross_range, plan_ranges, plan_shares
+from lakeidx.landing.text.shares import SHARE_BYTES, Crossing, TextShare, cross_range, plan_ranges, plan_text_shares
 from lakeidx.landing.types import (
     OP_COLUMN,
     OTHER_TABLES,
@@ -504,7 +504,7 @@ def _share_files(
     for each, crossing in zip(ranges, runner.map(_cross, ranges, label=label), strict=True):
         found[each.source].append(crossing)
     return {
-        n: plan_shares(sources[n].size, crossings, headers[n][0], header_bytes=headers[n][1])
+        n: plan_text_shares(sources[n].size, crossings, headers[n][0], header_bytes=headers[n][1])
         for n, crossings in found.items()
     }
 

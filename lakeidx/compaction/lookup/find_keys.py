@@ -34,7 +34,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundKeys:
+class KeysOfBucket:
     """Positions by data file name, int64[k] rising.
 
     above   in files of higher levels: rows, not deleted, whose key is in one of the level-0 files
@@ -53,7 +53,7 @@ def find_keys_above(
     new: Sequence[DataFileMeta],
     above: Sequence[LevelRun],
     stored: StoredKeys | None = None,
-) -> FoundKeys:
+) -> KeysOfBucket:
     """Find the keys of level-0 files in higher levels.
 
     new      level-0 files, any order
@@ -64,7 +64,7 @@ def find_keys_above(
     errors   those of reading data files and lookup files
     """
     hits: dict[str, list[Int64s]] = {}
-    out = FoundKeys()
+    out = KeysOfBucket()
     asked = None if stored is None else _LookedUpKeys(reader, schema, new, stored, hits, out.rows)
     for run in above:
         files = _touched(run.files, new, schema)

@@ -46,7 +46,7 @@ class Need(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredAnswer:
     """The answer of a lookup file for some keys.
 
     there       int64[k], rising: which keys are there
@@ -86,7 +86,7 @@ class StoredKeys:
             return False
         return stored.size * _COPIED_SHARE <= file.file_size or self._readers.is_at_hand(stored)
 
-    def find(self, file: DataFileMeta, keys: RowBytes) -> Answer | None:
+    def find(self, file: DataFileMeta, keys: RowBytes) -> StoredAnswer | None:
         """Find keys in a data file, by its lookup file.
 
         keys      trimmed primary keys as `lakeidx.lookup.build.lookup_keys` encodes them
@@ -104,15 +104,15 @@ class StoredKeys:
         answer = reader.lookup_many(keys)
         found = np.flatnonzero(answer.found)
         if stored.processor is Processor.EMPTY or (self._need is Need.KEYS and stored.processor is Processor.VALUE):
-            return Answer(found)
+            return StoredAnswer(found)
         values = answer.values.take(found)
         path = self._readers.places.full(stored.path)
         if stored.processor is Processor.POSITION:
-            return Answer(found, decode_positions(values, file.row_count, path))
+            return StoredAnswer(found, decode_positions(values, file.row_count, path))
         decoded = decode_value_rows(values, stored.processor, path)
         if decoded.positions is not None:
-            return Answer(found, decoded.positions)
-        return Answer(found, rows=kv_rows(decoded, self._metadata.load_schema(stored.schema_id), self._schema))
+            return StoredAnswer(found, decoded.positions)
+        return StoredAnswer(found, rows=kv_rows(decoded, self._metadata.load_schema(stored.schema_id), self._schema))
 
     def close(self) -> None:
         """Close the lookup files."""

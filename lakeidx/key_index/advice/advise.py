@@ -27,7 +27,7 @@ from lakeidx.key_index.locations import KeyBatch, KeyLocations, LiveFile
 from lakeidx.key_index.registry import index_types
 
 
-def measure(
+def measure_workload(
     sample: KeyBatch,
     located: KeyLocations,
     files: Sequence[LiveFile],
@@ -88,7 +88,7 @@ def measure(
     )
 
 
-def advise(
+def recommend(
     measures: Measures, needs: Needs | None = None, machine: Machine | None = None, *, fpp: float | None = None
 ) -> Advice:
     """Recommend an index type.

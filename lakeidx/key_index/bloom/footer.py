@@ -16,12 +16,12 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.format.hudi.footer import format_footer
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.keys.record_key import record_keys
-from lakeidx.key_index.options import IndexOptions, options_of
+from lakeidx.key_index.options import IndexOptions, index_options_of
 
 
 def bloom_footer(schema: TableSchema) -> Callable[[], BloomFooterBuilder] | None:
     """Return a factory of one filter builder per file for `write_data_files`; None when the table's options switch filters off."""
-    options = options_of(schema)
+    options = index_options_of(schema)
     if not options.hoodie_parquet_bloom_filter_enabled:
         return None
     return lambda: BloomFooterBuilder(schema.trimmed_primary_keys, options)

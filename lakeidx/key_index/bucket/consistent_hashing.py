@@ -152,7 +152,7 @@ def merge_nodes(
     return (*gone, Node(metadata.nodes[positions[-1]].value, new_prefix(), NodeTag.REPLACE))
 
 
-def resize(metadata: HashingMetadata, instant: str, children: Sequence[Node]) -> HashingMetadata:
+def resized_ring(metadata: HashingMetadata, instant: str, children: Sequence[Node]) -> HashingMetadata:
     """Apply a resize committed at `instant` to the ring: children replace nodes of the same value, all normal again."""
     by_value = {node.value: node for node in metadata.nodes}
     for child in children:

@@ -39,7 +39,7 @@ from lakeidx.key_index.bucket.consistent_hashing import (
     encode_metadata,
     initial_metadata,
     merge_nodes,
-    resize,
+    resized_ring,
     split_node,
 )
 from lakeidx.key_index.bucket.ids import bucket_of_file_id, new_file_id_prefix
@@ -153,7 +153,7 @@ class HashRings:
             if any(item.seq_no != ring.seq_no for item in items):
                 raise CommitConflictError(f"the ring of partition {partition!r} was resized by another process")
             instant = f"{ring.seq_no + 1:014d}-{quote(commit.instant, safe='')}"
-            new = resize(ring, instant, [node for item in items for node in item.children])
+            new = resized_ring(ring, instant, [node for item in items for node in item.children])
             self._context.store.put(join(self._folder(partition), new.file_name), encode_metadata(new))
 
     def confirm(self, resizes: Sequence[Resize], commit: CommitInfo) -> None:

@@ -24,7 +24,7 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 from lakeidx.format.hudi.footer import RECORD_KEY_COLUMN, KeyFooter, parse_footer
 from lakeidx.key_index.hudi_table.timeline import BaseFile, HudiTable, latest_base_files, open_hudi_table
 from lakeidx.key_index.keys.codes import KeyCodes
-from lakeidx.key_index.keys.files import groups_that_may_hold, open_key_file, read_columns, row_positions
+from lakeidx.key_index.keys.files import groups_that_may_hold, open_key_file, read_key_columns, row_positions
 from lakeidx.key_index.keys.ranges import find_candidates, text_slots
 from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.key_index.keys.sets import KeySet
@@ -193,14 +193,14 @@ class _Tagging:
         if self._table.has_meta_columns:
             wanted = KeyCodes(rows=_take(self._keys, keys))
             groups = groups_that_may_hold(opened, RECORD_KEY_COLUMN, wanted)
-            table = read_columns(opened, [RECORD_KEY_COLUMN], groups, metrics)
+            table = read_key_columns(opened, [RECORD_KEY_COLUMN], groups, metrics)
             held = RowBytes.from_arrow(table.column(0)) if table.num_rows else RowBytes.empty()
         else:
             names = self._table.record_key_fields
             if not names:
                 raise InvalidInputError("the table names no record key fields", path=self._table.path)
             groups = list(range(opened.metadata.num_row_groups))
-            table = read_columns(opened, names, groups, metrics)
+            table = read_key_columns(opened, names, groups, metrics)
             held = record_keys([table.column(n) for n in names], names, escaped=False)
         found = self._set.find(KeyCodes(rows=held))
         asked = np.zeros(len(self._keys), np.bool_)

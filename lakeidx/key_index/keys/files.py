@@ -69,7 +69,9 @@ def open_key_file(store: ObjectStore, path: str, size: int | None = None) -> Key
     return KeyFile(path, footer.metadata, footer.leaves, footer.chunks, source, footer.whole)
 
 
-def read_columns(key_file: KeyFile, columns: Sequence[str], groups: Sequence[int], metrics: IndexMetrics) -> pa.Table:
+def read_key_columns(
+    key_file: KeyFile, columns: Sequence[str], groups: Sequence[int], metrics: IndexMetrics
+) -> pa.Table:
     """Read columns of some row groups.
 
     errors   CorruptFileError when the pages cannot be read
@@ -95,7 +97,7 @@ def read_columns(key_file: KeyFile, columns: Sequence[str], groups: Sequence[int
 
 
 def row_positions(key_file: KeyFile, groups: Sequence[int]) -> Ints:
-    """Return int64[rows], the positions in the file of the rows that `read_columns` reads of some row groups."""
+    """Return int64[rows], the positions in the file of the rows that `read_key_columns` reads of some row groups."""
     metadata = key_file.metadata
     firsts = [0, *accumulate(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))]
     positions = [np.arange(firsts[g], firsts[g + 1]) for g in groups]

@@ -19,7 +19,7 @@ from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.hudi.footer import KeyFooter, parse_footer
 from lakeidx.key_index.keys.codes import KeyCodes, has_int_view, key_codes
-from lakeidx.key_index.keys.files import KeyFile, groups_that_may_hold, open_key_file, read_columns
+from lakeidx.key_index.keys.files import KeyFile, groups_that_may_hold, open_key_file, read_key_columns
 from lakeidx.key_index.keys.reader import KeyRows, OpenKeyFile
 from lakeidx.key_index.locations import LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
@@ -81,7 +81,7 @@ class _Parquet:
         if wanted is not None and len(self.key_fields) == 1 and _prunable(self.key_fields[0]):
             groups = groups_that_may_hold(self.file, names[0], wanted)
         extra = [SEQUENCE_NUMBER, VALUE_KIND, *(n for n in order if n and n not in names)] if versions else []
-        table = read_columns(self.file, [*names, *extra], groups, metrics)
+        table = read_key_columns(self.file, [*names, *extra], groups, metrics)
         columns = [_as(table.column(n), f) for n, f in zip(names, self.key_fields, strict=True)]
         keys = pa.Table.from_arrays(columns, names=[f.name for f in self.key_fields])
         return KeyRows(
@@ -94,7 +94,7 @@ class _Parquet:
 
     def holds_deletes(self) -> bool:
         groups = range(self.file.metadata.num_row_groups)
-        kinds = read_columns(self.file, [VALUE_KIND], groups, IndexMetrics()).column(VALUE_KIND)
+        kinds = read_key_columns(self.file, [VALUE_KIND], groups, IndexMetrics()).column(VALUE_KIND)
         return bool(is_retract(kinds.to_numpy()).any())
 
     def _names(self) -> _Names:

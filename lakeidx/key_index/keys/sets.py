@@ -73,7 +73,7 @@ class KeySet:
         return out
 
 
-def hash_keys(codes: KeyCodes) -> npt.NDArray[np.uint64]:
+def hash_codes(codes: KeyCodes) -> npt.NDArray[np.uint64]:
     """Hash each key to 64 bits, well mixed; the same for ever, as kept state relies on it.
 
     returns  uint64[n]

@@ -18,7 +18,7 @@ from lakeidx.codec.jit import frozen, kernel
 from lakeidx.codec.order.hash_order import hash_order
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.keys.codes import KeyCodes
-from lakeidx.key_index.keys.sets import hash_keys, same_span
+from lakeidx.key_index.keys.sets import hash_codes, same_span
 
 GONE = -1
 
@@ -95,7 +95,7 @@ def state_hashes(key_hashes: Int32s, keys: RowBytes, salts: npt.NDArray[np.uint3
                 same key of many partitions; None = 0
     """
     upper = key_hashes.view(np.uint32) if salts is None else key_hashes.view(np.uint32) ^ salts
-    hashes = hash_keys(KeyCodes(rows=keys))
+    hashes = hash_codes(KeyCodes(rows=keys))
     hashes &= np.uint64(0xFFFFFFFF)
     hashes |= upper.astype(np.uint64) << np.uint64(32)
     return hashes

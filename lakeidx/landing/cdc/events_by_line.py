@@ -21,7 +21,7 @@ from lakeidx.landing.cdc.events import UNAVAILABLE, Events, at_path, extra_colum
 from lakeidx.landing.cdc.source_types import type_of_ddl
 from lakeidx.landing.cdc.target import ChangeTarget
 from lakeidx.landing.text.json_lines import parse_line, shown_text
-from lakeidx.landing.text.json_values import text_of, type_of_value, wider_of_values
+from lakeidx.landing.text.json_values import json_text_of, type_of_value, wider_of_values
 from lakeidx.landing.types import BadLine
 from lakeidx.types import DataType, Root
 
@@ -177,7 +177,7 @@ def _order(message: _Row, path: tuple[str, ...]) -> str:
     value = at_path(message, path)
     if value is None:
         raise _NoEvent(f"order: the message has no {'.'.join(path)}")
-    return str(text_of(value, False))
+    return str(json_text_of(value, False))
 
 
 def _note_types(found: dict[str, DataType], events: list[_Event], message: _Row, envelope: Envelope) -> None:
@@ -196,13 +196,13 @@ def _texts(rows: list[_Row | None], name: str, nested: bool, columns: Mapping[st
     values = [None if row is None else row.get(name) for row in rows]
     if declared is not None and declared.name == VARIABLE_DECIMAL:
         return pa.array([_decimal_text(v) for v in values], pa.string())
-    return pa.array([text_of(v, nested) for v in values], pa.string())
+    return pa.array([json_text_of(v, nested) for v in values], pa.string())
 
 
 def _decimal_text(value: Any) -> str | None:
     if not isinstance(value, dict) or not isinstance(value.get("value"), str):
-        return text_of(value, True)
+        return json_text_of(value, True)
     try:
         return str(decimals_of(decode_base64(pa.array([value["value"]])), int(value.get("scale", 0)))[0].as_py())
     except (pa.ArrowInvalid, ValueError):
-        return text_of(value, True)
+        return json_text_of(value, True)

@@ -24,9 +24,9 @@ from lakeidx.landing.new_columns import says_nothing
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.json_values import (
     json_text,
+    json_text_of,
     parse_json,
     take_new_fields,
-    text_of,
     type_of_value,
     type_of_values,
     wider_of_values,
@@ -267,7 +267,7 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
                 take_new_fields(_unpacked(value, f.name), f.type, f.name, types)
         lines.append(number)
         for name, column in columns.items():
-            column.append(text_of(value.get(name), name in nested))
+            column.append(json_text_of(value.get(name), name in nested))
         for name, gone in absent.items():
             gone.append(name not in value)
     rows = pa.table({n: pa.array(c, type=pa.string()) for n, c in columns.items()})

@@ -111,7 +111,7 @@ def _held(t: DataType) -> DataType:
     return t.element
 
 
-def text_of(value: Any, nested: bool) -> str | None:
+def json_text_of(value: Any, nested: bool) -> str | None:
     """Return a JSON value as text; of a nested column as JSON text."""
     if value is None:
         return None

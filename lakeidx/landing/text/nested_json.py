@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.landing.text.json_values import json_text, parse_json, text_of
+from lakeidx.landing.text.json_values import json_text, json_text_of, parse_json
 from lakeidx.types import STRING_ROOTS, DataType, Root, to_arrow
 
 #: Casts texts (null stays null) to a type that is not nested; raises ValueError when one does not fit.
@@ -106,7 +106,7 @@ def _variant(value: Any) -> dict[str, bytes]:
 
 def _scalar_text(value: Any, t: DataType) -> str | None:
     if value is None or isinstance(value, (bool, str)):
-        return text_of(value, nested=False)
+        return json_text_of(value, nested=False)
     if t.root in STRING_ROOTS:
         return json_text(value)
     raise ValueError(f"{value!r} is not {t}")

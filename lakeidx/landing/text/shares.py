@@ -115,7 +115,7 @@ def cross_range(source: Any, start: int, end: int, delimiter: str | None) -> Cro
     return Crossing(first, tuple(ends.tolist()), tuple(breaks.tolist()), tuple(before.tolist()), int(lines))
 
 
-def plan_shares(
+def plan_text_shares(
     size: int, crossings: Sequence[Crossing], columns: Sequence[str] = (), *, header_bytes: int = 0
 ) -> list[TextShare]:
     """Plan the shares of a file of whose ranges all is known.

@@ -13,7 +13,7 @@ import pytest
 from lakeidx import Table
 from lakeidx.compaction.bucket import BucketCompaction, BucketReader
 from lakeidx.compaction.levels import build_levels
-from lakeidx.compaction.lookup.find_keys import FoundKeys, find_keys_above
+from lakeidx.compaction.lookup.find_keys import KeysOfBucket, find_keys_above
 from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys, with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.errors import CorruptFileError
@@ -81,7 +81,7 @@ def need_of(table: Table) -> Need:
     return Need.KEYS if options.get("merge-engine") == "first-row" else Need.ROWS
 
 
-def find(work: BucketCompaction, table: Table, *, ask: bool) -> FoundKeys:
+def find(work: BucketCompaction, table: Table, *, ask: bool) -> KeysOfBucket:
     files = [e.file for e in load_view(table.metadata, table.snapshot).entries]
     above = [run for run in build_levels(files, table.schema.key_types, num_levels=6).runs if run.level > 0]
     new = [f for f in files if f.level == 0]

@@ -14,8 +14,8 @@ from lakeidx.format.manifest import FileKind
 from lakeidx.format.schema.feature_gate import check_index_types, check_use, gate_report, warn_once
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.options.features import ALL_USES, REFUSED, Use
-from lakeidx.quality.option_rules import check_options_followed
 from lakeidx.quality.result import Severity
+from lakeidx.quality.verify import check_options_followed
 from lakeidx.types import Field, parse_type
 
 #: A value that turns each feature on.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.key_index.advice.advise import advise, measure
+from lakeidx.key_index.advice.advise import measure_workload, recommend
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Machine
 from lakeidx.key_index.advice.sizing import FPP, NUM_BUCKETS, NUM_ENTRIES, TARGET_ROWS, sizing
@@ -30,7 +30,7 @@ def _measure(
 ) -> Measures:
     batch = table.batch(rows)
     located: KeyLocations = SimpleKeyIndex(is_global=is_global).tag(batch, table.context())
-    return measure(batch, located, table.files, batch_rows=times * len(rows))
+    return measure_workload(batch, located, table.files, batch_rows=times * len(rows))
 
 
 def test_ordered_and_random_keys(tmp_path: Path) -> None:
@@ -80,11 +80,11 @@ def test_a_sample_stands_for_its_batch(tmp_path: Path) -> None:
 def test_an_empty_table(tmp_path: Path) -> None:
     found = _measure(FakeTable(tmp_path / "t"), [("a", (1,))])
     assert (found.rows, found.files, found.spread, found.update_share, found.move_share) == (0, 0, 0.0, 0.0, 0.0)
-    assert advise(found).index_type in {t.name for t in index_types()}
+    assert recommend(found).index_type in {t.name for t in index_types()}
 
 
 def test_every_type_is_predicted_and_the_cheapest_is_taken() -> None:
-    advice = advise(BASE)
+    advice = recommend(BASE)
     assert {p.index_type for p in advice.predictions} == {t.name for t in index_types()}
     able = [p for p in advice.predictions if not p.why_not]
     assert advice.index_type == min(able, key=lambda p: p.seconds).index_type
@@ -102,19 +102,19 @@ def test_every_type_is_predicted_and_the_cheapest_is_taken() -> None:
     ],
 )
 def test_needs_rule_types_out(needs: Needs, out: set[str]) -> None:
-    advice = advise(BASE, needs)
+    advice = recommend(BASE, needs)
     assert {p.index_type for p in advice.predictions if p.why_not} == out
     assert advice.index_type not in out
 
 
 def test_moves_that_were_seen_ask_for_a_global_type() -> None:
-    advice = advise(dataclasses.replace(BASE, move_share=0.1))
+    advice = recommend(dataclasses.replace(BASE, move_share=0.1))
     assert advice.index_type in ("state", "global-bloom", "global-simple")
 
 
 def test_order_decides_between_bloom_and_simple() -> None:
     def seconds(m: Measures) -> dict[str, float]:
-        return {p.index_type: p.seconds for p in advise(m).predictions}
+        return {p.index_type: p.seconds for p in recommend(m).predictions}
 
     random = seconds(BASE)
     assert random["simple"] < random["bloom"]
@@ -124,8 +124,8 @@ def test_order_decides_between_bloom_and_simple() -> None:
 
 
 def test_slow_stores_cost_by_file() -> None:
-    near = {p.index_type: p for p in advise(BASE).predictions}
-    far = {p.index_type: p for p in advise(BASE, machine=Machine(latency_ms=100.0)).predictions}
+    near = {p.index_type: p for p in recommend(BASE).predictions}
+    far = {p.index_type: p for p in recommend(BASE, machine=Machine(latency_ms=100.0)).predictions}
     assert far["simple"].seconds - near["simple"].seconds == pytest.approx(2 * 12 * 0.0999 / 2)
     assert far["bucket"].seconds == near["bucket"].seconds
 
@@ -140,4 +140,4 @@ def test_sizes_are_options_that_can_be_read() -> None:
     tiny = dataclasses.replace(BASE, rows=0, bytes=0, files=0, partitions=0, largest_file_rows=0)
     assert int(sizing(tiny)[NUM_BUCKETS]) == 1
     assert int(sizing(tiny)[NUM_ENTRIES]) == 1000
-    assert NUM_BUCKETS not in advise(BASE, Needs(other_writers=True)).options
+    assert NUM_BUCKETS not in recommend(BASE, Needs(other_writers=True)).options

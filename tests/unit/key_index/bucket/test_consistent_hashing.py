@@ -21,7 +21,7 @@ from lakeidx.key_index.bucket.consistent_hashing import (
     initial_metadata,
     merge_nodes,
     nodes_of,
-    resize,
+    resized_ring,
     ring_places,
     split_node,
 )
@@ -56,7 +56,7 @@ def test_resizing_keeps_every_place_in_one_bucket(
             parents = {ring.nodes[p].value for p in positions}
         else:
             continue
-        ring = resize(ring, f"{number:014d}", children)  # type: ignore[arg-type]
+        ring = resized_ring(ring, f"{number:014d}", children)  # type: ignore[arg-type]
         assert ring.seq_no == number or ring.seq_no < number
         assert all(n.tag is NodeTag.NORMAL and n.file_id_prefix for n in ring.nodes)
         found = nodes_of(ring, places)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import CommitConflictError, CorruptFileError
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
-from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata, Node, initial_metadata, resize
+from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata, Node, initial_metadata, resized_ring
 from lakeidx.key_index.bucket.rings import HashRings, Resize, bucket_of_node, plan_resizes
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
@@ -123,7 +123,7 @@ def test_plans_keep_their_bounds(sizes: list[int], least: int, extra: int, taken
     assert not set(new) & (set(range(n)) | others)
     after = ring
     for plan in plans:
-        after = resize(after, "x", plan.children)
+        after = resized_ring(after, "x", plan.children)
         held = sum(sizes[b] for b in plan.parents)
         if len(plan.parents) == 1:
             assert held > 20

@@ -13,7 +13,7 @@ import pytest
 from lakeidx.data.parquet.chunks import open_rows
 from lakeidx.errors import CorruptFileError
 from lakeidx.key_index.keys import files
-from lakeidx.key_index.keys.files import open_key_file, read_columns, row_positions
+from lakeidx.key_index.keys.files import open_key_file, read_key_columns, row_positions
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.storage.local import LocalStore
 
@@ -33,7 +33,7 @@ def test_a_small_file_is_read_once_with_its_footer(tmp_path: Path, rows: int) ->
     if rows < 20_000:
         Path(path).write_bytes(b"")
     groups = range(opened.metadata.num_row_groups)
-    found = read_columns(opened, ["id"], groups, IndexMetrics())
+    found = read_key_columns(opened, ["id"], groups, IndexMetrics())
     assert found.equals(table.select(["id"]))
     assert row_positions(opened, groups).tolist() == list(range(rows))
     assert row_positions(opened, groups[1:]).tolist() == list(range(max(1, rows // 2), rows))
@@ -55,7 +55,7 @@ def test_a_file_is_opened_for_its_rows_when_they_are_read(tmp_path: Path, monkey
     assert opened.column_index("v") == 1
     assert not asked
     for _ in range(2):
-        assert read_columns(opened, ["id"], [0, 1], IndexMetrics()).equals(table.select(["id"]))
+        assert read_key_columns(opened, ["id"], [0, 1], IndexMetrics()).equals(table.select(["id"]))
     assert len(asked) == 1
 
 
@@ -64,4 +64,4 @@ def test_a_column_that_is_missing_is_named(tmp_path: Path, rows: int) -> None:
     path, _ = _file(tmp_path, rows)
     opened = open_key_file(LocalStore(), path)
     with pytest.raises(CorruptFileError, match="no column 'other'"):
-        read_columns(opened, ["id", "other"], [0], IndexMetrics())
+        read_key_columns(opened, ["id", "other"], [0], IndexMetrics())

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.key_index.keys.codes import KeyCodes, key_codes
-from lakeidx.key_index.keys.sets import KeySet, hash_keys
+from lakeidx.key_index.keys.sets import KeySet, hash_codes
 from lakeidx.types import parse_type, to_arrow
 
 # Few values, so that equal keys come up; strings of all lengths around the 8-byte steps of the kernels.
@@ -76,7 +76,7 @@ def test_set_equals_a_dictionary(case: Any, partitioned: bool) -> None:
 @given(key_tables())
 def test_equal_keys_hash_alike(case: Any) -> None:
     names, held, _, _, _ = case
-    hashes = hash_keys(_codes(names, held)).tolist()
+    hashes = hash_codes(_codes(names, held)).tolist()
     by_key = dict(zip(held, hashes, strict=True))
     assert hashes == [by_key[k] for k in held]
     assert len(set(by_key.values())) == len(by_key)
@@ -103,13 +103,13 @@ def test_hashes_are_kept_for_ever() -> None:
 
     Integers hash as the first output of SplitMix64 seeded with them; 0 and 1 give its published values.
     """
-    assert hash_keys(_codes(["BIGINT"], [(0,), (1,), (-1,)])).tolist() == [
+    assert hash_codes(_codes(["BIGINT"], [(0,), (1,), (-1,)])).tolist() == [
         0xE220A8397B1DCDAF,
         0x910A2DEC89025CC1,
         _model_mix((0x9E3779B97F4A7C15 - 1) % 2**64),
     ]
     texts = ["x" * n for n in range(30)] + ["é", "12345678"]
-    found = hash_keys(_codes(["STRING"], [(t,) for t in texts])).tolist()
+    found = hash_codes(_codes(["STRING"], [(t,) for t in texts])).tolist()
     assert found == [_model_hash(t.encode()) for t in texts]
 
 
@@ -119,7 +119,7 @@ def test_many_keys_fill_the_table_evenly() -> None:
         KeyCodes(ints=np.arange(n) << 20),
         key_codes([pa.array([f"key-{i}" for i in range(n)])], [parse_type("STRING NOT NULL")]),
     ):
-        hashes = hash_keys(codes)
+        hashes = hash_codes(codes)
         counts = np.bincount((hashes >> np.uint64(56)).astype(np.int64), minlength=256)
         # 195 expected per bin; 6 standard deviations are 84.
         assert counts.min() > 110

@@ -14,7 +14,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.landing.text import shares as text_shares
 from lakeidx.landing.text.csv import csv_header, read_csv
 from lakeidx.landing.text.json_lines import read_jsonl
-from lakeidx.landing.text.shares import ShareSource, TextShare, cross_range, plan_ranges, plan_shares
+from lakeidx.landing.text.shares import ShareSource, TextShare, cross_range, plan_ranges, plan_text_shares
 from lakeidx.landing.types import LandingOptions, Piece
 from lakeidx.types import Field, parse_type
 
@@ -27,7 +27,7 @@ def shares_of(data: bytes, size: int, delimiter: str | None) -> list[TextShare]:
     source = io.BytesIO(data)
     crossings = [cross_range(source, *r, delimiter) for r in plan_ranges(len(data), share_bytes=size)]
     columns, header = csv_header(io.BytesIO(data), "f", OPTIONS) if delimiter else ((), 0)
-    return plan_shares(len(data), crossings, columns, header_bytes=header)
+    return plan_text_shares(len(data), crossings, columns, header_bytes=header)
 
 
 def gather(pieces: list[Piece]) -> Found:
