@@ -15,8 +15,7 @@ import time
 from typing import NamedTuple
 
 from lakeidx.batch.artifacts import UPSERT, BucketAssignmentReport, IngestReport
-from lakeidx.batch.assignment.memory_limits import check_buckets_fit
-from lakeidx.batch.assignment.placing import place_batch
+from lakeidx.batch.assignment.placing import check_buckets_fit, place_batch
 from lakeidx.batch.assignment.targets import BatchTargets, check_indexed, describe_targets
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from lakeidx.batch import index_types
-from lakeidx.batch.assignment import memory_limits
-from lakeidx.batch.assignment.memory_limits import check_buckets_fit, check_rows_fit, fits_driver
+from lakeidx.batch.assignment import placing
 from lakeidx.batch.assignment.placement import PlaceWork
-from lakeidx.batch.assignment.placing import _PlacingTasks
+from lakeidx.batch.assignment.placing import _PlacingTasks, check_buckets_fit, check_rows_fit, fits_driver
 from lakeidx.batch.assignment.row_keys import RowKeys, rows_to_route
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
@@ -93,7 +92,7 @@ def test_tasks_without_memory_for_their_share_write_no_file_into_the_table(
     table = make_table(tmp_path)
     before = files_on_disk(table)
     batch = rows_of([(1, k, "a") for k in range(100)])
-    monkeypatch.setattr(memory_limits, "available_bytes", lambda: 49 * 20)
+    monkeypatch.setattr(placing, "available_bytes", lambda: 49 * 20)
     with pytest.raises(InvalidInputError, match="100 rows, and each of its 2 placing tasks can assign 49 at a time"):
         upsert_table(make_context(table.metadata, "b", runner=LocalRunner(2), driver_bytes=0), batch)
     assert files_on_disk(table) == before
@@ -145,7 +144,7 @@ def test_a_batch_that_does_not_fit_writes_no_file_into_the_table(
     before = files_on_disk(table)
     values = [(p, 0, "a") for p in range(5)]
     with monkeypatch.context() as small:
-        small.setattr(memory_limits, "available_bytes", lambda: room)
+        small.setattr(placing, "available_bytes", lambda: room)
         with pytest.raises(InvalidInputError, match="5 rows" if room == 99 else "5 buckets"):
             upsert(table, values, batch_id="b")
     assert files_on_disk(table) == before
