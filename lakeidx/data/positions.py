@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 class Bitmap(Protocol):
-    """What lakeidx needs of a roaring bitmap (``pyroaring.BitMap`` and ``BitMap64``)."""
+    """Part of a roaring bitmap's interface that lakeidx uses (``pyroaring.BitMap`` and ``BitMap64``)."""
 
     def __len__(self) -> int: ...
 
@@ -30,7 +30,7 @@ def sorted_positions(positions: Positions) -> npt.NDArray[np.int64]:
 
 
 class RowFilter:
-    """Which rows of a file are wanted.
+    """Rows of a file that are wanted.
 
     deleted    positions to leave out
     selected   positions to keep; None keeps all
@@ -76,7 +76,7 @@ def _between(positions: npt.NDArray[np.int64], first: int, rows: int) -> npt.NDA
 
 @dataclass(slots=True)
 class ReadCounters:
-    """What reading data files has cost; add up over files.
+    """Cost of reading data files; sums over files.
 
     files              files opened
     row_groups         row groups of these files

@@ -38,7 +38,7 @@ from lakeidx.types import DataType, Field, Root, to_arrow
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """How one wanted column comes out of a file: from `source`, or all null when that is None."""
+    """Source of one wanted column in a file: `source`, or all null when that is None."""
 
     field: Field
     source: Field | None

@@ -52,7 +52,7 @@ _LAST_CODE_POINT = 0x10FFFF
 
 
 class ModeKind(StrEnum):
-    """What statistics keep of a column."""
+    """Kinds of statistics that are kept of a column."""
 
     NONE = "none"
     COUNTS = "counts"

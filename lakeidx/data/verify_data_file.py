@@ -1,4 +1,4 @@
-"""Reads a data file to its last page: every row group, every column, key columns included.
+"""Check of a data file to its last page: every row group, every column, key columns included.
 
 Parquet pages carry a CRC-32 where lakeidx wrote them (Java's have none unless asked to); what is decoded is also held against
 the statistics and the page indexes that filters trust, and keys against the columns they are copies of. Of a footer, bytes that

@@ -1,4 +1,4 @@
-"""What the data files of one write have in common, and the hooks that see their rows."""
+"""Settings of the data files of one write, and the hooks that see their rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class FooterMetadataBuilder(Protocol):
 
 @dataclass(frozen=True)
 class WriteSpec:
-    """What the files of one `write_data_files` call have in common, and what follows from it.
+    """Settings of the files of one `write_data_files` call, and what follows from them.
 
     level          0 for a flush; the output level of a compaction
     changelog      a changelog file: its own statistics and compression options

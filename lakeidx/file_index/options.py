@@ -1,4 +1,4 @@
-"""Which columns of a table have file indexes, from its options.
+"""Columns of a table that have file indexes, from its options.
 
 ==========================================  ========================================================================
 ``file-index.<type>.columns``               names separated by commas; ``col[key]`` is one entry of a map column

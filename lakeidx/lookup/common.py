@@ -1,4 +1,4 @@
-"""What readers and writers of both stores do alike: letting go of a file, and gathering single entries into columns."""
+"""Base classes of the readers and writers of both stores: closing a file, gathering single entries into columns."""
 
 from __future__ import annotations
 

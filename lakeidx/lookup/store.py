@@ -1,4 +1,4 @@
-"""What every lookup store offers, whatever its file format: a writer, a reader, and what is known of a finished file."""
+"""Interface of lookup stores of any file format: a writer, a reader, and the description of a finished file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parse_store_type(text: str) -> StoreType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupStoreOptions:
-    """How store files are made. Defaults are those of Paimon's table options.
+    """Settings of store files. Defaults are those of Paimon's table options.
 
     block_size         ``cache-page-size``, bytes: sort store block, hash store page (a power of two there)
     compression        ``lookup.cache-spill-compression``

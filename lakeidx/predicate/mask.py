@@ -201,7 +201,7 @@ def _ticks(value: Any, t: pa.DataType) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """What is known of one column of one file.
+    """Statistics of one column of one file.
 
     min, max    internal values that bound the non-null values; None = not known
     null_count  None = not known

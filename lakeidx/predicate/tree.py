@@ -53,7 +53,7 @@ _MIRRORED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.GT: Op.LT, Op.LE: Op.G
 
 
 class MatchKind(StrEnum):
-    """How a string is matched; LIKE is a whole pattern with ``%``, ``_`` and the escape character ``\\``."""
+    """Kinds of matching a string; LIKE is a whole pattern with ``%``, ``_`` and the escape character ``\\``."""
 
     PREFIX = "startswith"
     SUFFIX = "endswith"

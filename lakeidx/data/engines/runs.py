@@ -37,7 +37,7 @@ SET_RETRACT = 5
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Where the runs of a key-value table begin.
+    """Beginnings of the runs of a key-value table.
 
     starts   int64[g], ascending, first 0; every run has at least one row
     rows     number of rows n

@@ -1,4 +1,4 @@
-"""Which records of a partial-update table are taken, older or removing, per sequence group.
+"""Decisions per record and sequence group of a partial-update table: taken, older or removing.
 
 source   org.apache.paimon.mergetree.compact.PartialUpdateMergeFunction (updateWithSequenceGroup,
          retractWithSequenceGroup), release 1.4.2
@@ -29,7 +29,7 @@ _NO_REMOVAL = np.iinfo(np.int32).max
 
 @dataclass(frozen=True, slots=True)
 class GroupDecisions:
-    """What each record does.
+    """Effect of each record.
 
     per_group       int8[groups, n]: PASSED_OVER (its sequence columns are all null, or the row is removed), TAKEN (at or
                     above the row's sequence), OLDER_RECORD

@@ -1,4 +1,4 @@
-"""What merge options do to rows before they are written: row kinds from a column, rows dropped by kind.
+"""Merge options that act on rows before they are written: row kinds from a column, rows dropped by kind.
 
 source   org.apache.paimon.table.sink.RowKindGenerator, org.apache.paimon.table.sink.{RowKindFilter, TableWriteImpl},
          release 1.4.2

@@ -60,7 +60,7 @@ _EXACT = Context(prec=80)
 
 @dataclass(frozen=True, slots=True)
 class LeafValues:
-    """What some rows have in a leaf column.
+    """Values of some rows in a leaf column.
 
     values   nulls included; rows: the row of each
     slots    rows of the places without a value, because a list around it is null or empty

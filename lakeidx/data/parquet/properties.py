@@ -1,4 +1,4 @@
-"""How a Parquet data file is encoded: table options turned into settings of Arrow's writer, and an encoding per column.
+"""Encoding of Parquet data files: table options turned into settings of Arrow's writer, and an encoding per column.
 
 ================================================  ====================================================================
 option                                            effect

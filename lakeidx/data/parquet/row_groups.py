@@ -79,7 +79,7 @@ class ColumnChunk:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is wrong with one page.
+    """Damage of one page.
 
     column   dotted path of the column
     offset   of the page's header in the file, bytes

@@ -1,4 +1,4 @@
-"""How a sort store orders its keys: as unsigned bytes, or as rows in Paimon's compacted form, field by field.
+"""Order of the keys of a sort store: as unsigned bytes, or as rows in Paimon's compacted form, field by field.
 
 A compacted row is ``(arity + 15) / 8`` header bytes (byte 0 the row kind, bit 8 + i set when field i is null), then the fields
 that are not null, in order:

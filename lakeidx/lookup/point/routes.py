@@ -33,7 +33,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class PartitionFiles:
-    """What a lookup needs to know of one partition.
+    """Files of one partition that a lookup may need.
 
     buckets       bucket -> live data files readers see
     index         bucket -> HASH index entry

@@ -127,7 +127,7 @@ _COMPLETE = np.int64(2**63 - 1)
 
 @dataclass
 class _State:
-    """What is known of a snapshot.
+    """State of a snapshot as far as it was read.
 
     schema   the newest there was; rows are given in it
     listed   lookup files as the listings of buckets say, by name of the data file; some read for an earlier snapshot

@@ -179,7 +179,7 @@ class ChangeScan:
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """What differs, counted while it is read.
+    """Counts of changes, made while they are read.
 
     kinds    rows by kind
     values   changed values by column

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class IncrementalMode(StrEnum):
-    """What is read; values of ``incremental-between-scan-mode``.
+    """Kinds of rows that are read; values of ``incremental-between-scan-mode``.
 
     AUTO is the changelog if the table makes one, else the delta; DIFF is `lakeidx.table.scan.incremental_diff`, not a range of
     commits; DERIVED (not Paimon's) is a diff per commit, see `lakeidx.table.scan.changes`.

@@ -66,7 +66,7 @@ class DiffUnit:
 
 @dataclass(frozen=True, slots=True)
 class DiffPlan:
-    """What to compare.
+    """Plan of a comparison of two states.
 
     plan        of the later state, without its files
     predicate   rows of the later state to give, when they are new

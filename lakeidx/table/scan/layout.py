@@ -1,4 +1,4 @@
-"""How rows are laid out that came with their kinds: without them, with them at the end, or as Paimon's two system tables.
+"""Layouts of rows that have kinds: without them, with them at the end, or as Paimon's two system tables.
 
 =========  ============================================================================================================
 layout     columns

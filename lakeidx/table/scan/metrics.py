@@ -1,4 +1,4 @@
-"""What planning and reading a scan came to: per layer in the plan, added up over files while reading."""
+"""Figures of planning and reading a scan: per layer in the plan, added up over files while reading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakeidx.data.positions import ReadCounters
 
 @dataclass(slots=True)
 class LayerTrace:
-    """What one layer of planning or reading was given and what it let through.
+    """Input and output of one layer of planning or reading.
 
     unit       what is counted: manifests, files, row groups, rows
     came_in, kept, bytes_in, bytes_kept   counts and bytes before and after
@@ -56,7 +56,7 @@ class IndexTally:
 
 @dataclass(slots=True)
 class ScanMetrics:
-    """What reading has cost. Each unit of work counts for itself; sums are made when a unit is done.
+    """Cost of reading. Each unit of work counts for itself; sums are made when a unit is done.
 
     read              of the data files that were opened
     planned_files     files that came to reading, and their bytes

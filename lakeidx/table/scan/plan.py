@@ -206,7 +206,7 @@ EmbeddedTest = Callable[[DataFileMeta, TableSchema], bool]
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Which layers take part; all by default. Switching one off never changes a result (tests compare)."""
+    """Layers that take part; all by default. Switching one off never changes a result (tests compare)."""
 
     partitions: bool = True
     buckets: bool = True

@@ -1,4 +1,4 @@
-"""Reads one section of one bucket: its files merged when they overlap, else one after another by all their indexes.
+"""Read one section of one bucket: its files merged when they overlap, else one after another by all their indexes.
 
 source   org.apache.paimon.operation.MergeFileSplitRead, RawFileSplitRead, release 1.4.2
 

@@ -1,4 +1,4 @@
-"""Executes a planned scan: streams merged rows, bucket by bucket, section by section.
+"""Read a planned scan: merged rows, bucket by bucket, section by section.
 
 source   org.apache.paimon.operation.MergeFileSplitRead, RawFileSplitRead, release 1.4.2
 """

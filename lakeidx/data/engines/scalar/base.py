@@ -1,4 +1,4 @@
-"""What every record-at-a-time aggregate function has: its state, its errors, and the order of values."""
+"""Base of aggregate functions that take one record at a time: state, errors, and the order of values."""
 
 from __future__ import annotations
 
