@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import Target
@@ -22,8 +23,6 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.view import SnapshotView, decode_partition_dict
 from lakeidx.tasks.in_parallel import in_parallel
 
-#: Distinct codes within so many numbers are counted in a table instead of sorted.
-_TABLE = 1 << 20
 _NONE = np.zeros(0, np.int64)
 
 
@@ -305,19 +304,11 @@ def _write_places(
     in_parallel(write, range(len(numbers)))
 
 
-def _unique(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct values, the number of each row's value, and how often each occurs; linear when there are few
-    of them.
-    """
-    if len(values) == 0:
-        empty = np.zeros(0, dtype=np.int64)
-        return empty, empty, empty
-    low = int(values.min())
-    if int(values.max()) - low < _TABLE:
-        sizes = np.bincount(values - low)
-        present = np.flatnonzero(sizes)
-        lookup = np.zeros(len(sizes), dtype=np.int64)
-        lookup[present] = np.arange(len(present))
-        return present + low, lookup[values - low], sizes[present]
-    distinct, inverse, sizes = np.unique(values, return_inverse=True, return_counts=True)
-    return distinct, inverse, sizes
+def _unique(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """Return the distinct values, ascending, the number of each row's value, and how often each occurs; in linear time."""
+    encoded = pa.array(values).dictionary_encode()
+    distinct, codes = encoded.dictionary.to_numpy(), encoded.indices.to_numpy()
+    order = np.argsort(distinct)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return distinct[order], rank[codes], np.bincount(codes, minlength=len(order))[order]
