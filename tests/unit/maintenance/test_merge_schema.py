@@ -16,7 +16,7 @@ import lakeidx
 from lakeidx.cli.main import app
 from lakeidx.errors import CommitConflictError, InvalidInputError, RejectedRowsError
 from lakeidx.landing.types import LandingOptions
-from lakeidx.maintenance import landed_columns
+from lakeidx.maintenance import alter, landed_columns
 from lakeidx.maintenance.alter import put_schema
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
@@ -241,14 +241,17 @@ def test_a_batch_that_comes_again_changes_no_column(table: lakeidx.Table, tmp_pa
 
 def racing(monkeypatch: pytest.MonkeyPatch, *others: Callable[[], object]) -> None:
     """Let other alterations be faster, one each time the schema is about to be put."""
-    waiting = list(others)
+    waiting, faster = list(others), False
 
     def slow_put(handle: Any, new: Any) -> bool:
-        if waiting:
+        nonlocal faster
+        if waiting and not faster:
+            faster = True
             waiting.pop(0)()
+            faster = False
         return put_schema(handle, new)
 
-    monkeypatch.setattr(landed_columns, "put_schema", slow_put)
+    monkeypatch.setattr(alter, "put_schema", slow_put)
 
 
 def test_a_lost_race_is_planned_again(table: lakeidx.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def _p(metadata: TableMetadata, entry: Any) -> int:
     [
         ({"index.type": "hash"}, "have rings"),
         ({"hoodie.index.bucket.engine": "SIMPLE"}, "have rings"),
-        ({"bucket": "4"}, "dynamic buckets"),
+        ({"bucket": "4"}, "'bucket' = '-1'"),
     ],
 )
 def test_tables_without_rings(tmp_path: Path, options: dict[str, str], says: str) -> None:
