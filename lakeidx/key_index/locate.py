@@ -31,8 +31,6 @@ from lakeidx.key_index.port import IndexContext
 #: Columns of file keys that were read elsewhere, beside the keys; order columns are numbered.
 SEQUENCE, DEAD, ORDER = "lakeidx.sequence", "lakeidx.dead", "lakeidx.order."
 DELETE_KINDS = (1, 3)
-# Keys are few when the batch has so many times as many.
-_FEW = 8
 
 
 def match_file(
@@ -57,20 +55,14 @@ def match_file(
     metrics = IndexMetrics()
     opened = opened or context.reader.open(file)
     rows = opened.read(wanted, metrics, versions=versions)
-    if wanted is not None and asked is not None and len(asked) * _FEW < len(keys.first):
-        # A table of the few keys alone stays in the processor's cache.
-        among_few = KeySet(wanted).find(rows.codes)
-        at = np.flatnonzero(among_few >= 0)
-        key = asked[among_few[at]]
-    else:
-        found = keys.find(rows.codes, partition)
-        hit = found >= 0
-        if asked is not None:
-            among = np.zeros(len(keys.first), np.bool_)
-            among[asked] = True
-            hit &= among[found]
-        at = np.flatnonzero(hit)
-        key = found[at].astype(np.int64)
+    found = keys.find(rows.codes, partition)
+    hit = found >= 0
+    if asked is not None:
+        among = np.zeros(len(keys.first), np.bool_)
+        among[asked] = True
+        hit &= among[found]
+    at = np.flatnonzero(hit)
+    key = found[at].astype(np.int64)
     none = np.zeros(len(at), np.int64)
     return Matches(
         key,

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.options.descriptors import (
-    INT_MAX,
     Option,
     boolean,
     choice,
@@ -32,7 +31,6 @@ from lakeidx.plugins import NO_PLUGINS, plugin_names
 
 #: Index types of lakeidx's core; others are plug-ins.
 INDEX_TYPES = ("hash", "bucket", "bloom", "global-bloom", "simple", "global-simple", "inmemory", "state")
-_MANY = INT_MAX
 
 
 def _index_type(text: str) -> str:
