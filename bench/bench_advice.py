@@ -43,6 +43,7 @@ import pyarrow.parquet as pq
 from bench.advice_plots import Case, draw_all
 from bench.keyed_table import FPP, KeyedTable, batch_of, id_texts, mixed, write_keyed_table
 from lakeidx.api.table import Table
+from lakeidx.batch.key_state.index import StateKeyIndex
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.key_index.advice.advise import measure_workload, recommend
@@ -56,7 +57,6 @@ from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import ExternalState, IndexContext, Locator
 from lakeidx.key_index.registry import index_types, make_locator
 from lakeidx.key_index.simple import SimpleKeyIndex
-from lakeidx.key_index.state.state_index import StateKeyIndex
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.tasks.runner import LocalRunner
@@ -234,7 +234,7 @@ def _upkeep(made: Made, key_index: Locator, kind: str, options: dict[str, str]) 
     if kind != "state":
         return Seconds(0.0, 0.0)
     folder = made.table.index_folder
-    of_key = sum(f.stat().st_size for f in folder.rglob("run-*")) / made.spec.rows
+    of_key = sum(f.stat().st_size for f in folder.rglob("data-*")) / made.spec.rows
     told = [_update_state(made, key_index, options, seed) for seed in range(UPDATES)]
     # What each update costs, and each key that it writes.
     written = np.array([[1.0, size / of_key] for _, size in told])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from lakeidx.data.write_spec import FooterMetadataBuilder
@@ -95,16 +96,12 @@ def _make_simple(options: IndexOptions, *, is_global: bool = False) -> Locator:
     return SimpleKeyIndex(is_global=is_global, moves_keys=moves)
 
 
-def _make_state(options: IndexOptions) -> Locator:
-    from lakeidx.key_index.state.state_index import StateKeyIndex
-
-    return StateKeyIndex(is_global=options.index_global_enabled)
-
-
-def _make_memory(options: IndexOptions) -> Locator:
-    from lakeidx.key_index.state.state_index import MemoryKeyIndex
-
-    return MemoryKeyIndex(is_global=options.index_global_enabled)
+def _make_state(options: IndexOptions, *, name: str) -> Locator:
+    # A state is a table, and works with what is above this package, as tables do: it is named, and not imported.
+    made: Locator = getattr(import_module("lakeidx.batch.key_state.index"), name)(
+        is_global=options.index_global_enabled
+    )
+    return made
 
 
 def _bloom_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder] | None:
@@ -160,7 +157,7 @@ _CORE = {
         ),
         IndexType(
             name="inmemory",
-            make=_make_memory,
+            make=partial(_make_state, name="MemoryKeyIndex"),
             limits="Held in memory by each process, which rebuilds it; for tests, and tables whose keys fit in memory. Beyond "
             "index.driver-memory tasks read all keys of the partitions that are looked in for every batch, as global-simple does.",
             cross_partition=True,
@@ -169,7 +166,7 @@ _CORE = {
         ),
         IndexType(
             name="state",
-            make=_make_state,
+            make=partial(_make_state, name="StateKeyIndex"),
             limits="Built from the whole table when there is no state yet, or it is lost. With index.state.ttl keys are forgotten, "
             "and may then be written a second time.",
             cross_partition=True,

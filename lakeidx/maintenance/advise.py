@@ -44,7 +44,7 @@ from lakeidx.table.view import data_file_path, on_newest, says_expired
 from lakeidx.tasks.in_parallel import in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.types import DataType
+from lakeidx.types import DataType, Field
 
 #: Keys that are looked for.
 SAMPLE = 20_000
@@ -307,6 +307,10 @@ class _RowsReader:
 
     tables: dict[str, pa.Table]
     types: tuple[DataType, ...]
+
+    @property
+    def key_fields(self) -> tuple[Field, ...]:
+        return tuple(Field(i, f"key{i}", t) for i, t in enumerate(self.types))
 
     @property
     def key_types(self) -> tuple[DataType, ...]:

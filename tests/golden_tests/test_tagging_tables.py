@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeidx.batch.key_state.index import StateKeyIndex
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import internal_to_arrow, json_to_internal
 from lakeidx.format.paths import TablePaths
@@ -18,7 +19,6 @@ from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.key_index.locations import KeyBatch
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.registry import make_locator
-from lakeidx.key_index.state.state_index import StateKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.storage import open_store
 from lakeidx.table.metadata import TableMetadata

@@ -6,11 +6,10 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -38,9 +37,6 @@ from lakeidx.key_index.hbase.rows import COLUMNS
 from lakeidx.key_index.hudi_table.table import find_record_keys
 from lakeidx.key_index.hudi_table.timeline import latest_base_files, open_hudi_table
 from lakeidx.key_index.options import IndexOptions
-from lakeidx.key_index.state.key_state import KeyState
-from lakeidx.key_index.state.manifest import decode_manifest
-from lakeidx.key_index.state.run_files import RunFiles
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.read import LandingOptions, read_landing
 from lakeidx.pipeline_file.model import load_pipeline
@@ -381,30 +377,6 @@ def _bloom_cache(folder: Path) -> Case:
     return Case(file, lambda path: decode_cache(path.read_bytes(), str(path)))
 
 
-def _state_manifest(folder: Path) -> Case:
-    table = _table(folder, **{"index.type": "state"})
-    table.upsert(_rows(1, 2, 3))
-    file = _one(folder / "wh", "state-*.json")
-    return Case(file, lambda path: decode_manifest(path.read_bytes(), str(path)))
-
-
-def _state_run(folder: Path) -> Case:
-    table = _table(folder, **{"index.type": "state"})
-    table.upsert(_rows(1, 2, 3))
-    file = _one(folder / "wh", "run-*.keys")
-    manifest = decode_manifest(_one(folder / "wh", "state-*.json").read_bytes())
-
-    def read(path: Path) -> Any:
-        shards = tuple(tuple(ref._replace(file=path.name) for ref in runs) for runs in manifest.shards)
-        files = RunFiles(LocalStore(str(path.parent)), str(path.parent))
-        state = KeyState(files, replace(manifest, shards=shards), is_global=True)
-        (found,) = files.entries(shards[0])
-        own = [state.lookup(found.hashes, found.keys, np.full(3, p, np.int32)) for p in (0, 9)]
-        return found.keys.to_list(), [[a.tolist() for a in answer] for answer in own]
-
-    return Case(file, read)
-
-
 def _rings(folder: Path) -> Case:
     file = folder / "00000000000000.hashing_meta"
     file.write_bytes(encode_metadata(initial_metadata("p=1", 2)))
@@ -477,7 +449,5 @@ KINDS: Mapping[str, FileKind] = {
     "hudi base file": FileKind(_hudi_base_file, "the footer has no checksum"),
     "hbase cells": FileKind(_hbase_cells, _TEXT),
     "bloom filter cache": FileKind(_bloom_cache),
-    "key state": FileKind(_state_manifest),
-    "key state run": FileKind(_state_run),
     "hashing ring": FileKind(_rings, _TEXT),
 }

@@ -19,8 +19,6 @@ import pytest
 from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport
 from lakeidx.batch.stages import commit, rerun
 from lakeidx.errors import CommitConflictError, NotFoundError
-from lakeidx.key_index.state.home import StateHome
-from lakeidx.key_index.state.manifest import StateFolder
 from lakeidx.maintenance import alter, compaction
 from lakeidx.table.commit import chain, commit_changes, earlier_commit
 from lakeidx.table.expiration import expire, rollback, tags
@@ -48,11 +46,6 @@ def _next_one_tells(metadata: TableMetadata, snapshot: Any, data: Any, index: An
         return not chain._follows(metadata, metadata.load_snapshot(snapshot.id + 1), snapshot, data, index)
     except NotFoundError:
         return False
-
-
-def _own_state_goes_like_others(patch: pytest.MonkeyPatch) -> None:
-    prune = StateFolder._prune
-    patch.setattr(StateFolder, "_prune", lambda self, own, *rest: prune(self, "", *rest))
 
 
 def _two_snapshots_are_a_history(patch: pytest.MonkeyPatch) -> None:
@@ -114,10 +107,6 @@ def _what_it_follows_never_expires(patch: pytest.MonkeyPatch) -> None:
             raise
 
     patch.setattr(commit_changes._Attempt, "_try_once", once)
-
-
-def _any_later_state_is_ahead(self: StateHome, manifest: Any, context: Any) -> bool:
-    return (manifest.snapshot_id or 0) > (context.view.snapshot_id or 0)
 
 
 def _expiry_goes_on_over_a_rollback(patch: pytest.MonkeyPatch) -> None:
@@ -194,10 +183,6 @@ REPAIRS = [
            "test_a_batch_that_came_in_during_an_alteration_lost_its_rows"),
     Repair("files that another cleaner removed are no proof of a commit", _missing_files_have_expired,
            "test_files_that_another_cleaner_removed_were_committed"),
-    Repair("a key state ahead of the table is of the same history", _set(StateHome, "_is_ahead", _any_later_state_is_ahead),
-           HISTORIES),
-    Repair("a key state is kept by whoever puts it", _own_state_goes_like_others,
-           "test_a_batch_that_was_held_up_lost_its_key_state"),
     Repair("a late commit leaves a new table alone", _a_new_table_is_the_old_one,
            "test_a_late_commit_broke_the_table_that_took_the_place_of_its_own"),
     Repair("a rollback looks for tags at its end", _set(rollback, "_drop_late_tags", lambda *_: []), HISTORIES),

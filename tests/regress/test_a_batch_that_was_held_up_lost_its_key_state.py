@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lakeidx.batch.key_state.index import StateKeyIndex
+from lakeidx.batch.key_state.state_table import StateTables
 from lakeidx.errors import CommitConflictError
-from lakeidx.key_index.state.manifest import StateFolder, StateManifest
-from lakeidx.key_index.state.state_index import StateKeyIndex
-from lakeidx.storage.local import LocalStore
+from tests.unit.batch.key_state.test_index import ROWS, check, commit_rows
 from tests.unit.key_index.fake_table import FakeTable
-from tests.unit.key_index.state.test_state_index import ROWS, check, commit_rows
 
 
 @pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
@@ -23,7 +23,8 @@ def test_a_state_whose_files_went(tmp_path: Path, is_global: bool) -> None:
     )
     commit_rows(table, held_up, [("a", (1,))], {})
     early = table.snapshot_id
-    for n in range(4):
+    # So many that the files of the first one are merged, and go.
+    for n in range(12):
         commit_rows(table, other, [("a", (n,))], {})
     table.snapshot_id, now = early, table.snapshot_id
     with pytest.raises(CommitConflictError, match="plan it again"):
@@ -36,28 +37,16 @@ def test_files_that_others_remove_while_they_are_read(tmp_path: Path, monkeypatc
     table, held_up = FakeTable(tmp_path / "t"), StateKeyIndex(is_global=True)
     table.write("a", 0, [((k,), 0) for k in range(5)])
     table.commit()
-    put = StateFolder.publish
+    put = StateTables.upkeep
 
-    def others_follow(self: StateFolder, *args: object, **more: object) -> bool:
-        made = put(self, *args, **more)  # type: ignore[arg-type]
-        for file in tmp_path.rglob("run-*.keys"):
+    def others_follow(self: StateTables, *args: Any, **more: Any) -> Any:
+        made = put(self, *args, **more)
+        for file in tmp_path.rglob("_index/state/*/bucket-*/data-*"):
             file.unlink()
         return made
 
     with monkeypatch.context() as patch:
-        patch.setattr(StateFolder, "publish", others_follow)
+        patch.setattr(StateTables, "upkeep", others_follow)
         with pytest.raises(CommitConflictError, match="plan the batch again"):
             held_up.tag(table.batch(ROWS), table.context({}))
     check(table, ROWS, StateKeyIndex(is_global=True), {})
-
-
-def test_a_manifest_that_is_put_late_stays(tmp_path: Path) -> None:
-    folder = StateFolder(LocalStore(), str(tmp_path))
-    for snapshot_id in (5, 4, 2):
-        made = StateManifest(table_id="t", scope="s", snapshot_id=snapshot_id, token=f"of {snapshot_id}")
-        assert folder.publish(made, keep=2, token_of=lambda i: f"of {i}")
-    assert folder.find(2, "of 2") is not None
-    # The next program takes it away.
-    newest = StateManifest(table_id="t", scope="s", snapshot_id=6, token="of 6")
-    assert folder.publish(newest, keep=2, token_of=lambda i: f"of {i}")
-    assert sorted(i for _, i, _ in folder.candidates()) == [5, 6]

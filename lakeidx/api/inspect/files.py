@@ -45,9 +45,6 @@ from lakeidx.format.hash_index import check_checksum, decode_hash_index
 from lakeidx.format.lookup.hash_store import CONTEXT_SUFFIX, HashContext, decode_context, describe_context
 from lakeidx.format.lookup.sst import describe_sst
 from lakeidx.key_index.bucket.consistent_hashing import COMMIT_SUFFIX, FILE_SUFFIX, decode_metadata
-from lakeidx.key_index.state.manifest import MANIFEST_NAME, StateManifest, decode_manifest
-from lakeidx.key_index.state.run_files import RUN_PREFIX, RUN_SUFFIX
-from lakeidx.key_index.state.segments import first_head
 from lakeidx.key_index.table_view import COMMITS_DIR
 from lakeidx.lookup.listing import LISTING_NAME, decode_listing
 from lakeidx.pipeline_file.partitions import LEDGER_DIR, POINTER_DIR, CurrentBatch
@@ -416,10 +413,6 @@ def describe_staging(data: bytes, path: str) -> dict[str, Any]:
         return {"kind": "consistent hashing ring", **asdict(decode_metadata(data, path))}
     if name.endswith(COMMIT_SUFFIX) and not data:
         return {"kind": "commit marker of a ring", "instant": name.removesuffix(COMMIT_SUFFIX)}
-    if MANIFEST_NAME.fullmatch(name):
-        return _describe_state(decode_manifest(data, path))
-    if name.startswith(RUN_PREFIX) and name.endswith(RUN_SUFFIX):
-        return _describe_run(data, path)
     if folder == COMMITS_DIR:
         return {"kind": "commit marker", "instant": name, "snapshotId": _number(data, path)}
     if folder == LEDGER_DIR:
@@ -430,8 +423,8 @@ def describe_staging(data: bytes, path: str) -> dict[str, Any]:
 
 
 def _is_staging(path: str) -> bool:
-    """Return True for a path below ``_lakeidx``."""
-    return STAGING_DIR in path.split("/")
+    """Return True for a path below ``_lakeidx``, but for the files of a key state, which is a table."""
+    return STAGING_DIR in path.split("/") and "/_index/state/" not in path
 
 
 def _describe_changes(data: bytes, path: str) -> dict[str, Any]:
@@ -454,39 +447,6 @@ def _describe_arrow(data: bytes, path: str, limit: int) -> dict[str, Any]:
         "fields": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in table.schema],
         "metadata": metadata,
         "first": json_rows(table.slice(0, min(limit, 10))),
-    }
-
-
-def _describe_state(manifest: StateManifest) -> dict[str, Any]:
-    return {
-        "kind": "key state",
-        "table_id": manifest.table_id,
-        "scope": manifest.scope,
-        "snapshot_id": manifest.snapshot_id,
-        "token": manifest.token,
-        "shards": len(manifest.shards),
-        "entries": sum(ref.entries for runs in manifest.shards for ref in runs),
-        "keys": sum(manifest.counts.values()),
-        "partitions": list(manifest.partitions),
-        "files": sorted(manifest.files),
-    }
-
-
-def _describe_run(data: bytes, path: str) -> dict[str, Any]:
-    """Show the first segment; the manifests have the places of the others."""
-    head = first_head(data, path)
-    shard_bits, slot_bits, print_bits, code_bits, _ = head.shape.tolist()
-    return {
-        "kind": "segments of a key state",
-        "first": {
-            "entries": head.entries,
-            "places": len(head.places),
-            "shard_bits": shard_bits,
-            "slot_bits": slot_bits,
-            "print_bits": print_bits,
-            "place_bits": code_bits,
-            "written": list(head.written),
-        },
     }
 
 

@@ -11,7 +11,7 @@ from lakeidx.codec.jit import helper, kernel, load_u64, store_u64
 # Escapes of byte strings inside a longer key: 00 -> 01 01, 01 -> 01 02, and 00 ends the string.
 _ESCAPE = 1
 # 1,024 counters of a digit and the lines they write to stay in the first two caches.
-DIGIT_BITS = 10
+_DIGIT_BITS = 10
 
 
 @helper
@@ -130,7 +130,7 @@ def gather_bits(values: Any, runs: Any, out: Any) -> None:
 def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
     """Sort uint64[n] by `bits` bits from bit `shift` on, stably; returns whether the result is in `other`."""
     n = len(keys)
-    passes = (bits + DIGIT_BITS - 1) // DIGIT_BITS
+    passes = (bits + _DIGIT_BITS - 1) // _DIGIT_BITS
     width = (bits + passes - 1) // passes
     mask = np.uint64((1 << width) - 1)
     counts: Any = np.zeros((passes, 1 << width), np.int64)

@@ -16,9 +16,8 @@ from lakeidx.key_index.advice.measures import Measures
 
 # Bytes.
 _BATCH_KEY_MEMORY = 60
-_STATE_ENTRY = 27
-# Of the state: what a look-up reads of a key, keys of one block, of one request, of a shard.
-_STATE_PRINT, _STATE_BLOCK, _STATE_REQUEST, _STATE_SHARD = 2.7, 1200, 4 << 20, 1 << 21
+# Of the state: what a row takes besides its key, and what of the key, compressed; rows of a row group, of a bucket.
+_STATE_ROW, _STATE_KEY_SHARE, _STATE_GROUP, _STATE_BUCKET = 1.5, 0.4, 10_000, 1 << 21
 # Keys of a batch whose table stays in the cache.
 _CACHED_KEYS = 8192
 
@@ -39,9 +38,9 @@ class Costs:
     filter_byte   read and decode a byte of a filter's text
     open_file     footer and column chunks of a file, without waiting for the store
     bucket_key    compute a bucket
-    state_call    more for one batch with the state, whose manifests are read and put
-    state_key     look a key up in the state; state_byte: a byte of the blocks that are read; state_write: write a location
-                  into a run, or again into one that it is merged into
+    state_call    more for one batch with the state, which is committed to as well
+    state_key     look a key up in the state; state_row: a row of it that is read; state_write: write a location, or again
+                  when it is compacted
     hbase_key, hbase_put   one key of a batched get, one row of a batched put
     """
 
@@ -59,10 +58,10 @@ class Costs:
     filter_byte: float = 1.7e-9
     open_file: float = 1.2e-3
     bucket_key: float = 44e-9
-    state_call: float = 5.0e-3
-    state_key: float = 620e-9
-    state_byte: float = 4.6e-9
-    state_write: float = 93e-9
+    state_call: float = 20e-3
+    state_key: float = 60e-9
+    state_row: float = 60e-9
+    state_write: float = 250e-9
     hbase_key: float = 50e-6
     hbase_put: float = 75e-6
 
@@ -222,24 +221,27 @@ def bloom_work(m: Measures, fpp: float, c: Costs, *, everywhere: bool = False) -
 
 
 def state_work(m: Measures, fpp: float, c: Costs) -> Work:
-    """Look keys up in the blocks of the state; write their places, and merge runs as often as they double.
-
-    Keys that change partition are compared themselves, each read by a request of its own as long as they are few.
-    """
-    read = _share_hit(max(1.0, m.rows / _STATE_BLOCK), m.batch_rows) * m.rows * _STATE_PRINT
-    written = times_written(m.rows, m.batch_rows)
-    moved = m.batch_rows * m.update_share * m.move_share
-    entries = m.batch_rows * (_STATE_ENTRY + m.key_bytes)
+    """Read the row groups of the state that may have keys; write the locations that are new or change, and compact them."""
+    groups = max(1.0, m.rows / _STATE_GROUP)
+    read = _share_hit(groups, m.batch_rows) * m.rows
+    row_bytes = _STATE_ROW + _STATE_KEY_SHARE * m.key_bytes
+    changed = m.batch_rows * (1 - m.update_share + m.update_share * m.move_share)
+    written = times_written(m.rows, max(1.0, changed))
+    buckets = max(1.0, m.rows / _STATE_BUCKET)
     return Work(
-        serial=c.call + c.state_call + m.batch_rows * (c.state_key + c.state_write * written) + read * c.state_byte,
-        bytes=read + entries * (written - 1),
+        serial=c.call
+        + c.state_call
+        + m.batch_rows * c.state_key
+        + read * c.state_row
+        + changed * written * c.state_write,
+        bytes=read * row_bytes + changed * row_bytes * (written - 1),
         memory=m.batch_rows * (_BATCH_KEY_MEMORY + m.key_bytes) + (256 << 20),
-        requests=8 + read / _STATE_REQUEST + min(moved, m.rows / _STATE_BLOCK) + m.rows / _STATE_SHARD,
+        requests=12 + 2 * buckets + min(groups, m.batch_rows),
     )
 
 
 def times_written(rows: float, batch_rows: float) -> float:
-    """How often the state writes a location of a batch in the long run: once, and again as often as runs double up to all rows."""
+    """How often the state writes a location in the long run: once, and again as often as runs double up to all rows."""
     return 1 + max(0.0, math.log2(max(1.0, rows / max(1.0, batch_rows))))
 
 
@@ -251,7 +253,7 @@ def _share_hit(blocks: float, keys: float) -> float:
 def in_memory_work(m: Measures, fpp: float, c: Costs) -> Work:
     """Do the work of the state, all in memory."""
     work = state_work(m, fpp, c)
-    work.memory += m.rows * (_STATE_ENTRY + m.key_bytes)
+    work.memory += m.rows * (_STATE_ROW + _STATE_KEY_SHARE * m.key_bytes)
     return work
 
 

@@ -15,7 +15,7 @@ from lakeidx.format.hudi.footer import KeyFooter
 from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.locations import Int64s, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.types import DataType
+from lakeidx.types import DataType, Field
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +60,13 @@ class KeyReader(Protocol):
     """Opens data files for their keys."""
 
     @property
+    def key_fields(self) -> tuple[Field, ...]:
+        """Columns of the trimmed primary key."""
+        ...
+
+    @property
     def key_types(self) -> tuple[DataType, ...]:
-        """Types of the trimmed primary key."""
+        """Their types."""
         ...
 
     def open(self, file: LiveFile) -> OpenKeyFile:

@@ -73,19 +73,6 @@ class KeySet:
         return out
 
 
-def hash_codes(codes: KeyCodes) -> npt.NDArray[np.uint64]:
-    """Hash each key to 64 bits, well mixed; the same for ever, as kept state relies on it.
-
-    returns  uint64[n]
-    """
-    out = np.empty(len(codes), np.uint64)
-    if codes.ints is not None:
-        _hash_ints(frozen(codes.ints), out)
-    else:
-        _hash_rows(*_parts(codes.rows), out)
-    return out
-
-
 def _parts(rows: RowBytes | None) -> tuple[Any, Any]:
     assert rows is not None
     return frozen(rows.data), frozen(rows.offsets)
@@ -124,7 +111,7 @@ def _hash_span(data: Any, start: Any, end: Any, partition: Any) -> Any:
 
 
 @helper
-def same_span(a: Any, a_start: Any, b: Any, b_start: Any, length: Any) -> Any:
+def _same_span(a: Any, a_start: Any, b: Any, b_start: Any, length: Any) -> Any:
     """Return True when two stretches of bytes are equal, for kernels."""
     i = 0
     while i + 8 <= length:
@@ -201,7 +188,7 @@ def _build_rows(data: Any, offsets: Any, partition: Any, slots: Any, first: Any)
                 if (
                     offsets[found + 1] - other == length
                     and partition[found] == partition[i]
-                    and same_span(data, other, data, start, length)
+                    and _same_span(data, other, data, start, length)
                 ):
                     first[i] = found
                     break
@@ -247,21 +234,9 @@ def _find_rows(
                     if (
                         offsets[found + 1] - other == length
                         and partition[found] == p
-                        and same_span(data, other, asked, start, length)
+                        and _same_span(data, other, asked, start, length)
                     ):
                         out[i] = found
                         break
                 at = (at + np.uint64(1)) & mask
                 entry = slots[at]
-
-
-@kernel
-def _hash_ints(keys: Any, out: Any) -> None:
-    for i in range(len(keys)):
-        out[i] = _hash_int(keys[i], 0)
-
-
-@kernel
-def _hash_rows(data: Any, offsets: Any, out: Any) -> None:
-    for i in range(len(out)):
-        out[i] = _hash_span(data, offsets[i], offsets[i + 1], 0)

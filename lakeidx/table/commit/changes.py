@@ -157,6 +157,7 @@ class CommitRequest:
     vectors                          deletion vectors that the rows of a compaction were read with, by
                                      (partition, bucket, data file)
     schema                           the one the changes were planned with, when they must not outlive it; None = any
+    even_empty                       put an APPEND snapshot also where nothing is added: its properties say something
     tried_before                     an earlier call may have committed these changes, and its snapshot may have expired since
     files_since_ms                   none of its files is older (epoch ms); None when they were written just now
     """
@@ -175,6 +176,7 @@ class CommitRequest:
     exact_files: Mapping[tuple[bytes, int], frozenset[str]] = field(default_factory=dict)
     vectors: VectorPlaces = field(default_factory=dict)
     schema: TableSchema | None = None
+    even_empty: bool = False
     tried_before: bool = True
     files_since_ms: int | None = None
 

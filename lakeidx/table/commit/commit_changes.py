@@ -126,7 +126,7 @@ def commit_changes(
     if request.overwrite is not None:
         data = upgrade_overwrite(changes.append, schema) if not changes.has_compact else changes.append
         deltas.append(_Delta(CommitKind.OVERWRITE, data, changes.append_index, (), request.overwrite))
-    elif changes.has_append:
+    elif changes.has_append or request.even_empty:
         deltas.append(_Delta(_append_kind(changes.append, changes.append_index), changes.append, changes.append_index,
                              changes.append_changelog))  # fmt: skip
     if changes.has_compact:
@@ -271,9 +271,18 @@ class _Attempt:
         return [*removed, *self.delta.data], [*removed_index, *self.delta.index]
 
     def _check(self, latest: Snapshot | None, data: Sequence[ManifestEntry], delta: Entries) -> None:
-        request, touched = self.request, self._touched
-        if self.delta.overwrite is not None or not touched:
+        request, kind = self.request, self.delta.kind
+        if self.delta.overwrite is not None:
             return
+        findings = self._entry_conflicts(latest, data, delta) if self._touched else []
+        if request.alone_since is not None and kind is not CommitKind.COMPACT:
+            findings += writer_conflicts(request.alone_since, self._kinds_after(request.alone_since, latest))
+        if findings:
+            raise CommitConflictError("; ".join(findings), path=self.metadata.paths.root,
+                                      snapshot_id=None if latest is None else latest.id)  # fmt: skip
+
+    def _entry_conflicts(self, latest: Snapshot | None, data: Sequence[ManifestEntry], delta: Entries) -> list[str]:
+        request, touched = self.request, self._touched
         view = load_view(self.metadata, latest, partitions=touched)
         live = view.entries
         counts = bucket_count_conflicts(live.total_buckets(), data)
@@ -290,11 +299,7 @@ class _Attempt:
             findings += exact_file_conflicts(there, request.exact_files)
         else:
             findings += self._batch_conflicts(view, data)
-            if request.alone_since is not None:
-                findings += writer_conflicts(request.alone_since, self._kinds_after(request.alone_since, latest))
-        if findings:
-            raise CommitConflictError("; ".join(findings), path=self.metadata.paths.root,
-                                      snapshot_id=None if latest is None else latest.id)  # fmt: skip
+        return findings
 
     def _batch_conflicts(self, view: SnapshotView, data: Sequence[ManifestEntry]) -> list[str]:
         findings: list[str] = []

@@ -180,15 +180,15 @@ with mock.patch(sys.argv[2], dies):
 @pytest.mark.parametrize(
     "place",
     [
-        "lakeidx.key_index.state.run_files.RunFiles.write",
+        "lakeidx.batch.key_state.update.StateUpdate.write",
         "lakeidx.batch.assignment.targets.write_located",
-        "lakeidx.key_index.state.manifest.StateFolder.publish",
-        "lakeidx.key_index.state.manifest.StateFolder._prune",
+        "lakeidx.batch.key_state.state_table.StateTables.commit",
+        "lakeidx.batch.key_state.state_table.StateTables.upkeep",
     ],
 )
 @pytest.mark.slow
 def test_the_process_is_killed(tmp_path: Path, place: str) -> None:
-    """Before the state is written, after tagging, before its manifest is put, and before older ones go."""
+    """Before the state is written, after tagging, before its snapshot is put, and before older ones go."""
     history: list[list[Row]] = fixed_history(3, batches=3, size=24)
     table = IndexedTable.make(tmp_path, "state", GLOBAL_TYPES["state"])
     table.upsert(history[0], "b0")

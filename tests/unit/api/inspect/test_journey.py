@@ -42,7 +42,7 @@ JOURNEYS: dict[str, tuple[list[str], list[str], dict[str, str], set[str]]] = {
     "dynamic": (["p", "k"], ["p"], {"bucket": "-1"}, INDEX | SORT),
     "fixed": (["k"], [], {"bucket": "2", **INDEXED, "lookup.store.type": "hash"}, {"file index"} | HASH),
     "cross-partition": (
-        ["k"], ["p"], {"bucket": "-1"}, SORT | {"key state", "segments of a key state"}
+        ["k"], ["p"], {"bucket": "-1"}, SORT
     ),
     "bloom": (["p", "k"], ["p"], {"bucket": "-1", "index.type": "bloom"}, SORT),
     "rings": (

@@ -7,16 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lakeidx.api.inspect.files import inspect_file
-from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.key_index.bucket.consistent_hashing import encode_metadata, initial_metadata
-from lakeidx.key_index.state.entries import Entries
-from lakeidx.key_index.state.manifest import StateManifest, encode_manifest
-from lakeidx.key_index.state.segments import encode_segment
 from lakeidx.pipeline_file.partitions import CurrentBatch
 from lakeidx.storage.local import LocalStore
 
@@ -34,31 +29,11 @@ def test_each_kind_by_where_it_lies(tmp_path: Path) -> None:
     turn = {"kind": "turn", "batch_id": "b", "partitions": ["00"], "lost": 2, "seconds_per_try": 10.5}
     ring = encode_metadata(initial_metadata("p=1", 2))
     pointer = json.dumps(asdict(CurrentBatch("b7", "table"))).encode()
-    state = encode_manifest(StateManifest(table_id="t", scope="s", snapshot_id=7, token="k"))
-    one = Entries(
-        np.zeros(1, np.uint64),
-        RowBytes.from_list([b"k"]),
-        np.zeros(1, np.int32),
-        np.zeros(1, np.int32),
-        np.ones(1, np.uint32),
-    )
-    segment = encode_segment(one, shard_bits=0, state_rows=1)
-    first = {
-        "entries": 1,
-        "places": 1,
-        "shard_bits": 0,
-        "slot_bits": 8,
-        "print_bits": 24,
-        "place_bits": 1,
-        "written": [1, 1],
-    }
     kinds = {
         "_commit_priority.json": (json.dumps(turn).encode(), "commit priority", ("lost", 2)),
         "_index/consistent-hashing/p=1/00000000000000.hashing_meta": (ring, "consistent hashing ring", ("num_buckets", 2)),
         "_index/consistent-hashing/p=1/20260101.commit": (b"", "commit marker of a ring", ("instant", "20260101")),
         "_index/commits/user-1": (b"12", "commit marker", ("snapshotId", 12)),
-        "_index/state/s/state-00000000000000000007-0123456789abcdef.json": (state, "key state", ("snapshot_id", 7)),
-        "_index/state/s/run-1.keys": (segment.head + segment.blocks, "segments of a key state", ("first", first)),
         "_partitions/2013-01-0a": (pointer, "current batch of a partition", ("batch_id", "b7")),
         "_committed/0f": (b"b7", "committed landing file", ("batch_id", "b7")),
     }  # fmt: skip
@@ -74,9 +49,6 @@ def test_each_kind_by_where_it_lies(tmp_path: Path) -> None:
         ("b/ingest.json", b'{"stage": "ingest", "rows": 1}'),
         ("_partitions/x", b'{"batch": 1}'),
         ("_index/commits/user-1", b"twelve"),
-        ("_index/state/s/run-1.keys", b"page"),
-        ("_index/state/s/run-1.keys", b"page" * 20),
-        ("_index/state/s/state-00000000000000000007-0123456789abcdef.json", b'{"version": 9}'),
         ("_index/r/1.hashing_meta", b"{}"),
         ("b/x.arrow", b"ARROW1\0\0 and no more"),
         ("b/changes", b'LXCHG1\n[["new"'),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.key_index.keys.codes import KeyCodes, key_codes
-from lakeidx.key_index.keys.sets import KeySet, hash_codes
+from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.types import parse_type, to_arrow
 
 # Few values, so that equal keys come up; strings of all lengths around the 8-byte steps of the kernels.
@@ -70,64 +70,6 @@ def test_set_equals_a_dictionary(case: Any, partitioned: bool) -> None:
     assert found.tolist() == [model.get(k, -1) for k in zip(asked, asked_in, strict=True)]
     for p in range(3):
         assert keys.find(_codes(names, asked), p).tolist() == [model.get((k, p), -1) for k in asked]
-
-
-@settings(deadline=None)
-@given(key_tables())
-def test_equal_keys_hash_alike(case: Any) -> None:
-    names, held, _, _, _ = case
-    hashes = hash_codes(_codes(names, held)).tolist()
-    by_key = dict(zip(held, hashes, strict=True))
-    assert hashes == [by_key[k] for k in held]
-    assert len(set(by_key.values())) == len(by_key)
-
-
-def _model_mix(h: int) -> int:
-    h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 % 2**64
-    h = (h ^ h >> 27) * 0x94D049BB133111EB % 2**64
-    return h ^ h >> 31
-
-
-def _model_hash(raw: bytes) -> int:
-    h = len(raw)
-    for at in range(0, len(raw), 8):
-        word = raw[at : at + 8]
-        h = (h ^ int.from_bytes(word, "little")) * 0x9FB21C651E98DF25 % 2**64
-        if len(word) == 8:
-            h ^= h >> 32
-    return _model_mix(h)
-
-
-def test_hashes_are_kept_for_ever() -> None:
-    """State files hold them: a change here makes every state on disk unreadable and must be a new state version.
-
-    Integers hash as the first output of SplitMix64 seeded with them; 0 and 1 give its published values.
-    """
-    assert hash_codes(_codes(["BIGINT"], [(0,), (1,), (-1,)])).tolist() == [
-        0xE220A8397B1DCDAF,
-        0x910A2DEC89025CC1,
-        _model_mix((0x9E3779B97F4A7C15 - 1) % 2**64),
-    ]
-    texts = ["x" * n for n in range(30)] + ["é", "12345678"]
-    found = hash_codes(_codes(["STRING"], [(t,) for t in texts])).tolist()
-    assert found == [_model_hash(t.encode()) for t in texts]
-
-
-def test_many_keys_fill_the_table_evenly() -> None:
-    n = 50_000
-    for codes in (
-        KeyCodes(ints=np.arange(n) << 20),
-        key_codes([pa.array([f"key-{i}" for i in range(n)])], [parse_type("STRING NOT NULL")]),
-    ):
-        hashes = hash_codes(codes)
-        counts = np.bincount((hashes >> np.uint64(56)).astype(np.int64), minlength=256)
-        # 195 expected per bin; 6 standard deviations are 84.
-        assert counts.min() > 110
-        assert counts.max() < 280
-        counts = np.bincount((hashes & np.uint64(255)).astype(np.int64), minlength=256)
-        assert counts.min() > 110
-        assert counts.max() < 280
-        assert KeySet(codes).distinct == n
 
 
 def test_nulls_and_mixed_kinds_are_refused() -> None:

@@ -9,16 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lakeidx.batch.key_state import state_table
+from lakeidx.batch.key_state.index import StateKeyIndex
 from lakeidx.errors import InternalError
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.port import TagTasks
-from lakeidx.key_index.state import key_state
-from lakeidx.key_index.state.run_files import SegmentRef
-from lakeidx.key_index.state.shard_runs import owners_of, stretches_of
-from lakeidx.key_index.state.state_index import StateKeyIndex
 from lakeidx.tasks.runner import LocalRunner
+from tests.unit.batch.key_state.test_index import check, commit_rows
 from tests.unit.key_index.fake_table import FakeTable
-from tests.unit.key_index.state.test_state_index import check, commit_rows
 
 
 def _part(commit: CommitInfo, start: int, stop: int) -> CommitInfo:
@@ -52,8 +50,6 @@ def _tell_in_tasks(table: FakeTable, key_index: StateKeyIndex, commit: CommitInf
     begun = key_index.begin_update(replace(commit, batch=None), commit.partitions, context, len(commit.batch), work)
     assert begun is not None
     sent, shares = pickle.dumps(begun[0]), pickle.loads(pickle.dumps(begun[1]))
-    # What is in the state goes to the tasks that own it, and is in none of their functions.
-    assert sent.count(b"run-") == 0
     update = pickle.loads(sent)
     n = len(commit.batch)
     routed = [update.route(_part(commit, start, min(n, start + 3))) for start in range(0, n, 3)]
@@ -68,9 +64,9 @@ def _tell_in_tasks(table: FakeTable, key_index: StateKeyIndex, commit: CommitInf
 def test_tasks_leave_what_one_process_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_global: bool, tasks: int
 ) -> None:
-    monkeypatch.setattr(key_state, "SHARD_ROWS", 4)
+    monkeypatch.setattr(state_table, "BUCKET_KEYS", 4)
     rng = np.random.default_rng(tasks)
-    tables = [FakeTable(tmp_path / name) for name in ("one", "tasks")]
+    tables = [FakeTable(tmp_path / name / "t") for name in ("one", "tasks")]
     indexes = [StateKeyIndex(is_global=is_global) for _ in tables]
     for number in range(6):
         # Keys come several times; over partitions they have one at a time.
@@ -88,19 +84,6 @@ def test_tasks_leave_what_one_process_leaves(
         check(tables[1], asked, fresh, {})
         assert fresh.last_action is not None
         assert (fresh.last_action.kind, fresh.last_action.keys) == ("warm", 0)
-
-
-@pytest.mark.parametrize("bits", range(7))
-def test_a_task_is_given_the_shards_whose_keys_come_to_it(bits: int) -> None:
-    shards = [(SegmentRef(f"run-{s}", *[0] * 9),) for s in range(1 << bits)]
-    hashes = (np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits if bits else 0)) + np.uint64(5)
-    for tasks in range(1, len(shards) + 1):
-        stretches = stretches_of(shards, tasks)
-        assert len(stretches) == tasks
-        owner = owners_of(hashes, bits, tasks).tolist()
-        assert owner == [task for task, stretch in enumerate(stretches) for _ in stretch.runs]
-        assert [run for stretch in stretches for run in stretch.runs] == shards
-        assert [s.first for s in stretches] == [owner.index(task) for task in range(tasks)]
 
 
 def test_nothing_is_stored_for_a_snapshot_that_does_not_follow(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -14,17 +13,21 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.errors import CommitConflictError, InternalError
+from lakeidx.api import Table
+from lakeidx.batch.key_state import load, state_table
+from lakeidx.batch.key_state.index import MemoryKeyIndex, StateKeyIndex
+from lakeidx.batch.key_state.state_table import StateTables
+from lakeidx.errors import CommitConflictError
 from lakeidx.key_index.locations import CommitInfo, KeyLocations, LiveFile
 from lakeidx.key_index.port import TagTasks
-from lakeidx.key_index.state import key_state, load
-from lakeidx.key_index.state.load import Share
-from lakeidx.key_index.state.manifest import StateFolder
-from lakeidx.key_index.state.state_index import MemoryKeyIndex, StateKeyIndex
+from lakeidx.storage import LocalStore
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.unit.key_index.bloom.test_bloom_index import MAKERS, build, histories
 from tests.unit.key_index.fake_table import FakeTable, partition_bytes
@@ -109,7 +112,6 @@ def test_answers_equal_the_records(
         if where == "state in tasks":
             _bring_in_tasks(table, key_index, options)
         check(table, keys, key_index, options)
-        assert _action(key_index) in ("warm", "caught up") or not steps[:cut]
         if is_global:
             counts = (key_index.count_keys(table.context(options)) or {}).items()
             assert {place: n for place, n in counts if n} == _living(table)
@@ -121,7 +123,7 @@ def test_answers_equal_the_records(
 def _bring_in_tasks(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
     """Bring a state to the table's snapshot as for a batch that is placed in tasks; the driver may hold nothing."""
     context = table.context({**options, "index.driver-memory": "0"})
-    with mock.patch.object(key_state, "SHARD_ROWS", 3):
+    with mock.patch.object(state_table, "BUCKET_KEYS", 3):
         key_index.prepare_tag(context, TagTasks(LocalRunner(3), lambda: context, "key_state"))
 
 
@@ -276,55 +278,6 @@ def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex, options: d
     assert counts == {(partition_bytes("a"), 0): 6, (partition_bytes("b"), 1): 2}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("parallelism", [1, 3])
-@pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
-def test_tasks_build_what_one_process_builds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_global: bool, parallelism: int
-) -> None:
-    """Also where keys are deleted, or came several times, and with less memory than all of them need."""
-    monkeypatch.setattr(key_state, "SHARD_ROWS", 8)
-    monkeypatch.setattr(load, "_COPIES", 1 << 20)
-    table, options = FakeTable(tmp_path / "t"), {"index.state.cache-mb": "8"}
-    for number in range(4):
-        for bucket in range(3):
-            for name in "a" if is_global else "ab":
-                keys = range(bucket * 20, bucket * 20 + 20)
-                table.write(name, bucket, [((k,), 3 if (k + number) % 5 == 0 else 0) for k in keys if k % 4 >= number])
-        table.commit()
-    asked = [(p, (k,)) for p in "ab" for k in range(70)]
-    one, other = StateKeyIndex(is_global=is_global), StateKeyIndex(is_global=is_global)
-    one.prepare_tag(table.context(options), TagTasks(LocalRunner(parallelism), lambda: table.context(options), "load"))
-    assert _action(one) == "rebuilt"
-    check(table, asked, one, options)
-    counts = one.count_keys(table.context(options))
-    shutil.rmtree(tmp_path / "_index")
-    check(table, asked, other, options)
-    assert _action(other) == "rebuilt"
-    assert counts == other.count_keys(table.context(options))
-
-
-def test_two_processes_bring_it_to_one_snapshot(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
-) -> None:
-    """The one that comes second uses what the first one put, and leaves nothing behind."""
-    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
-    table.write("a", 7, _keys(7))
-    table.commit()
-    key_index.close()
-    other = StateKeyIndex(is_global=key_index.is_global)
-    publish = StateFolder.publish
-
-    def late(self: StateFolder, *args: Any, **more: Any) -> bool:
-        with mock.patch.object(StateFolder, "publish", publish):
-            check(table, ROWS, other, options)
-        return publish(self, *args, **more)
-
-    with mock.patch.object(StateFolder, "publish", late):
-        check(table, ROWS, key_index, options)
-    assert _files(tmp_path) == _named(tmp_path)
-
-
 def test_a_batch_that_was_planned_before_the_state(
     table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
 ) -> None:
@@ -377,103 +330,6 @@ def test_a_state_that_does_not_belong_is_refused(
     _rebuilt_or_warm.close()
 
 
-def _folder(tmp_path: Path) -> Path:
-    (folder,) = (tmp_path / "_index" / "state").iterdir()
-    return folder
-
-
-def _files(tmp_path: Path) -> set[str]:
-    return {f.name for f in _folder(tmp_path).glob("run-*")}
-
-
-def _named(tmp_path: Path) -> set[str]:
-    return {name for f in _folder(tmp_path).glob("state-*.json") for name in json.loads(f.read_text())["files"]}
-
-
-@pytest.mark.parametrize("damage", ["cut", "flip", "missing", "manifest", "manifest gone", "everything gone"])
-def test_a_damaged_state_is_left_aside(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], damage: str, tmp_path: Path
-) -> None:
-    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
-    key_index.close()
-    folder = _folder(tmp_path)
-    if damage == "everything gone":
-        shutil.rmtree(tmp_path / "_index")
-    for file in folder.glob("state-*.json"):
-        if damage == "manifest":
-            file.write_text("{}")
-        elif damage == "manifest gone":
-            file.unlink()
-    for file in folder.glob("run-*"):
-        data = bytearray(file.read_bytes())
-        data[len(data) // 2] ^= 1
-        if damage == "missing":
-            file.unlink()
-        elif damage in ("cut", "flip"):
-            file.write_bytes(bytes(data) if damage == "flip" else file.read_bytes()[:-1])
-    made = StateKeyIndex(is_global=key_index.is_global)
-    # Rows that stay where they are need no more than blocks; rows of another partition need the keys.
-    moved = [("c", k) for _, k in ROWS]
-    check(table, ROWS + moved, made, options)
-    # What is not read is not missed: the columns, and keys in their own partition.
-    assert _action(made) in (("rebuilt", "warm") if damage in ("cut", "flip") else ("rebuilt",))
-    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), options)
-    # Damage that a batch meets while it is written only means that the next one reads files again.
-    for n in range(4):
-        commit_rows(table, made, [("a", (k,)) for k in range(n, n + 5)], options)
-        check(table, ROWS, made, options)
-
-
-def test_old_states_go(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path) -> None:
-    """Manifests of the newest two snapshots stay, and the files that they name; also after a rollback."""
-    for n in range(5):
-        commit_rows(table, key_index, [("a", (n,))], options)
-    assert _ids(tmp_path) == [4, 5]
-    assert _files(tmp_path) == _named(tmp_path)
-    table.snapshot_id = 4
-    table.drop([table.files[-1].meta.file_name])
-    del table.tokens[5]
-    commit_rows(table, key_index, [("a", (8,))], options)
-    assert _ids(tmp_path) == [4, 5]
-    assert _files(tmp_path) == _named(tmp_path)
-
-
-def _ids(tmp_path: Path) -> list[int]:
-    return sorted(int(f.name.split("-")[1]) for f in _folder(tmp_path).glob("state-*.json"))
-
-
-def test_files_of_programs_that_died_go_after_a_day(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
-) -> None:
-    commit_rows(table, key_index, [("a", (1,))], options)
-    for name, age in (("run-0.keys", 3600), ("run-1.keys", 90000)):
-        (_folder(tmp_path) / name).write_bytes(b"x")
-        then = time.time() - age
-        os.utime(_folder(tmp_path) / name, (then, then))
-    commit_rows(table, key_index, [("a", (2,))], options)
-    assert _files(tmp_path) == {*_named(tmp_path), "run-0.keys"}
-
-
-def test_checkpoints_of_an_older_release_are_replaced(
-    table: FakeTable,
-    key_index: StateKeyIndex,
-    options: dict[str, str],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    table.write("a", 0, _keys(1))
-    table.commit()
-    folder = Path(key_index._home.scope.folder(table.context(options)))
-    (folder / "files").mkdir(parents=True)
-    (folder / "files" / "000012.sst-4-0123456789abcdef").write_bytes(b"page")
-    (folder / "checkpoint-00000000000000000001.json").write_text("{}")
-    with caplog.at_level("INFO"):
-        check(table, ROWS, key_index, options)
-    assert _action(key_index) == "rebuilt"
-    assert "older release" in caplog.text
-    assert not list(folder.rglob("checkpoint-*")) + list(folder.rglob("*.sst-*"))
-
-
 def test_keys_are_forgotten_after_their_ttl(table: FakeTable, options: dict[str, str]) -> None:
     now = [1_000_000.0]
     key_index = StateKeyIndex(is_global=False, clock=lambda: now[0])
@@ -487,25 +343,6 @@ def test_keys_are_forgotten_after_their_ttl(table: FakeTable, options: dict[str,
     assert found.bucket.tolist() == [-1, 0]
     assert key_index.count_keys(table.context(options)) == {(partition_bytes("a"), 0): 1}
     key_index.close()
-
-
-def test_shares_of_assigners(table: FakeTable, options: dict[str, str]) -> None:
-    table.write("a", 0, _keys(*range(20)))
-    table.commit()
-    counts = 0
-    for number in range(3):
-        share = Share(number, 3)
-        key_index = StateKeyIndex(is_global=True, share=share)
-        batch = table.batch([("a", (k,)) for k in range(25)])
-        mine = [i for i, h in enumerate(batch.hashes.tolist()) if abs(h) % 3 == number]
-        assert share.mine(batch.hashes).nonzero()[0].tolist() == mine
-        part = [("a", (i,)) for i in mine]
-        check(table, part, key_index, options)
-        counts += sum((key_index.count_keys(table.context(options)) or {}).values())
-        with pytest.raises(InternalError):
-            key_index.tag(batch, table.context(options))
-        key_index.close()
-    assert counts == 20
 
 
 def test_only_some_partitions(table: FakeTable, options: dict[str, str]) -> None:
@@ -541,7 +378,7 @@ def test_a_delete_that_was_compacted_away_unseen(
     table.compact("a", 0)
     table.commit()
     found = check(table, [("b", (1,)), ("b", (2,)), ("a", (9,))], key_index, options)
-    assert _action(key_index) == "caught up"
+    assert _action(key_index) == ("rebuilt" if key_index.is_global else "caught up")
     assert found.bucket.tolist() == [-1, 1, 0 if left else -1]
 
 
@@ -559,3 +396,176 @@ def test_a_moved_key(table: FakeTable, key_index: StateKeyIndex, options: dict[s
     table.compact("b", 0)
     table.commit()
     check(table, ROWS, key_index, options)
+
+
+def _root(tmp_path: Path) -> Path:
+    """The state table."""
+    (found,) = (p for p in (tmp_path / "_index" / "state").iterdir() if (p / "snapshot").exists())
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
+def test_tasks_build_what_one_process_builds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_global: bool, parallelism: int
+) -> None:
+    """Also where keys are deleted, or came several times, and with less memory than all of them need."""
+    monkeypatch.setattr(state_table, "BUCKET_KEYS", 8)
+    monkeypatch.setattr(load, "ROW_BYTES", 1 << 18)
+    table, options = FakeTable(tmp_path / "t"), {"index.state.cache-mb": "8"}
+    for number in range(4):
+        for bucket in range(3):
+            for name in "a" if is_global else "ab":
+                keys = range(bucket * 20, bucket * 20 + 20)
+                table.write(name, bucket, [((k,), 3 if (k + number) % 5 == 0 else 0) for k in keys if k % 4 >= number])
+        table.commit()
+    asked = [(p, (k,)) for p in "ab" for k in range(70)]
+    one, other = StateKeyIndex(is_global=is_global), StateKeyIndex(is_global=is_global)
+    one.prepare_tag(table.context(options), TagTasks(LocalRunner(parallelism), lambda: table.context(options), "load"))
+    assert _action(one) == "rebuilt"
+    check(table, asked, one, options)
+    counts = one.count_keys(table.context(options))
+    shutil.rmtree(tmp_path / "_index")
+    check(table, asked, other, options)
+    assert _action(other) == "rebuilt"
+    assert counts == other.count_keys(table.context(options))
+
+
+def test_two_processes_bring_it_to_one_snapshot(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
+) -> None:
+    """The one that comes second uses what the first one put."""
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
+    table.write("a", 7, _keys(7))
+    table.commit()
+    key_index.close()
+    other = StateKeyIndex(is_global=key_index.is_global)
+    put = StateTables.commit
+
+    def late(self: StateTables, *args: Any) -> Any:
+        with mock.patch.object(StateTables, "commit", put):
+            check(table, ROWS, other, options)
+        return put(self, *args)
+
+    with mock.patch.object(StateTables, "commit", late):
+        check(table, ROWS, key_index, options)
+    assert (_action(other), _action(key_index)) == ("caught up", "warm")
+
+
+def test_two_processes_tell_it_of_two_commits(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
+) -> None:
+    """The first one is told late: what the second one read of its files stays."""
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
+    first = commit_rows(table, key_index, [("a", (7,))], options, bucket=3, tell=False)
+    at_first = table.snapshot_id
+    other = StateKeyIndex(is_global=key_index.is_global)
+    commit_rows(table, other, [("a", (8,)), ("a", (0,))], options, bucket=4, deleted=[False, True])
+    now, table.snapshot_id = table.snapshot_id, at_first
+    key_index.update_locations(first, table.context(options))
+    table.snapshot_id = now
+    check(table, ROWS, key_index, options)
+    assert _action(key_index) == "warm"
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "missing", "snapshot", "schema", "property", "everything gone"])
+def test_a_damaged_state_is_left_aside(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], damage: str, tmp_path: Path
+) -> None:
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
+    key_index.close()
+    root = _root(tmp_path)
+    if damage == "everything gone":
+        shutil.rmtree(tmp_path / "_index")
+    files = {"snapshot": "snapshot/snapshot-*", "schema": "schema/schema-0", "property": "snapshot/snapshot-*"}
+    for file in root.glob(files.get(damage, "bucket-*/data-*")):
+        data = file.read_bytes()
+        if damage == "missing":
+            file.unlink()
+        elif damage == "property":
+            file.write_bytes(data.replace(b"token", b"t0ken"))
+        else:
+            middle = len(data) // 2
+            file.write_bytes(data[: middle - 50] + bytes(100) + data[middle + 50 :] if damage == "flip" else data[:-1])
+    made = StateKeyIndex(is_global=key_index.is_global)
+    check(table, ROWS + [("c", k) for _, k in ROWS], made, options)
+    assert _action(made) == "rebuilt"
+    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), options)
+    for n in range(4):
+        commit_rows(table, made, [("a", (k,)) for k in range(n, n + 5)], options)
+        check(table, ROWS, made, options)
+
+
+def test_old_states_go(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path) -> None:
+    """Snapshots expire, and a state that is built again takes those before it away, older releases' too."""
+    old = tmp_path / "_index" / "state" / "0f00000000000000"
+    old.mkdir(parents=True)
+    (old / "run-1.keys").write_bytes(b"x")
+    for n in range(9):
+        commit_rows(table, key_index, [("a", (n,))], options)
+    assert not old.exists()
+    root = _root(tmp_path)
+    assert len(list((root / "snapshot").glob("snapshot-*"))) == 4
+    kept = TableMetadata.open(LocalStore(), str(root))
+    named = {e.file.file_name for s in kept.snapshots() for e in load_view(kept, s).entries}
+    assert {f.name for f in root.rglob("data-*")} <= named
+    table.overwritten.append(table.commit())
+    check(table, ROWS, key_index, options)
+    assert (_action(key_index), root.exists(), _root(tmp_path).name) == ("rebuilt", False, "2")
+
+
+def test_a_state_that_is_too_small_is_built_anew(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(state_table, "BUCKET_KEYS", 4)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(40)], options, bucket=1)
+    check(table, ROWS, key_index, options)
+    assert _action(key_index) == "rebuilt"
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
+    check(table, [("a", (k,)) for k in range(45)], key_index, options)
+    assert _action(key_index) == "warm"
+    assert len(list(_root(tmp_path).glob("bucket-*"))) > 4
+
+
+def test_someone_else_wrote_into_the_state(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
+) -> None:
+    commit_rows(table, key_index, [("a", (1,))], options)
+    key_index.close()
+    state = Table.open(str(_root(tmp_path)))
+    rows = state.scan().to_arrow()
+    state.upsert(rows.set_column(rows.column_names.index("_BUCKET"), "_BUCKET", pa.array([9], pa.int32())))
+    check(table, ROWS, key_index, options)
+    assert _action(key_index) == "rebuilt"
+
+
+def test_its_compactions_keep_it(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Its own ones, when runs are many, and one by hand."""
+    for n in range(12):
+        commit_rows(table, key_index, [("a", (n,)), ("a", (n + 1,))], options, bucket=n)
+        check(table, ROWS, key_index, options)
+    root = _root(tmp_path)
+    assert len(list(root.rglob("data-*"))) < 9
+    Table.open(str(root)).compact(full=True)
+    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), options)
+    commit_rows(table, key_index, [("a", (0,)), ("a", (20,))], options, bucket=3)
+    check(table, ROWS, key_index, options)
+    assert _action(key_index) == "warm"
+
+
+def test_what_programs_that_died_have_left_goes(
+    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
+) -> None:
+    commit_rows(table, key_index, [("a", (1,))], options)
+    (data,) = _root(tmp_path).rglob("data-*")
+    old, new = (data.with_name(data.name.replace("data-", f"data-{n}")) for n in range(2))
+    for left in (old, new):
+        left.write_bytes(b"x")
+    os.utime(old, (time.time() - 90_000,) * 2)
+    for n in range(8):
+        commit_rows(table, key_index, [("a", (n,))], options)
+    assert (old.exists(), new.exists()) == (False, True)
