@@ -1,6 +1,6 @@
 """Spark: the runner of the stages, the data source ``lakeidx``, and lookup joins.
 
-    from lakeidx.spark import lookup_join, read_table, register, upsert
+    from lakeidx.spark import create, lookup_join, read_table, register, upsert
 
 Names are loaded when they are requested: a worker that only reads starts without the rest.
 """
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from lakeidx.spark.datasource import read_table, register
     from lakeidx.spark.frame_upsert import upsert
     from lakeidx.spark.joins import lookup_join
+    from lakeidx.spark.new_tables import create
 
-__all__ = ["lookup_join", "read_table", "register", "upsert"]
+__all__ = ["create", "lookup_join", "read_table", "register", "upsert"]
 
 _PLACES = {
+    "create": "lakeidx.spark.new_tables",
     "lookup_join": "lakeidx.spark.joins",
     "read_table": "lakeidx.spark.datasource",
     "register": "lakeidx.spark.datasource",

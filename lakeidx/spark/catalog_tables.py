@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.spark.read_options import has_option
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +33,6 @@ log = logging.getLogger(__name__)
 KEY = "__file_source_generated_metadata_col"
 #: What only the catalog gives.
 _FROM_CATALOG = "provider"
-#: All that the catalog itself gives beside the options of the user.
-_OF_THE_CATALOG = frozenset(
-    {_FROM_CATALOG, "owner", "location", "external", "comment", "is_managed_location", "collation"}
-)
-_PREFIX = "option."
 _SECRET = ("secret", "token", "password", "access_key", "access-key")
 #: Names that are looked at after an upsert; each takes Spark milliseconds, and a request where the catalog is a service.
 _FEW_NAMES = 200
@@ -51,7 +47,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
     """
     if _FROM_CATALOG not in options:
         return schema
-    kept = {k: v for k, v in options.items() if k.lower() not in _OF_THE_CATALOG and not k.startswith(_PREFIX)}
+    kept = {k: v for k, v in options.items() if k == "path" or has_option(k.lower())}
     for key in kept:
         if any(word in key.lower() for word in _SECRET):
             raise InvalidInputError(f"{key}: the catalog would show it to everybody; set it in the environment instead")
@@ -70,10 +66,23 @@ def options_of_read(options: Mapping[str, str], schema: StructType) -> Mapping[s
         return options
     if not found:
         raise InvalidInputError(
-            "Spark does not say where the table is: a table of its catalog is created without columns and without a query, "
+            "Spark does not say where the table is: this name was created with columns, or from a query. DROP TABLE name, then "
             f"{_HOW_TO_CREATE}; a frame names its table by .load(...) or .option('path', ...)"
         )
     return {**json.loads(found[0]), **options}
+
+
+def only_in_catalog(schema: StructType, columns: Collection[str]) -> list[str]:
+    """Return the columns of a name that its table does not have, because Spark's catalog was altered; they are read as null."""
+    if not any(KEY in f.metadata for f in schema.fields):
+        return []
+    found = [n for n in schema.names if n not in columns]
+    if found:
+        log.warning(
+            "only Spark's catalog has the column %s, read as null: lakeidx table alter --add, DROP TABLE name and %s",
+            ", ".join(found), _HOW_TO_CREATE,
+        )  # fmt: skip
+    return found
 
 
 def options_of_write(options: Mapping[str, str]) -> Mapping[str, str]:

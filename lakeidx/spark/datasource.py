@@ -36,7 +36,7 @@ from pyspark.sql.types import StructField, StructType
 
 from lakeidx.arguments import PathLike, path_text
 from lakeidx.errors import InvalidInputError, LakeIdxError
-from lakeidx.spark.catalog_tables import options_of_read, options_of_write, with_options
+from lakeidx.spark.catalog_tables import only_in_catalog, options_of_read, options_of_write, with_options
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import ReadState, TableReader
 from lakeidx.spark.task_errors import one_line
@@ -86,7 +86,9 @@ class LakeIdxDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in `schema`."""
         options = self._options(schema)
-        return TableReader(options, self._find(options), schema.names, arrow_schema(schema))
+        state = self._find(options)
+        only_named = only_in_catalog(schema, (*state.schema.field_names, *options.layout.kind_columns))
+        return TableReader(options, state, [n for n in schema.names if n not in only_named], arrow_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Make a reader that follows the snapshots; it raises what is wrong with its options when it is used."""
@@ -100,7 +102,7 @@ class LakeIdxDataSource(DataSource):
     @one_line
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of one batch."""
-        options = ReadOptions.parse(options_of_write(self.options))
+        options = ReadOptions.parse(options_of_write(self.options), writes=True)
         made: DataSourceWriter = resolve_name(_WRITER)(options, arrow_schema(schema), overwrite=overwrite)
         return made
 

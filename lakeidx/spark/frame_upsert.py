@@ -60,7 +60,7 @@ def upsert(
     given = {**(options or {}), "path": table, "replay": replay, **({} if batch_id is None else {"batch-id": batch_id})}
     zone = session.conf.get(TIME_ZONE)
     columns = arrow_schema(frame.schema)
-    writer = TableWriter(ReadOptions.parse(given), columns, overwrite=overwrite, time_zone=zone)
+    writer = TableWriter(ReadOptions.parse(given, writes=True), columns, overwrite=overwrite, time_zone=zone)
     stage = f"ingest: batch {writer.batch_id} of {table}"
     with described(session, stage), python_errors():
         found = frame.mapInArrow(_staging(writer), _RESULT).toArrow()

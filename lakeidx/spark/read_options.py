@@ -6,9 +6,9 @@
 ``columns``                                comma list; only these are read (see `lakeidx.spark.datasource`)
 ``where``                                  SQL condition, tested by lakeidx before rows reach Spark; writes with mode overwrite
                                            replace the partitions it holds for
-``scan.snapshot-id``                       time travel; ``scan.version`` takes a tag or an id
-``scan.tag-name``
-``scan.timestamp-millis``
+``scan.snapshot-id``, ``scan.tag-name``    time travel; ``scan.version`` (``versionAsOf``) takes a tag or an id
+``scan.timestamp-millis``                  the same by time: ISO text or epoch milliseconds; also ``scan.timestamp`` and
+                                           ``timestampAsOf``
 ``read.changelog``                         true: each row has its kind (+I -U +U -D) in ``_rowkind``, and deletes are there, too
 ``incremental-between``                    ``a,b``: rows of the snapshots in (a, b]; of two tags: as scan mode diff
 ``incremental-between-tag``                ``a,b``: two tags, as in incremental-between
@@ -26,6 +26,8 @@
 ``source.split.target-size``               bytes of a task
 ``source.split.open-file-cost``            least bytes a file counts
 ``storage.<name>``                         option of the object store
+``primary-key``, ``partition``             writes: comma lists; where there is no table, one is made with the columns of the
+                                           frame, these keys, and options of a table that stand beside them
 ``traceback``                              true: errors show where in lakeidx they were raised, not only their line
 ``batch-id``                               writes: a batch of the same name is committed once
 ``replay``                                 writes: other rows under a batch id that is known: refuse (default), or skip to leave
@@ -38,9 +40,8 @@
                                            ``-D=remove,-U=ignore`` (see `lakeidx.landing.kind_rules`)
 =========================================  ======================================================================================
 
-``versionAsOf`` is taken as ``scan.version``. Other options that begin with ``scan.`` or ``incremental-`` are refused, and so
-are the names under which other sources choose rows or states (``timestampAsOf``, ``snapshot-id``, ``branch`` …): a read that
-skipped one would give other rows.
+Any other name is refused: a read that skipped one would give other rows. What Spark itself adds is known (`OF_SPARK`), and
+properties of a name in its catalog (``TBLPROPERTIES``) are the user's own.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.new_columns import merge_policy
 from lakeidx.options.descriptors import parse_size
+from lakeidx.options.names import options_of_other_programs, unknown_options
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode
@@ -65,19 +67,22 @@ from lakeidx.table.times import epoch_ms
 #: Bytes of a task when neither the read nor the table says: small tables still fill a few cores.
 DEFAULT_SPLIT_BYTES = 32 << 20
 _STORAGE = "storage."
-_CHOOSES_ROWS = ("scan.", "incremental-", "read.")
+#: Beside each option of a name in Spark's catalog that was given as one, and not as a property.
+_GIVEN = "option."
 _STREAM = "read.stream."
 #: Options that say how much one batch of a stream reads, and what they count.
 _LIMITS = {"maxfilespertrigger": "files", "maxbytespertrigger": "bytes", "maxrowspertrigger": "rows"}
 _SCAN_MODES = ("default", "full", *StartMode)
 _VERSION = ("scan.version", "versionasof")
+_TIME = ("scan.timestamp-millis", "scan.timestamp", "timestampasof")
+_NEW_TABLE = ("primary-key", "partition")
 _MERGE = ("write.merge-schema", "mergeschema", "merge_schema")
 _STATE = "scan.snapshot-id, scan.tag-name or scan.timestamp-millis"
 _RANGE = "incremental-between or incremental-between-timestamp"
 #: Names by which Delta, Iceberg, Hudi and JDBC sources choose rows, in lower case, and what to write here.
 _OF_OTHER_SOURCES = {
     **dict.fromkeys(
-        ("timestampasof", "as-of-timestamp", "as.of.instant", "snapshot-id", "snapshot", "timestamp", "tag", "version"), _STATE
+        ("as-of-timestamp", "as.of.instant", "snapshot-id", "snapshot", "timestamp", "tag", "version"), _STATE
     ),
     **dict.fromkeys(
         ("startingversion", "startingtimestamp", "endingversion", "endingtimestamp", "readchangefeed", "readchangedata",
@@ -91,10 +96,17 @@ _OF_OTHER_SOURCES = {
     ),
     "branch": "the path of the table; branches are not read by Spark",
 }  # fmt: skip
-_KNOWN = frozenset({
-    "scan.mode", "scan.snapshot-id", "scan.version", "scan.tag-name", "scan.timestamp-millis", "incremental-between",
-    "incremental-between-tag", "incremental-between-timestamp", "incremental-between-scan-mode",
-    "incremental-between-tag-to-snapshot", "read.changelog", *(_STREAM + name for name in _LIMITS),
+#: What Spark itself puts among the options, in lower case: of loads, streams, and names of its catalog.
+OF_SPARK = frozenset({
+    "path", "paths", "queryname", "checkpointlocation", "comment", "location", "owner", "provider", "external",
+    "is_managed_location", "collation",
+})  # fmt: skip
+_OURS = frozenset({
+    "columns", "where", "scan.mode", "scan.snapshot-id", "scan.tag-name", *_VERSION, *_TIME, "read.changelog",
+    "incremental-between", "incremental-between-tag", "incremental-between-timestamp", "incremental-between-scan-mode",
+    "incremental-between-tag-to-snapshot", *_LIMITS, *(_STREAM + name for name in _LIMITS), "consumer-id",
+    "consumer.ignore-progress", "source.split.target-size", "source.split.open-file-cost", "batch-id", "replay", *_MERGE,
+    "missing", "on-delete", "traceback",
 })  # fmt: skip
 
 
@@ -108,7 +120,10 @@ class AskedState(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of one read or write; see the table above. ``incremental`` is (after, upto]."""
+    """Options of one read or write; see the table above. ``incremental`` is (after, upto].
+
+    primary_key, partition, table_options   of a write: the table that it makes where there is none
+    """
 
     path: str
     columns: tuple[str, ...] | None = None
@@ -135,10 +150,13 @@ class ReadOptions:
     version: str | None = None
     tag_to_snapshot: bool = False
     traceback: bool = False
+    primary_key: tuple[str, ...] = ()
+    partition: tuple[str, ...] = ()
+    table_options: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+    def parse(cls, options: Mapping[str, str], *, writes: bool = False) -> ReadOptions:
         """Read Spark's options; keys in any case. InvalidInputError names the option."""
         given = {k.lower(): v for k, v in options.items()}
         path = given.get("path")
@@ -147,17 +165,12 @@ class ReadOptions:
                 'name the table: .load("/lake/db.db/flights") or .option("path", ...); in SQL '
                 "CREATE TABLE name USING lakeidx LOCATION '/lake/db.db/table'"
             )
-        columns = given.get("columns")
+        table_options = _of_a_new_table(given, writes=writes)
         mode = given.get("incremental-between-scan-mode", "auto")
         if mode not in {str(m.value) for m in IncrementalMode}:
             raise InvalidInputError(
                 f"incremental-between-scan-mode: {mode!r} is not auto, delta, changelog, derived or diff"
             )
-        for key in given:
-            if key.startswith(_CHOOSES_ROWS) and key not in _KNOWN:
-                raise InvalidInputError(f"{key}: lakeidx does not have this option{_nearest(key)}")
-            if key in _OF_OTHER_SOURCES:
-                raise InvalidInputError(f"{key}: lakeidx does not have this option; write {_OF_OTHER_SOURCES[key]}")
         scan_mode = given.get("scan.mode", "default")
         if scan_mode not in _SCAN_MODES:
             raise InvalidInputError(f"scan.mode: {scan_mode!r} is not {', '.join(StartMode)}")
@@ -166,11 +179,11 @@ class ReadOptions:
         return cls(
             path=root,
             layout=system or kinds,
-            columns=None if columns is None else tuple(c.strip() for c in columns.split(",") if c.strip()),
+            columns=_names(given, "columns") if "columns" in given else None,
             where=given.get("where"),
             snapshot=_number(given, "scan.snapshot-id"),
             tag=given.get("scan.tag-name"),
-            timestamp_ms=_number(given, "scan.timestamp-millis"),
+            timestamp_ms=_time(given),
             mode=IncrementalMode(mode),
             scan_mode=scan_mode,
             stream_limit=_stream_limit(given),
@@ -189,6 +202,9 @@ class ReadOptions:
             version=_one_of(given, _VERSION),
             tag_to_snapshot=_flag(given, "incremental-between-tag-to-snapshot"),
             traceback=_flag(given, "traceback"),
+            primary_key=_names(given, "primary-key"),
+            partition=_names(given, "partition"),
+            table_options=table_options,
             storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},
         )
 
@@ -258,8 +274,41 @@ class ReadOptions:
         return ends, self.mode
 
 
-def _nearest(key: str) -> str:
-    return f"; {did_you_mean(key, sorted(_KNOWN))}"
+def has_option(key: str) -> bool:
+    """Return whether reads and writes have an option of this name, in lower case."""
+    return key in _OURS or key.startswith(_STORAGE)
+
+
+def _of_a_new_table(given: Mapping[str, str], *, writes: bool) -> dict[str, str]:
+    """Return the options of a write that are those of a table.
+
+    errors   InvalidInputError for an option that neither Spark nor lakeidx has
+    """
+    out = {}
+    for key, value in given.items():
+        if has_option(key) or key in OF_SPARK or key.startswith(_GIVEN):
+            continue
+        if "provider" in given and _GIVEN + key not in given:
+            continue
+        if writes and key in _NEW_TABLE:
+            continue
+        if writes and not unknown_options({key: value}) and not options_of_other_programs({key: value}):
+            out[key] = value
+            continue
+        if key in _OF_OTHER_SOURCES:
+            raise InvalidInputError(f"{key}: lakeidx does not have this option; write {_OF_OTHER_SOURCES[key]}")
+        known = sorted(_OURS | set(_NEW_TABLE) if writes else _OURS)
+        raise InvalidInputError(f"{key}: lakeidx does not have this option; {did_you_mean(key, known)}")
+    return out
+
+
+def _names(given: Mapping[str, str], key: str) -> tuple[str, ...]:
+    return tuple(c.strip() for c in given.get(key, "").split(",") if c.strip())
+
+
+def _time(given: Mapping[str, str]) -> int | None:
+    moment = _one_of(given, _TIME)
+    return None if moment is None else epoch_ms(moment)
 
 
 def _replay(given: Mapping[str, str]) -> str:

@@ -28,6 +28,7 @@ from lakeidx.landing.read import LandingOptions, Piece, check_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_new_columns, put_columns
+from lakeidx.spark.new_tables import opened
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import TIME_ZONE, in_zone
@@ -64,9 +65,9 @@ class TableWriter(DataSourceArrowWriter):
     def __init__(
         self, options: ReadOptions, columns: pa.Schema, *, overwrite: bool, time_zone: str | None = None
     ) -> None:
-        table = options.open()
         if options.where is not None and not overwrite:
             raise InvalidInputError('where: is for writes with .mode("overwrite"); filter the data frame')
+        table = opened(options, columns)
         self.options = options
         self.overwrite = overwrite
         self.batch_id = new_batch_id() if options.batch_id is None else options.batch_id

@@ -109,12 +109,15 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
 
 
 def to_spark(rows: pa.Table, wanted: pa.Schema) -> pa.Table:
-    """Bring rows of a table into the types in which Spark takes them.
+    """Bring rows of a table into the types in which Spark takes them; a column that they do not have is null.
 
     errors   InvalidInputError naming the column, when a frame's own schema wants another type that cannot hold a value
     """
     arrays = []
     for field in wanted:
+        if field.name not in rows.column_names:
+            arrays.append(pa.nulls(rows.num_rows, field.type))
+            continue
         column = rows.column(field.name)
         try:
             if not column.type.equals(field.type):

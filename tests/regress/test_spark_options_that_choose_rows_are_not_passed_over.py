@@ -15,7 +15,9 @@ from lakeidx.spark.read_options import ReadOptions
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        ("timestampAsOf", "scan.timestamp-millis"),
+        ("wher", "did you mean 'where'"),
+        ("colums", "did you mean 'columns'"),
+        ("header", "does not have this option"),
         ("startingVersion", "incremental-between"),
         ("readChangeFeed", "incremental-between"),
         ("snapshot-id", "scan.snapshot-id"),

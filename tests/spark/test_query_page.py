@@ -17,10 +17,11 @@ pytestmark = pytest.mark.spark
 def test_the_blocks_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     try:
-        assert run_page("docs/query/spark.md", tmp_path, spark=spark) == 3
+        assert run_page("docs/query/spark.md", tmp_path, spark=spark) == 4
         rows = lakeidx.Warehouse("lake").table("shop.orders").scan(where="id = 30").to_arrow().to_pylist()
         assert rows == [{"id": 30, "day": "2026-11-01", "total": Decimal("12.50")}]
         assert [tuple(r) for r in spark.sql("SELECT count(*) FROM early").collect()] == [(5,)]
     finally:
         spark.sql("DROP TABLE IF EXISTS orders")
+        spark.sql("DROP TABLE IF EXISTS other_orders")
         spark.sql("DROP VIEW IF EXISTS early")

@@ -1,0 +1,105 @@
+"""Tables that Spark makes: with the columns of a data frame, by the options of a write or by `create`.
+
+frame.write.format("lakeidx").option("primary-key", "id").option("bucket", "4").mode("append").save("/lake/shop.db/orders")
+create(frame, "/lake/shop.db/orders", primary_key=["id"], partition_by=["day"], name="orders")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from lakeidx.arguments import PathLike, path_text
+from lakeidx.batch.index_types import check_index_type
+from lakeidx.batch.upsert import BatchResult
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.spark.read_options import ReadOptions
+from lakeidx.spark.values import arrow_schema
+from lakeidx.table.handle import TableHandle
+from lakeidx.types import format_type, from_arrow
+
+
+def create(
+    rows: DataFrame | StructType,
+    table: PathLike,
+    *,
+    primary_key: Sequence[str],
+    partition_by: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> BatchResult | None:
+    """Make a table, and upsert the rows when a data frame is given; return what the batch did.
+
+    table     its directory, absolute, as a path or URI
+    options   of the table, and those of writes
+    name      also make this name in the catalog of the session
+    errors    InvalidInputError when there is a table, or for columns, keys and options that do not go together
+    """
+    from lakeidx.spark.frame_upsert import upsert
+
+    path = path_text(table)
+    given = {**(options or {}), "path": path, "primary-key": ",".join(primary_key), "partition": ",".join(partition_by)}
+    columns = rows if isinstance(rows, StructType) else rows.schema
+    _make(ReadOptions.parse(given, writes=True), arrow_schema(columns), exist_ok=False)
+    done = None if isinstance(rows, StructType) else upsert(rows, path, options=given)
+    if name is not None:
+        session = SparkSession.active() if isinstance(rows, StructType) else rows.sparkSession
+        session.sql(f"CREATE TABLE {name} USING lakeidx LOCATION '{path}'")
+    return done
+
+
+def opened(options: ReadOptions, columns: pa.Schema) -> TableHandle:
+    """Open the table of a write, or make it with the columns of the frame when there is none and a primary key is given.
+
+    errors   NotFoundError; InvalidInputError for options that the table has otherwise
+    """
+    try:
+        table = options.open()
+    except NotFoundError as error:
+        if not options.primary_key:
+            raise NotFoundError(
+                f'{error.message}; .option("primary-key", "id") makes a table with the columns of the data frame',
+                path=error.path,
+            ) from error
+        return _make(options, columns, exist_ok=True)
+    _check_same(table.schema, options)
+    return table
+
+
+def _make(options: ReadOptions, columns: pa.Schema, *, exist_ok: bool) -> TableHandle:
+    keys = (*options.primary_key, *options.partition)
+    fields = [c for c in columns if c.name != KIND_COLUMN]
+    absent = [k for k in keys if k not in [c.name for c in fields]]
+    if absent:
+        raise InvalidInputError(f"the data frame has no column {absent[0]}, which is of the table's keys or partitions")
+    spec = {
+        "fields": [{"name": c.name, "type": format_type(from_arrow(c.type, where=c.name))} for c in fields],
+        "primaryKeys": list(options.primary_key),
+        "partitionKeys": list(options.partition),
+        "options": dict(options.table_options),
+    }
+    check_index_type(new_schema(spec))
+    return TableHandle.create(options.path, spec, options.storage or None, exist_ok=exist_ok)
+
+
+def _check_same(schema: TableSchema, options: ReadOptions) -> None:
+    """Refuse what a write says of a table that is otherwise: it would change nothing."""
+    keys = {
+        "primary-key": (options.primary_key, schema.primary_keys),
+        "partition": (options.partition, schema.partition_keys),
+    }
+    for said, (given, there) in keys.items():
+        if given and set(given) != set(there):
+            raise InvalidInputError(f"{said} = {','.join(given)}: the table has {','.join(there) or 'none'}")
+    for key, value in options.table_options.items():
+        has = schema.options.get(key)
+        if has != value:
+            raise InvalidInputError(
+                f"{key} = {value}: the table has {has or 'not set it'}; lakeidx table alter --set changes it"
+            )

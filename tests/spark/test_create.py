@@ -1,0 +1,121 @@
+"""Tables that Spark makes, and names of its catalog that differ from their tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeidx.api import Table
+from lakeidx.spark import create, upsert
+from lakeidx.spark.read_options import OF_SPARK, ReadOptions
+
+pytestmark = pytest.mark.spark
+COLUMNS = "id LONG, day STRING, total DECIMAL(10, 2), at TIMESTAMP, wall TIMESTAMP_NTZ, tags ARRAY<STRING>"
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> DataFrame:
+    query = """SELECT id, concat('2026-11-0', id % 2 + 1) day, cast(id AS DECIMAL(10, 2)) total, timestamp'2026-11-01 10:00:00' at,
+        timestamp_ntz'2026-11-01 10:00:00' wall, array('a') tags FROM range(6)"""
+    return spark.sql(query)
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.scan(columns=["id"]).to_arrow().column("id").to_pylist())
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_a_write_makes_the_table(frame: DataFrame, tmp_path: Path, mode: str) -> None:
+    path = f"{tmp_path}/shop.db/orders"
+    writer = frame.write.format("lakeidx").option("primary-key", "day, id").option("partition", "day")
+    writer = writer.option("bucket", "2").option("fields.total.default-value", "0").mode(mode)
+    writer.save(path)
+    table = Table.open(path)
+    assert ids(table) == list(range(6))
+    assert (table.schema.primary_keys, table.schema.partition_keys) == (("day", "id"), ("day",))
+    assert table.schema.options["bucket"] == "2"
+    assert [str(f.type) for f in table.schema.fields] == [
+        "BIGINT NOT NULL", "STRING NOT NULL", "DECIMAL(10, 2)", "TIMESTAMP(6) WITH LOCAL TIME ZONE", "TIMESTAMP(6)",
+        "ARRAY<STRING>",
+    ]  # fmt: skip
+    # The same line again writes into it; what it says of the table must be so.
+    writer.save(path)
+    with pytest.raises(Exception, match="bucket = 3: the table has 2; lakeidx table alter"):
+        writer.option("bucket", "3").save(path)
+
+
+def test_bad_input_is_one_line_and_leaves_nothing(frame: DataFrame, tmp_path: Path) -> None:
+    path = f"{tmp_path}/shop.db/orders"
+    writer = frame.write.format("lakeidx").mode("append")
+    for options, says in (
+        ({}, r'not a Paimon table.*option\("primary-key", "id"\) makes a table'),
+        ({"primary-key": "key"}, "the data frame has no column key"),
+        ({"primary-key": "id", "partition": "month"}, "the data frame has no column month"),
+        ({"primary-key": "id", "buckets": "2"}, "buckets: lakeidx does not have this option"),
+        ({"primary-key": "id", "merge-engine": "newest"}, "merge-engine"),
+    ):
+        with pytest.raises(Exception, match=says):
+            writer.options(**options).save(path)
+        writer = frame.write.format("lakeidx").mode("append")
+        assert not Path(path).exists()
+
+
+def test_create_writes_the_rows_and_makes_the_name(spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
+    path = f"{tmp_path}/shop.db/orders"
+    done = create(frame, path, primary_key=["id"], options={"bucket": "1", "batch-id": "first"}, name="made_orders")
+    try:
+        assert done is not None
+        assert spark.sql("SELECT sum(id) s FROM made_orders").collect()[0].s == 15
+        with pytest.raises(Exception, match="already exists"):
+            create(frame, path, primary_key=["id"])
+        empty = create(frame.schema, f"{tmp_path}/shop.db/empty", primary_key=["id"])
+        assert empty is None
+        upsert(frame, f"{tmp_path}/shop.db/empty")
+        assert ids(Table.open(f"{tmp_path}/shop.db/empty")) == list(range(6))
+    finally:
+        spark.sql("DROP TABLE made_orders")
+
+
+def test_columns_that_only_the_catalog_has_are_null(spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
+    path = f"{tmp_path}/shop.db/orders"
+    create(frame, path, primary_key=["id"], name="altered_orders")
+    try:
+        spark.sql("ALTER TABLE altered_orders ADD COLUMN note STRING")
+        rows = spark.sql("SELECT id, note FROM altered_orders WHERE id < 2 ORDER BY id").collect()
+        assert [tuple(r) for r in rows] == [(0, None), (1, None)]
+        with pytest.raises(Exception, match="note"):
+            spark.sql(f"INSERT INTO altered_orders WITH (path = '{path}') (id, note) VALUES (1, 'x')")
+    finally:
+        spark.sql("DROP TABLE altered_orders")
+
+
+def test_names_that_spark_adds_are_known_and_properties_are_the_users_own(
+    spark: SparkSession, frame: DataFrame, tmp_path: Path
+) -> None:
+    path = f"{tmp_path}/shop.db/orders"
+    create(frame, path, primary_key=["id"])
+    spark.sql(
+        f"CREATE TABLE owned USING lakeidx OPTIONS (path '{path}', where 'id < 3') COMMENT 'c' TBLPROPERTIES ('mine' = '1')"
+    )
+    try:
+        assert spark.sql("SELECT count(*) n FROM owned").collect()[0].n == 3
+        with pytest.raises(Exception, match="did you mean 'where'"):
+            spark.sql("SELECT * FROM owned WITH (`wher` = 'id < 1')").collect()
+        with pytest.raises(Exception, match="did you mean 'where'"):
+            spark.sql(f"CREATE TABLE misspelt USING lakeidx OPTIONS (path '{path}', wher 'id < 3')")
+    finally:
+        spark.sql("DROP TABLE owned")
+    assert ReadOptions.parse({**dict.fromkeys(OF_SPARK - {"provider"}, "x"), "path": path}).path == path
+
+
+def test_time_travel_by_iso_times(spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
+    path = f"{tmp_path}/shop.db/orders"
+    create(frame, path, primary_key=["id"])
+    first = Table.open(path).snapshots()[0]["time"]
+    upsert(frame.selectExpr("id + 10 id", "day", "total", "at", "wall", "tags"), path)
+    for name in ("timestampAsOf", "scan.timestamp", "scan.timestamp-millis"):
+        assert spark.read.format("lakeidx").option(name, str(first)).load(path).count() == 6
+    assert spark.read.format("lakeidx").option("versionAsOf", "1").load(path).count() == 6
+    assert spark.read.format("lakeidx").load(path).count() == 12
