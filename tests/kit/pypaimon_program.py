@@ -3,6 +3,9 @@
 ``{"warehouse", "table", "engine": "python" | "rust", "do": "read" | "write" | "create", ...}``; imports nothing of lakeidx.
 """
 
+# The packages are not in the environment of the tests, so no types are known here.
+# mypy: ignore-errors
+
 import json
 import sys
 
@@ -15,7 +18,7 @@ TYPES = {"INT": pa.int32(), "BIGINT": pa.int64(), "STRING": pa.string()}
 KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 
 
-def create(catalog, request):  # type: ignore[no-untyped-def]
+def create(catalog, request):
     """A table of the same spec that lakeidx takes."""
     spec = request["spec"]
     fields = [pa.field(f["name"], TYPES[f["type"]], f["name"] not in spec["primaryKeys"]) for f in spec["fields"]]
@@ -29,7 +32,7 @@ def create(catalog, request):  # type: ignore[no-untyped-def]
     catalog.create_table(request["table"], schema, False)
 
 
-def arrow(columns, rows):  # type: ignore[no-untyped-def]
+def arrow(columns, rows):
     """Rows with the columns of the table, and their kinds where they have any."""
     schema = [(name, TYPES[t.replace(" NOT NULL", "")]) for name, t in columns]
     return pa.Table.from_pylist([{n: row[n] for n, _ in schema} for row in rows], schema=pa.schema(schema))
@@ -38,15 +41,15 @@ def arrow(columns, rows):  # type: ignore[no-untyped-def]
 class Python:
     """pypaimon. A row is deleted by a column that is named as that of the kinds."""
 
-    def __init__(self, warehouse):  # type: ignore[no-untyped-def]
+    def __init__(self, warehouse):
         self.catalog = CatalogFactory.create({"warehouse": warehouse})
 
-    def read(self, name):  # type: ignore[no-untyped-def]
+    def read(self, name):
         """All rows."""
         builder = self.catalog.get_table(name).new_read_builder()
         return builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
 
-    def write(self, name, rows):  # type: ignore[no-untyped-def]
+    def write(self, name, rows):
         """Upsert rows as one batch, or delete them: `v` says the kind then."""
         table = self.catalog.get_table(name)
         if any(row.get("_kind", "+I") != "+I" for row in rows):
@@ -63,16 +66,16 @@ class Python:
 class Rust:
     """pypaimon-rust. A row is deleted by the column of the kinds as files have it."""
 
-    def __init__(self, warehouse):  # type: ignore[no-untyped-def]
+    def __init__(self, warehouse):
         self.catalog = PaimonCatalog({"warehouse": warehouse})
 
-    def read(self, name):  # type: ignore[no-untyped-def]
+    def read(self, name):
         """All rows."""
         builder = self.catalog.get_table(name).new_read_builder()
         batches = builder.new_read().read_arrow(builder.new_scan().plan().splits())
         return [row for batch in iter(batches.read_next_batch, None) for row in batch.to_pylist()]
 
-    def write(self, name, rows):  # type: ignore[no-untyped-def]
+    def write(self, name, rows):
         """Upsert rows as one batch, or delete them."""
         table = self.catalog.get_table(name)
         data = arrow([(f.name(), str(f.field_type())) for f in table.schema().fields()], rows)
@@ -86,22 +89,22 @@ class Rust:
         builder.new_commit().commit(writer.prepare_commit())
 
 
-def answer(request):  # type: ignore[no-untyped-def]
+def answer(request):
     """Do what one line asks for."""
     engine = {"python": Python, "rust": Rust}[request.get("engine", "python")](request["warehouse"])
     if request["do"] == "create":
-        return create(engine.catalog, request)  # type: ignore[no-untyped-call]
+        return create(engine.catalog, request)
     if request["do"] == "read":
         return engine.read(request["table"])
     return engine.write(request["table"], request["rows"])
 
 
-def main():  # type: ignore[no-untyped-def]
+def main():
     """Answer line by line."""
     answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         try:
-            told = {"out": answer(json.loads(line))}  # type: ignore[no-untyped-call]
+            told = {"out": answer(json.loads(line))}
         except Exception as error:
             told = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(told) + "\n")
@@ -109,4 +112,4 @@ def main():  # type: ignore[no-untyped-def]
 
 
 if __name__ == "__main__":
-    main()  # type: ignore[no-untyped-call]
+    main()
