@@ -99,7 +99,8 @@ def test_bad_combinations_are_refused(options: dict[str, str], keys: list[str], 
     assert words in error.value.message
     assert "\n" not in error.value.message
     # A table that came to such options some other way is not written.
-    table = make_table(tmp_path, options=options, spec=spec)
+    with mock.patch("lakeidx.api.table.check_index_type"), mock.patch("lakeidx.api.table.TableIndex"):
+        table = make_table(tmp_path, options=options, spec=spec)
     with pytest.raises(InvalidInputError):
         upsert(table, [(1, 1, "a")])
     assert table.snapshot is None
