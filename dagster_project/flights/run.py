@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lakeidx.dagster.home import prepare_home
+from lakeidx.dagster.ui import prepare_home
 
 _EXPECTED_FLIGHTS = 336_776
 

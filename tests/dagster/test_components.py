@@ -17,7 +17,7 @@ from dagster.components.testing import DefsFolderSandbox, create_defs_folder_san
 
 import lakeidx
 from lakeidx.dagster import PrimaryKeyTable, TableMaintenance, WarehouseTables
-from lakeidx.dagster.components.inference import infer_table
+from lakeidx.dagster.components.scaffolding import infer_table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.problems import PipelineFileError

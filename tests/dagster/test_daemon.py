@@ -19,9 +19,9 @@ from dagster._core.definitions.assets.graph.asset_graph_subset import AssetGraph
 from dagster._core.execution.asset_backfill import AssetBackfillStatus, PartitionedAssetBackfillStatus
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 
-from lakeidx.dagster.home import prepare_home
 from lakeidx.dagster.names import STAGES, asset_keys
 from lakeidx.dagster.sensors.landing import RANGE_END, RANGE_START
+from lakeidx.dagster.ui import prepare_home
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import Deployment
 

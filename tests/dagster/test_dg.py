@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from dagster_dg_cli.cli import create_dg_cli
 
 from lakeidx.dagster import move_pipelines
-from lakeidx.dagster.home import prepare_home
+from lakeidx.dagster.ui import prepare_home
 from lakeidx.pipeline_file.model import load_pipeline
 from lakeidx.pipeline_file.problems import PipelineFileError
 

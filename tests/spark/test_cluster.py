@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from lakeidx.api.table import Table
-from lakeidx.dagster.home import prepare_home
+from lakeidx.dagster.ui import prepare_home
 from lakeidx.storage import open_store
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import pipeline_dict

@@ -2,6 +2,8 @@
 the table's rows in a verification.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal
@@ -14,7 +16,6 @@ from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.schema_drift import staged_schema
-from lakeidx.dagster.assets.batch_figures import batch_figures
 from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.stages import open_batch
 from lakeidx.dagster.expectations.set_aside import reason_of
@@ -22,10 +23,11 @@ from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.reports import records_table
 from lakeidx.dagster.names import LANDED_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
 from lakeidx.dagster.resources import StoreResource, TableResource
+from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.pipeline_file.sections import ExpectationConfig
+from lakeidx.pipeline_file.sections import BATCH_FIGURES, ExpectationConfig
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.table_scan import scan_table
 from lakeidx.table.view import on_newest
@@ -33,6 +35,8 @@ from lakeidx.table.view import on_newest
 Where = Literal["landed", "table", "batches"]
 #: Row kinds of rows that stay: +I and +U.
 _STAYING = (0, 2)
+#: Batches that are looked at, and records that are read for them: a range of partitions leaves one record for each.
+_MOST_BATCHES, _MOST_RECORDS = 30, 300
 
 
 def expectations_on(config: PipelineConfig, where: Where) -> list[ExpectationConfig]:
@@ -118,7 +122,7 @@ def batches_expectation_results(
     """Judge the figures of the last batches."""
     expected = expectations_on(config, "batches")
     if expected:
-        yield from _expectation_results(config, TABLE, expected, iter([batch_figures(config, instance)]), page)
+        yield from _expectation_results(config, TABLE, expected, iter([_batch_figures(config, instance)]), page)
 
 
 def _expectation_results(
@@ -169,3 +173,42 @@ def _staged(batch: BatchContext, report: IngestReport, columns: list[str]) -> It
                 VALUE_KIND
             )
         yield rows
+
+
+def _batch_figures(config: PipelineConfig, instance: dg.DagsterInstance) -> pa.Table:
+    """Return a row for each of the last batches, the oldest first, with the columns of `BATCH_FIGURES`.
+
+    A figure that was not recorded is null. Batches that changed nothing, since they were committed before, have no row.
+    """
+    commits = _records(instance, asset_key(config, "commit"))
+    states = _records(instance, asset_key(config, TABLE))
+    done = [b for b, m in commits.items() if not m.get("lakeidx/already_committed")][:_MOST_BATCHES]
+    target = new_schema(config.spec()).table_options.dynamic_bucket_target_row_num
+    rows = []
+    for ago, batch in enumerate(done):
+        row = {name: commits[batch].get(f"lakeidx/{name}") for name in BATCH_FIGURES}
+        state = states.get(batch, {})
+        row["batches_ago"] = ago
+        row["rejected_share"] = _share(row["rows_rejected"], row["rows_in"])
+        row["table_rows"], row["table_buckets"] = state.get("dagster/row_count"), state.get("lakeidx/buckets")
+        row["bucket_fill"] = _share(row["table_rows"], (row["table_buckets"] or 0) * target)
+        rows.append(row)
+    return pa.table({name: [row[name] for row in reversed(rows)] for name in BATCH_FIGURES})
+
+
+def _records(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, dict[str, Any]]:
+    """Return the metadata of an asset's materializations by batch, the newest first."""
+    found: dict[str, dict[str, Any]] = {}
+    for record in instance.fetch_materializations(key, limit=_MOST_RECORDS).records:
+        materialization = record.asset_materialization
+        if materialization is not None:
+            values = {name: value.value for name, value in materialization.metadata.items()}
+            batch = str(values.get("lakeidx/batch_id"))
+            # A batch whose run came again keeps what its first run did.
+            if batch not in found or found[batch].get("lakeidx/already_committed"):
+                found[batch] = values
+    return found
+
+
+def _share(part: Any, whole: Any) -> float | None:
+    return None if part is None or not whole else float(part) / float(whole)

@@ -14,9 +14,8 @@ import dagster as dg
 import pytest
 
 from lakeidx.dagster.failures import failures_explained
-from lakeidx.dagster.sensors import alerts
-from lakeidx.dagster.sensors.alerts import Alert, receivers_from, send_alert
-from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
+from lakeidx.dagster.sensors import failed_runs
+from lakeidx.dagster.sensors.failed_runs import Alert, build_failed_run_sensor, receivers_from, send_alert
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
 from lakeidx.testing.limits import HANGS_SECONDS
 
@@ -84,8 +83,8 @@ def webhook(*answers: int) -> Iterator[tuple[str, list[Any]]]:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     told.clear()
-    monkeypatch.setattr(alerts, "wait_fixed", lambda seconds: lambda state: 0)
-    monkeypatch.setattr(alerts, "_TIMEOUT_SECONDS", HANGS_SECONDS)
+    monkeypatch.setattr(failed_runs, "wait_fixed", lambda seconds: lambda state: 0)
+    monkeypatch.setattr(failed_runs, "_TIMEOUT_SECONDS", HANGS_SECONDS)
 
 
 def test_a_webhook_gets_a_text_and_the_fields_also_at_the_second_try() -> None:
@@ -117,7 +116,7 @@ def test_a_receiver_that_cannot_be_reached_is_an_error_without_its_secrets_after
         broken = receivers_from({"LAKEIDX_ALERT_WEBHOOK": f"{url}?token=secret"})
         with pytest.raises(UnavailableError) as caught:
             send_alert(ALERT, iter([*broken, tell]))
-    assert (len(bodies), told) == (alerts.ATTEMPTS, [ALERT])
+    assert (len(bodies), told) == (failed_runs.ATTEMPTS, [ALERT])
     assert "_post: HTTPError" in str(caught.value)
     assert "secret" not in str(caught.value)
 

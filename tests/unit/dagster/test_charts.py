@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from lakeidx.dagster.metadata import plots
-from lakeidx.dagster.metadata.charts import short, ticks
+from lakeidx.dagster.metadata.plots import short, ticks
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _BAR = re.compile(r"M([\d.]+) ([\d.]+)h([\d.]+)v(-?[\d.]+)h-[\d.]+z")
