@@ -2,8 +2,6 @@
 the table's rows in a verification.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal

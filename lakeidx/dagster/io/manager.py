@@ -6,8 +6,6 @@ after the run and the output. Other writes are the same however often they are m
 Dagster reads the class's annotations when it is defined, so they are real types, not postponed texts.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Self
