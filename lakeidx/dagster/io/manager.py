@@ -7,11 +7,11 @@ Dagster reads the class's annotations when it is defined, so they are real types
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from typing import Any
 
 import dagster as dg
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field
 
 from lakeidx.api import Table, Warehouse
 from lakeidx.batch.artifacts import BatchFiles
@@ -19,21 +19,21 @@ from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.upsert import BatchResult, new_batch_id
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.io.frames import is_spark_frame, load_rows, rows_of, schema_of
-from lakeidx.dagster.io.lineage import Lineage, lineage_of
+from lakeidx.dagster.io.lineage import lineage_of
+from lakeidx.dagster.io.partitions import partition_condition
 from lakeidx.dagster.io.resources import metrics, table_facts
+from lakeidx.dagster.io.settings import InputSettings, OutputSettings, WriteMode
 from lakeidx.dagster.resources import SparkResource, StoreResource
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.pipeline_file.sections import OptionText
-from lakeidx.predicate import Predicate, and_, col, format_predicate, or_
+from lakeidx.predicate import Predicate, format_predicate
 from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.table.times import epoch_ms
-from lakeidx.types import TIMESTAMP_ROOTS, Root, format_type, from_arrow
+from lakeidx.types import format_type, from_arrow
 
 _NEWEST, _MATERIALIZED = "newest", "materialized"
 _SNAPSHOT_ID = "lakeidx/snapshot_id"
 _RETRIES = "dagster/retry_number"
-WriteMode = Literal["append", "upsert", "overwrite", "delete"]
 
 
 class LakeIdxIOManager(dg.ConfigurableIOManager):
@@ -200,7 +200,7 @@ def _replaced(
             f"{_place(context)} has partitions: name the table's partition column with metadata partition_expr"
         )
     keys = context.asset_partition_keys
-    return _partition_condition(context.asset_partitions_def, keys, settings.partition_expr, schema)
+    return partition_condition(context.asset_partitions_def, keys, settings.partition_expr, schema)
 
 
 def _of_partitions(
@@ -217,13 +217,13 @@ def _of_partitions(
                 raise InvalidInputError(
                     f"partitions of {_place(context)} are requested: name their column in the metadata partition_expr"
                 )
-            return [_partition_condition(context.asset_partitions_def, asked, own or theirs or "", schema)]
+            return [partition_condition(context.asset_partitions_def, asked, own or theirs or "", schema)]
     step = context.step_context
     if own is None or step.entity_partitions_def is None or not step.has_partitions:
         return []
     with dg.partition_loading_context(dynamic_partitions_store=context.instance):
         mine = step.entity_partitions_def.get_partition_keys_in_range(step.partition_key_range)
-    return [_partition_condition(step.entity_partitions_def, mine, own, schema)]
+    return [partition_condition(step.entity_partitions_def, mine, own, schema)]
 
 
 def _state(context: dg.InputContext, table: Table, version: str | int) -> dict[str, Any]:
@@ -262,113 +262,3 @@ def _batch_id(context: dg.OutputContext, mode: WriteMode, schema: TableSchema) -
     run_id = (run.root_run_id if _RETRIES in run.tags else None) or run.run_id
     output = hashlib.sha256(f"{context.step_key} {context.name}".encode()).hexdigest()[:16]
     return f"dagster-{run_id}-{output}"
-
-
-class _Settings(BaseModel):
-    """Keys of metadata; other keys are for others."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    @classmethod
-    def of(cls, metadata: Mapping[str, Any], where: str) -> Self:
-        """Read the keys from metadata.
-
-        where    the asset, for messages
-        errors   InvalidInputError naming every key that is wrong
-        """
-        plain = {k: v.value if isinstance(v, dg.MetadataValue) else v for k, v in metadata.items()}
-        try:
-            return cls.model_validate({k: plain[k] for k in cls.model_fields if k in plain})
-        except ValidationError as error:
-            problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
-            raise InvalidInputError(f"metadata of {where}: {'; '.join(problems)}") from error
-
-
-class OutputSettings(_Settings):
-    """How an asset is written.
-
-    table            ``database.table``; default the last two parts of the asset's key
-    write_mode       append rows (of a table without primary key), upsert them, overwrite (the asset's partitions, or the table)
-                     with them, or delete the rows with their keys; default upsert for a table with primary key
-    partition_expr   the table's column that has the partition of the asset; by dimension for an asset with several
-    column_lineage   what columns are made of: ``by_name``: of the columns of the same name in the assets before it, or the sources
-                     of each: ``{"total": ["shop/orders.price"]}``
-    primary_keys, partition_keys, options   of the table, when it is created
-    """
-
-    table: str | None = None
-    write_mode: WriteMode | None = None
-    partition_expr: str | dict[str, str] | None = None
-    column_lineage: Lineage | None = None
-    primary_keys: tuple[str, ...] = ()
-    partition_keys: tuple[str, ...] = ()
-    options: dict[str, OptionText] = {}
-
-    @field_validator("primary_keys", "partition_keys", mode="before")
-    @classmethod
-    def _one_name(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
-
-
-class InputSettings(_Settings):
-    """How an asset is read.
-
-    table            as for outputs
-    columns          only these, in order
-    where            SQL condition, e.g. ``carrier = 'UA' AND month >= 6``
-    version          state to read: ``newest``; ``materialized``: the snapshot of the asset's newest materialization, whoever has
-                     written since; a data version, snapshot id, tag or ISO time
-    partition_expr   the column of the partitions that are asked for, default what the upstream asset says; where it is asked for as
-                     a whole, the column of the reading asset's own partitions
-    """
-
-    table: str | None = None
-    columns: tuple[str, ...] | None = None
-    where: str | None = None
-    version: str | int = "newest"
-    partition_expr: str | dict[str, str] | None = None
-
-
-def _partition_condition(
-    found: Any, keys: Sequence[str], expression: str | Mapping[str, str], schema: TableSchema
-) -> Predicate:
-    """Return the condition that selects the rows of some partitions.
-
-    found        their PartitionsDefinition
-    expression   the column, or the columns by dimension
-    errors       InvalidInputError for a column that the table does not have, or that cannot hold the partitions
-    """
-    if not isinstance(found, dg.MultiPartitionsDefinition):
-        if not isinstance(expression, str):
-            raise InvalidInputError("partition_expr: name one column, the asset has one dimension of partitions")
-        return _of_dimension(found, keys, expression, schema)
-    dimensions = {d.name: d.partitions_def for d in found.partitions_defs}
-    if isinstance(expression, str) or set(expression) != set(dimensions):
-        raise InvalidInputError(f"partition_expr: name a column for each dimension: {', '.join(sorted(dimensions))}")
-    rows = []
-    for key in keys:
-        parts = found.get_partition_key_from_str(key).keys_by_dimension
-        rows.append(and_([_of_dimension(dimensions[d], [k], expression[d], schema) for d, k in parts.items()]))
-    return or_(rows)
-
-
-def _of_dimension(found: Any, keys: Iterable[str], column: str, schema: TableSchema) -> Predicate:
-    root = schema.field(column).type.root
-    if not isinstance(found, dg.TimeWindowPartitionsDefinition) or root not in {Root.DATE, *TIMESTAMP_ROOTS}:
-        return col(column).is_in(list(keys))
-    return or_([_in_window(found.time_window_for_partition_key(key), column, root) for key in keys])
-
-
-def _in_window(window: dg.TimeWindow, column: str, root: Root) -> Predicate:
-    start: Any = window.start
-    end: Any = window.end
-    if root is Root.DATE:
-        start, end = start.date(), end.date()
-        if start == end:
-            raise InvalidInputError(
-                f"partition_expr: partitions of less than a day need more than the DATE in {column}"
-            )
-    elif root is Root.TIMESTAMP:
-        # The wall clock of the partitions' time zone, as such columns have it.
-        start, end = start.replace(tzinfo=None), end.replace(tzinfo=None)
-    return and_([col(column) >= start, col(column) < end])
