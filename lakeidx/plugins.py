@@ -1,4 +1,4 @@
-"""What is found by entry points: parts that other packages add, and parts of lakeidx that its core does not import.
+"""Plug-ins, found by entry points: parts that other packages add, and parts of lakeidx that its core does not import.
 
 =======================  ============================================  ===========================================================
 group                    name                                          value

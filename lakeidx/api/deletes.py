@@ -19,7 +19,7 @@ from lakeidx.table.view import on_newest
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeletePlan(Result):
-    """What a delete would do.
+    """Plan of a delete.
 
     rows   keys it would delete
     """

@@ -24,7 +24,7 @@ def _file_list(files: Sequence[DeletedFile]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExpireResult(Result):
-    """What an expiry did, or with dry_run would do.
+    """Result of an expiry, or with dry_run its plan.
 
     metrics     as `lakeidx.maintenance.snapshot_expiry.run_snapshot_expiry` gives them
     retention   what was kept by: numbers and time in force
@@ -104,7 +104,7 @@ class TagResult(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RollbackResult(Result):
-    """What a rollback did, or with dry_run would do."""
+    """Result of a rollback, or with dry_run its plan."""
 
     snapshot: int
     dry_run: bool

@@ -1,4 +1,4 @@
-"""Where a call does its work: in this process, or on Spark."""
+"""Choice of the runner of a call: in this process, or on Spark."""
 
 from __future__ import annotations
 

@@ -420,7 +420,7 @@ def check_batch_id(batch_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StagedBatch:
-    """What a listing shows of one batch.
+    """Entry of a listing of batches.
 
     paths   of its branch
     files   by path below the batch's directory

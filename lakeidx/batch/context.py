@@ -1,4 +1,4 @@
-"""What every stage of a batch works with."""
+"""Context of a batch, which each of its stages works with."""
 
 from __future__ import annotations
 

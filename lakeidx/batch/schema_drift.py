@@ -1,4 +1,4 @@
-"""What a change of schema means for a batch that was staged before it.
+"""Changes of the schema after a batch was staged: whether its rows still fit.
 
 Data files carry the id of the schema they were written with, and every reader casts them to the newest one: columns that were
 added, dropped, renamed, moved or widened since a batch was staged need nothing. What cannot be cast is refused here, before

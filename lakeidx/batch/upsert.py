@@ -47,7 +47,7 @@ _OVERWRITE_MODES = (None, "partitions", "table")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BatchResult(Result):
-    """What a batch did: its metrics, and the reports of its stages."""
+    """Result of a batch: its metrics, and the reports of its stages."""
 
     ingest: IngestReport
     assign: BucketAssignmentReport

@@ -21,7 +21,7 @@ from lakeidx.maintenance.advise import columns_of_key
 
 
 class AdviceFormat(StrEnum):
-    """How advice is printed."""
+    """Formats of advice."""
 
     TABLE = "table"
     JSON = "json"

@@ -79,7 +79,7 @@ def changes(
 
 
 class DiffFormat(StrEnum):
-    """How two states are compared for a reader: formats of rows, and two that put before and after side by side."""
+    """Formats of a difference: those of rows, and two that put before and after side by side."""
 
     JSONL = "jsonl"
     CSV = "csv"

@@ -1,4 +1,4 @@
-"""What commands share: options, progress on stderr, and turning errors into one clear line."""
+"""Context of a command: options, progress on stderr, and turning errors into one clear line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How results are written: JSON lines (values as `lakeidx.data.json_values`), CSV, Parquet, Arrow IPC, or a table for people."""
+"""Output of results: JSON lines (values as `lakeidx.data.json_values`), CSV, Parquet, Arrow IPC, or a table for people."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class BucketCompaction:
 
 @dataclass(frozen=True, slots=True)
 class CompactedBucket:
-    """What one bucket's compaction made.
+    """Result of one bucket's compaction.
 
     rows_in, rows_out     of rewritten files
     changelog_rows        rows of changelog files

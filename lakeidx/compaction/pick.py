@@ -1,4 +1,4 @@
-"""Which sorted runs of a bucket to compact next: universal compaction as pure functions.
+"""Choice of the sorted runs to compact next: universal compaction as pure functions.
 
 Runs stand newest first: each level-0 file is a run of its own, then one run per higher level, upwards. Nothing here
 reads a clock or remembers anything: the hour, the time of the last full compaction and the attempts counter are passed
@@ -19,7 +19,7 @@ from lakeidx.format.data_file import DataFileMeta
 
 
 class PickReason(StrEnum):
-    """Why a unit was picked, for reports."""
+    """Reasons for a pick, for reports."""
 
     FULL = "full compaction"
     FULL_INTERVAL = "optimization interval passed"
@@ -47,7 +47,7 @@ class LevelRun:
 
 @dataclass(frozen=True, slots=True)
 class CompactUnit:
-    """What was picked.
+    """Files that were picked.
 
     output_level   level of what comes out
     files          inputs, in run order
@@ -108,7 +108,7 @@ class PickOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PickMoment:
-    """What a pick depends on besides files and options.
+    """Moment of a pick: what it depends on besides files and options.
 
     hour                      hour of the day, for off-peak hours; None = not off-peak
     now_ms                    epoch ms, for the full compaction interval; None = the interval never passes

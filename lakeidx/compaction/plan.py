@@ -1,4 +1,4 @@
-"""What a compaction of one bucket has to do, as data: pick, sections, rewrites and upgrades.
+"""Plan of a compaction of one bucket, as data: pick, sections, rewrites and upgrades.
 
 source   org.apache.paimon.mergetree.compact.{MergeTreeCompactManager, MergeTreeCompactTask, FileRewriteCompactTask,
          ChangelogMergeTreeRewriter, LookupMergeTreeCompactRewriter, FullChangelogMergeTreeCompactRewriter},

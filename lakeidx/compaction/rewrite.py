@@ -91,7 +91,7 @@ def compact_bucket(work: BucketCompaction) -> CompactedBucket:
 
 @dataclass(slots=True)
 class _Made:
-    """What the steps have made so far.
+    """Files that the steps have made so far.
 
     deleted   rows of files above the output level that are superseded
     """

@@ -1,4 +1,4 @@
-"""Everything Dagster knows of one table, made from its pipeline file."""
+"""Definitions of one table for Dagster, made from its pipeline file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error means for a run: try again, give up, or call someone. One table for steps, runs and the failed-run sensor.
+"""Reactions to errors of a run: try again, give up, or call someone. One table for steps, runs and the failed-run sensor.
 
 Dagster has three ways to run something again, and they listen to different things:
 
@@ -26,7 +26,7 @@ WHAT_TO_DO = "lakeidx/what_to_do"
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """What to do about a kind of error.
+    """Reaction to a kind of error.
 
     retry     the same step may succeed when it is run again
     alert     a person must look, even if a retry helps

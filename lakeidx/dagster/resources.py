@@ -55,7 +55,7 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Where stages run. One Spark session per process, made when the first task needs it."""
+    """Place where stages run: one Spark session per process, made when the first task needs it."""
 
     engine: str = Field(
         default="spark",

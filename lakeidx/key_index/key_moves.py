@@ -1,4 +1,4 @@
-"""What a batch does to keys that live in one partition at a time: which rows move a key, and what must be deleted where.
+"""Moves of keys that live in one partition at a time: which rows move a key, and what must be deleted where.
 
 Rows of a key are taken in batch order, each after what the one before did. By policy, a row whose key lives elsewhere
 
@@ -25,7 +25,7 @@ from lakeidx.key_index.locations import Bools, Int32s, Int64s, KeyBatch, KeyLoca
 
 
 class MovePolicy(Enum):
-    """What happens to a row whose key lives in another partition."""
+    """Policies for a row whose key lives in another partition."""
 
     DELETE_OLD = "delete-old"
     USE_OLD = "use-old"
@@ -53,7 +53,7 @@ def move_policy(merge_engine: str, *, moves_keys: bool = True) -> MovePolicy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MovePlan:
-    """Where the n rows of a batch go, and d deletes besides.
+    """Targets of the n rows of a batch, and d deletes besides.
 
     keep              bool[n], False = the row is dropped
     partition         int32[n] in `KeyLocations.partitions`

@@ -1,4 +1,4 @@
-"""From "this key is in that file" to a key's location.
+"""Locations of keys, from the files that hold them.
 
 A key may be in several files of its bucket, as every update writes it again. Its location is the bucket; the file
 given is the newest one. Over partitions (global indexes) it matters whether the key still lives there: the newest

@@ -148,7 +148,7 @@ class KeyLocations:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CommitInfo:
-    """What a commit did to locations, and to files.
+    """Changes by a commit to locations and files.
 
     instant      text that names the commit for ever (from commit user and identifier), known before it is put
     started_ms   epoch ms before anything of the commit was written

@@ -1,4 +1,4 @@
-"""What tagging did, in numbers."""
+"""Metrics of tagging."""
 
 from __future__ import annotations
 

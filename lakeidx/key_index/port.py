@@ -95,7 +95,7 @@ class TableView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexContext:
-    """What a key index works with.
+    """Context of a key index.
 
     view          the table
     reader        keys of data files
@@ -119,7 +119,7 @@ class IndexContext:
 
 @dataclass(frozen=True, slots=True)
 class TagTasks:
-    """Where work for a batch may be done, other than in this process.
+    """Tasks in which a key index may work for a batch.
 
     context   makes an `IndexContext` of the same table and snapshot; pickles
     label     of the work
@@ -191,7 +191,7 @@ class ExternalState(ABC):
 
 
 class ShareUpdate(Protocol):
-    """How tasks store a batch's locations; pickles, and its size does not grow with rows or with the index."""
+    """Update of shared state by tasks; pickles, and its size does not grow with rows or with the index."""
 
     def route(self, commit: CommitInfo) -> tuple[pa.Table, Int32s]:
         """Return what is to be stored of some rows of the batch, and the task of each row of that, int32[n]."""

@@ -22,7 +22,7 @@ from lakeidx.plugins import load_plugin, plugin_names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexType:
-    """What an index type is, before any table is opened with it.
+    """Registration of an index type, before any table is opened with it.
 
     name              its name in option ``index.type``
     make              what finds keys, by the table's options; None: the HASH index alone does

@@ -14,7 +14,7 @@ from lakeidx.tasks.runner import LocalRunner
 
 @dataclass(frozen=True)
 class SimpleKeyIndex(FileJoiner):
-    """No filter and no range: every key of the files is read."""
+    """Key index without filter and range: every key of the files is read."""
 
     is_global: bool = False
     moves_keys: bool = False

@@ -1,4 +1,4 @@
-"""What becomes of rows that take a row away (-D), or its value before an update (-U).
+"""Rules for rows that take a row away (-D), or its value before an update (-U).
 
 ========  ======================================================================================================
 `action`  rows of the kind

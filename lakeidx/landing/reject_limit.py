@@ -1,4 +1,4 @@
-"""How many rows of a batch may be rejected."""
+"""Limit of the rows of a batch that may be rejected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakeidx.errors import InvalidInputError
 
 @dataclass(frozen=True, slots=True)
 class RejectLimit:
-    """How many rows of a batch may be rejected; both bounds apply. A batch whose rows are all rejected never passes.
+    """Limit of rejected rows; both bounds apply. A batch whose rows are all rejected never passes.
 
     count   rows; None = any number
     share   of all rows, 0 to 1; None = any

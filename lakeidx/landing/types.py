@@ -1,4 +1,4 @@
-"""What readers of landing files share: options, pieces of rows that know their lines, and the check of columns."""
+"""Types of landing files: options, pieces of rows that know their lines, and the check of columns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class LandingOptions:
-    """How landing files are read.
+    """Options by which landing files are read.
 
     format         parquet, arrow, csv or jsonl; None = by the file's ending; of changes debezium, canal, maxwell, ogg, dms-json
                    (messages, a JSON object a line) and dms (any of the first four, with a column ``Op``)

@@ -54,7 +54,7 @@ _SEED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What to advise on.
+    """Workload to advise on.
 
     batches     key and partition columns of some batches
     batch_rows  rows of a whole batch; default: the mean of those given

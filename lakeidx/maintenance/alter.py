@@ -38,7 +38,7 @@ _TRIES = 10
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AlterResult(Result):
-    """What an alteration changed, or with `dry_run` would change.
+    """Result of an alteration, or with `dry_run` its plan.
 
     before, after   schema ids; the same when there was nothing to change
     differences     one by one, columns first

@@ -51,7 +51,7 @@ Done = tuple[BucketCompaction, CompactedBucket]
 
 
 class CompactionReport(Result, BaseModel):
-    """What a compaction did, or (dry run) would do.
+    """Report of a compaction, or in a dry run its plan.
 
     picked      per bucket: partition hex, bucket, reason, files, bytes to rewrite, output level
     """

@@ -51,7 +51,7 @@ Payloads = dict[str, dict[str, bytes | None]]
 
 
 class FileIndexRebuildReport(Result, BaseModel):
-    """What a rebuild of file indexes, or of the hash index, did, or (dry run) would do.
+    """Report of a rebuild of file indexes, or of the hash index, or in a dry run its plan.
 
     files        live data files examined
     rewritten    files whose indexes changed; hash index files that were written
@@ -73,7 +73,7 @@ class FileIndexRebuildReport(Result, BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class RebuildSpec:
-    """Which indexes files shall have afterwards.
+    """Indexes that files shall have afterwards.
 
     build    indexes to build, in place of those of the same type and column
     drop     (type, column) to drop; column None = all columns; in the table's present names

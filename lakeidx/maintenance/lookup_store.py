@@ -39,7 +39,7 @@ from lakeidx.tasks.runner import Runner
 
 
 class LookupStoreReport(Result, BaseModel):
-    """What the stage did.
+    """Report of the stage.
 
     snapshot_id   snapshot that is listed; None for a table without one
     built         lookup files made, with `entries` keys and `bytes` bytes

@@ -72,7 +72,7 @@ _MAX_ROUNDS = 10
 
 
 class ResizeReport(Result, BaseModel):
-    """What a resize did, or (dry run) would do.
+    """Report of a resize, or in a dry run its plan.
 
     splits, merges   one bucket into two; several neighbours into one
     resized          per resize: partition path, old and new buckets, bytes of the old ones

@@ -44,7 +44,7 @@ _RUN_FOLDER = re.compile(r"run-([0-9]+)")
 
 @dataclass(frozen=True, slots=True)
 class StagingReport:
-    """What was removed from staging, or in a dry run would be.
+    """Report of a cleaning of staging, or in a dry run its plan.
 
     finished, abandoned   batch ids
     files                 files that went

@@ -91,7 +91,7 @@ def parse_names(text: str) -> tuple[str, ...]:
 
 
 class OptionTexts(Protocol):
-    """What options are read from: an object with attributes of its own, which takes the values that were read.
+    """Texts of options: an object with attributes of its own, which takes the values that were read.
 
     raw      the texts as stored
     """

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 
 class Use(StrEnum):
-    """What someone wants to do with a table."""
+    """Uses of a table."""
 
     READ = "reading"
     WRITE = "writing"

@@ -1,4 +1,4 @@
-"""Which option names exist: a misspelt one must not pass for an option that is not set."""
+"""Names of options: a misspelt one must not pass for an option that is not set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which expectations can be judged, and their arguments as values of the columns they are about."""
+"""Expectations that can be judged, and their arguments as values of the columns they are about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which landing files make up a partition of a pipeline, and which batch a partition is working on.
+"""Landing files of a partition of a pipeline, and the batch that a partition is working on.
 
 A batch is named after its partition and the content of its files, so the same files are the same batch (and are committed
 once), while a file that comes again with other content is a new one. Files that have been committed are written down one by

@@ -1,4 +1,4 @@
-"""What is wrong with a pipeline file: every problem with its line, not only the first."""
+"""Problems of a pipeline file: each with its line, not only the first."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class ColumnConfig(Strict):
 
 
 class BatchingConfig(Strict):
-    """How the landing sensor puts files into runs: a batch closes at the first limit it reaches.
+    """Rules by which the landing sensor puts files into runs: a batch closes at the first limit it reaches.
 
     max_files        number of files
     max_bytes        their bytes
@@ -110,7 +110,7 @@ OnDeleteText = Literal["apply", "reject", "ignore", "remove"]
 
 
 class LandingConfig(Strict):
-    """Where landing files appear and how they are read.
+    """Place and reading of landing files.
 
     path                  folder: local, ``s3://``, ``gs://``, ``az://``, or any URL that fsspec reads (``sftp://``, ``https://``,
                           ``zip://::/in/x.zip``)
@@ -235,7 +235,7 @@ class LandingConfig(Strict):
 
 
 class PartitionsConfig(Strict):
-    """How Dagster partitions the table's assets.
+    """Partitions of the table's assets in Dagster.
 
     by       files: one partition per landing file, added as they appear; daily, hourly, monthly: by a time in the file
              name; static: fixed values in the file name
@@ -325,7 +325,7 @@ class ChecksConfig(Strict):
 
 
 class FreshnessConfig(Strict):
-    """How old the table's newest batch may be before Dagster warns or fails.
+    """Age of the table's newest batch at which Dagster warns or fails.
 
     fail_hours  hours after which the table counts as stale
     warn_hours  hours after which it is shown as a warning
@@ -349,7 +349,7 @@ BATCH_FIGURES = (
 
 
 class ExpectationConfig(Strict):
-    """What is expected of rows, in the words of Great Expectations; each is an asset check of its own.
+    """Expectation about rows, in the words of Great Expectations; each is an asset check of its own.
 
     type       name of an expectation: ``expect_column_values_to_be_between``
     args       its arguments: ``{column: delay, min_value: -60, mostly: 0.99}``
@@ -419,7 +419,7 @@ class ChangesConfig(Strict):
 
 
 class RetriesConfig(Strict):
-    """How often a step is tried again after an error that may pass.
+    """Retries of a step after an error that may pass.
 
     max_retries    tries after the first one
     delay_seconds  pause before the first retry, doubled each time

@@ -12,7 +12,7 @@ _COUNTS = ("ingested", "inserted", "updated", "upserted", "deleted", "rejected")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchCounts:
-    """What became of the rows of a batch.
+    """Counts of the rows of a batch, by what became of them.
 
     ingested   rows read from the landing files
     inserted   rows whose key was not known before (the first of each)

@@ -57,7 +57,7 @@ _DESCRIPTION = "The changelog, applied to the rows before, gives the rows after.
 
 @dataclass(slots=True)
 class _Found:
-    """What the buckets came to."""
+    """Findings over the buckets."""
 
     buckets: int = 0
     changes: int = 0

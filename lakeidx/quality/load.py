@@ -39,7 +39,7 @@ _RECENT_SNAPSHOTS = 10
 
 @dataclass(slots=True)
 class TableEvidence:
-    """What was read of one state of a table.
+    """Evidence of one state of a table.
 
     scope         buckets that were examined
     index_files   HASH files of the partitions in scope, as named and as found

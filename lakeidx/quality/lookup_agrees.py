@@ -28,7 +28,7 @@ from lakeidx.table.view import on_newest
 
 @dataclass(slots=True)
 class _Found:
-    """What the samples of all sections came to."""
+    """Findings over the samples of all sections."""
 
     asked: int = 0
     missing: int = 0

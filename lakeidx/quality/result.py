@@ -26,7 +26,7 @@ PartitionName = Callable[[bytes], Any]
 
 
 class Severity(StrEnum):
-    """How bad a failed rule is."""
+    """Severity of a failed rule."""
 
     ERROR = "error"
     """Data is wrong, or will be after the next batch: stop what follows."""

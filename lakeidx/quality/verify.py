@@ -22,7 +22,7 @@ from lakeidx.quality.snapshot_rules import check_snapshot_chain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """From when on something is a finding.
+    """Limits from which on something is a finding.
 
     max_skew          largest bucket of a partition over the partition's mean
     max_stale_share   share of index hashes without a live key, 0 to 1

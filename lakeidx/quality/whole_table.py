@@ -42,7 +42,7 @@ _HASH_PARTS = 64
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What was found of a table, or of a group of its partitions.
+    """Findings on a table, or on a group of its partitions.
 
     results       of each rule, in a fixed order
     snapshot_id   the newest snapshot that was judged; None for a table without one

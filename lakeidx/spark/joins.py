@@ -34,7 +34,7 @@ _LOOKUPS: dict[tuple[str, str, int | None], TableLookup] = {}
 
 @dataclass(frozen=True, slots=True)
 class _Join:
-    """What tasks need; pickles.
+    """Input of the tasks; pickles.
 
     keys      (column of the frame, key column of the table)
     columns   (column of the table, its name in the result)

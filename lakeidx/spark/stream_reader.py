@@ -46,7 +46,7 @@ _Planned = tuple[ChangePlan, ChangeUnit]
 
 
 class _BucketsSplit(InputPartition):
-    """What some buckets changed, commit after commit."""
+    """Changes of some buckets, commit after commit."""
 
     def __init__(self, parts: Sequence[Split]) -> None:
         super().__init__(None)

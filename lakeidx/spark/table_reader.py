@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Split(InputPartition):
-    """What one task reads.
+    """Share of one task.
 
     plan     the plan without its units: schema, predicate and layers
     as_new   give the rows of a state as new ones (see `lakeidx.table.scan.changes.ChangeScan`)
@@ -83,7 +83,7 @@ def packed(sized: Sequence[tuple[int, int, T]], target_bytes: int) -> list[list[
 
 @dataclass(frozen=True, slots=True)
 class ReadState:
-    """What a frame reads, found once: one state of the table, or what came between two.
+    """State that a frame reads, found once: one of the table, or what came between two.
 
     schema   of the rows
     state    its snapshot is known; the later end of a range

@@ -44,7 +44,7 @@ _COPIES = 4
 
 @dataclass
 class _StagedRows(WriterCommitMessage):
-    """What one task staged; `size`: bytes of its rows in memory; `upserts`: some of them do more than delete their key."""
+    """Rows that one task staged; `size`: their bytes in memory; `upserts`: some of them do more than delete their key."""
 
     parts: tuple[StagedPart, ...]
     rows: int

@@ -114,7 +114,7 @@ class WriteOnly:
 
 @runtime_checkable
 class ObjectStore(Protocol):
-    """What a store can do. Objects are cheap, thread-safe and pickle (their connections do not travel)."""
+    """Port of an object store. Objects are cheap, thread-safe and pickle (their connections do not travel)."""
 
     @property
     def uri(self) -> str:

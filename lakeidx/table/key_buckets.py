@@ -71,7 +71,7 @@ def _bucket(entry: IndexEntry) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexHits:
-    """What one HASH index file has of the hashes requested.
+    """Hashes requested that one HASH index file has.
 
     hashes   int32[k]: those hashes, and some others that are in the file, too; None for a damaged or missing file
     """

@@ -1,4 +1,4 @@
-"""What a table that lakeidx makes must allow, and an option that it sets leave possible: batches, compactions, lookup files.
+"""Check that a table which lakeidx makes, or whose options it sets, allows batches, compactions and lookup files.
 
 A table of another program may have any option: it opens, and a use that is not possible says so when it is asked for.
 """

@@ -1,4 +1,4 @@
-"""How many processors and how much memory this process may use: the machine's, and what its control groups leave of them."""
+"""Processors and memory that this process may use: the machine's, and what its control groups leave of them."""
 
 from __future__ import annotations
 

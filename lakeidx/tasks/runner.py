@@ -1,4 +1,4 @@
-"""Where stages run: a runner maps functions over items and shuffles Arrow blocks. It knows nothing of tables.
+"""Runner of stages: maps functions over items and shuffles Arrow blocks. It knows nothing of tables.
 
 `LocalRunner` runs in this process; `lakeidx.spark.runner.SparkRunner` runs the same functions as Spark tasks. Functions and
 items must pickle; they must not keep state between calls.

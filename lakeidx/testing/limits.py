@@ -1,4 +1,4 @@
-"""How long tests wait for what must happen.
+"""Times that tests wait for what must happen.
 
 No test measures speed: on a machine that is busy with something else a process may stand still for minutes. A wait here only
 tells a process that hangs from one that works.

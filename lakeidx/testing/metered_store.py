@@ -16,7 +16,7 @@ from lakeidx.testing.watched_output import WatchedOutput
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What one verb cost."""
+    """Cost of one verb."""
 
     requests: int = 0
     bytes: int = 0

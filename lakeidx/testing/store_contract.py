@@ -1,4 +1,4 @@
-"""What every object store must do, as tests.
+"""Contract of object stores, as tests.
 
 Subclass `StoreContract` in a test module and give the fixtures `store` and `base`. Needs pytest.
 """

@@ -1,4 +1,4 @@
-"""What ``lakeidx inspect`` shows of JSON and Avro metadata files."""
+"""Descriptions of JSON and Avro metadata files for ``lakeidx inspect``."""
 
 from __future__ import annotations
 

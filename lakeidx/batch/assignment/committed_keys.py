@@ -104,7 +104,7 @@ def committed_parts(ingest: IngestReport, assign: BucketAssignmentReport) -> lis
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tasks:
-    """What the tasks do; pickles."""
+    """Functions of the tasks; pickles."""
 
     keys: CommittedKeys
     info: CommitInfo

@@ -94,7 +94,7 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    """What the tasks do; pickles.
+    """Functions of the tasks; pickles.
 
     partitions   of the files; None: all
     files        how many there are, in the order of the view

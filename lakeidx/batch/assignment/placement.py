@@ -1,4 +1,4 @@
-"""What placing the rows of a batch is given, in whichever process it is done, and its result."""
+"""Input and result of placing the rows of a batch, in whichever process it is done."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ Place = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartPlaces:
-    """Where the rows of one staged part go, dropped ones left out, and after them the deletes that it adds.
+    """Targets of the rows of one staged part, dropped ones left out, and after them the deletes that it adds.
 
     rows         which rows of which part: those that are kept and those that are dropped
     partitions   distinct partitions as manifest bytes

@@ -127,7 +127,7 @@ def _prepare_index(
 
 @dataclass(frozen=True, slots=True)
 class _PlacingTasks:
-    """What the tasks do; pickles.
+    """Functions of the tasks; pickles.
 
     parts   of the whole batch; what comes of data files comes after them
     rows    of the whole batch

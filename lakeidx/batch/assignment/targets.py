@@ -28,7 +28,7 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskTargets:
-    """What a placing task decided about its rows, as counts per target.
+    """Decisions of a placing task about its rows, as counts per target.
 
     partitions   those of its targets, as manifest bytes
     partition    int32[k] of each target, in `partitions`
@@ -63,7 +63,7 @@ class TaskTargets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchTargets:
-    """What was decided about all rows of a batch, in the order of its targets.
+    """Decisions about all rows of a batch, in the order of its targets.
 
     places       of the targets
     rows         of each target

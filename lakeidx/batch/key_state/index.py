@@ -62,7 +62,7 @@ _TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class StateAction:
-    """How a state came to the snapshot it answered for.
+    """Ways by which a state comes to the snapshot it answers for.
 
     kind     warm, caught up or rebuilt
     reason   why nothing quicker would do, "" for warm

@@ -123,7 +123,7 @@ def add_counts(parts: Iterable[Mapping[tuple[bytes, int], int]]) -> dict[tuple[b
 
 @dataclass(slots=True)
 class _Found:
-    """What was found so far; threads work on rows of their own, and hold `lock` for all else.
+    """Rows found so far; threads work on rows of their own, and hold `lock` for all else.
 
     numbers   of partitions, by their text; only grows
     """

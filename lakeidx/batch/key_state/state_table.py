@@ -75,7 +75,7 @@ Counts = Mapping[tuple[bytes, int], int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyState:
-    """What a snapshot of a state table says; pickles.
+    """Content of a snapshot of a state table; pickles.
 
     of       the snapshot of the served table that it is of
     data     the table's snapshot; None = it is empty

@@ -30,7 +30,7 @@ _WAS_PARTITION, _WAS_BUCKET = "lakeidx.was_partition", "lakeidx.was_bucket"
 
 @dataclass(frozen=True, slots=True)
 class StoredBucket:
-    """What a task wrote, and by how many keys it changed each (partition, bucket)."""
+    """Files that a task wrote, and by how many keys it changed each (partition, bucket)."""
 
     changes: TableChanges
     moved: Counts = field(default_factory=dict)
@@ -76,7 +76,7 @@ def _texts(partitions: Sequence[bytes], codes: Int32s, *, plain: bool) -> pa.Arr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateUpdate:
-    """How tasks write locations into a state; pickles, and its size does not grow with rows.
+    """Writer of locations into a state, in tasks; pickles, and its size does not grow with rows.
 
     now             epoch seconds, when rows count as written
     expire_before   see `locate_keys`

@@ -69,7 +69,7 @@ _SMALL_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """What all write tasks need; pickles, and must not grow with parts or buckets: those are items and targets.
+    """Input of all write tasks; pickles, and must not grow with parts or buckets: those are items and targets.
 
     staging      where the batch is staged
     moves_path   directory of the rows that move between partitions, None without any
@@ -135,7 +135,7 @@ class PartWork(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenBucket:
-    """What one bucket's task wrote, as bytes that travel cheaply."""
+    """Files that one bucket's task wrote, as bytes that travel cheaply."""
 
     changes: TableChanges
     rows_in: int

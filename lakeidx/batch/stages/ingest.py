@@ -284,7 +284,7 @@ class IngestTask:
 
 @dataclass(frozen=True, slots=True)
 class IngestedFile:
-    """What a task made of its landing file, or share of one.
+    """Parts that a task made of its landing file, or share of one.
 
     present   columns that rows came with
     upserts   there are rows that may lack no column

@@ -28,7 +28,7 @@ _SUFFIX = ".parquet"
 
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
-    """What was rejected of one landing file.
+    """Rows of one landing file that were rejected.
 
     path      where all of it lies; None when nothing was
     reasons   rows by the kind of reason, the most frequent ones

@@ -1,4 +1,4 @@
-"""What a batch id means when it comes again: resumed, done already, refused, or run again.
+"""Batch ids that come again: resumed, done already, refused, or run again.
 
 A batch is its id, the table, its mode (upsert or overwrite) and the content of its landing files. Its reports count only
 while the table is the one they refer to, and its snapshot is in the table's history or has expired; after a rollback, or when

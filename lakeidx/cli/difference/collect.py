@@ -34,7 +34,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class KeyDifference:
-    """What became of one key: ``new``, ``changed`` or ``deleted``."""
+    """Difference of one key: ``new``, ``changed`` or ``deleted``."""
 
     what: str
     cells: tuple[Cell, ...]
@@ -42,7 +42,7 @@ class KeyDifference:
 
 @dataclass(slots=True)
 class StateDifference:
-    """What differs between two states.
+    """Difference between two states.
 
     keys     the first ones
     counts   of all

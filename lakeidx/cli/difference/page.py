@@ -1,4 +1,4 @@
-"""What differs as one HTML page that needs nothing but itself."""
+"""Differences as one HTML page that loads nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs as a table for people: new rows green, deleted ones red, changed values ``before → after``."""
+"""Differences as a table for people: new rows green, deleted ones red, changed values ``before → after``."""
 
 from __future__ import annotations
 

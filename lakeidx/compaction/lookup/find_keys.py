@@ -1,4 +1,4 @@
-"""Where the keys of level-0 files are in the files of higher levels: sorted key columns met with sorted key columns.
+"""Search for the keys of level-0 files in the files of higher levels: sorted key columns met with sorted key columns.
 
 A level's files are in key order, and so is each level-0 file. The key columns of a level are read once, batch by batch, and each
 batch is met with the batches of every level-0 file that reach into it: a binary search per key, nothing per row outside kernels.

@@ -38,7 +38,7 @@ _WITH_POSITIONS = frozenset({Processor.POSITION, Processor.POSITION_AND_VALUE})
 
 
 class Need(Enum):
-    """What a compaction has to know of a key above: that it is there, its row, or the place of it."""
+    """Needs of a compaction from higher levels: that a key is there, its row, or the place of it."""
 
     KEYS = frozenset(Processor)
     ROWS = _WITH_POSITIONS | {Processor.VALUE}

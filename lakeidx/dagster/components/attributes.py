@@ -30,7 +30,7 @@ class PrimaryKeyTableAttributes(PipelineConfig):
 
 
 class UpkeepAttributes(Strict):
-    """How tables that other programs write are kept.
+    """Upkeep of tables that other programs write.
 
     warehouse    folder or ``s3://`` prefix that holds the databases
     owners       shown in Dagster: e-mail addresses or ``team:name``

@@ -184,7 +184,7 @@ def _template(name: str) -> InferredTable:
 
 @dataclass(frozen=True, slots=True)
 class InferredTable:
-    """What was found.
+    """Table as it was inferred.
 
     attributes   a pipeline file without table, warehouse
     notes        what was decided why, one line each

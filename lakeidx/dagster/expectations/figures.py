@@ -1,4 +1,4 @@
-"""What the figures of each rule must be. Names are those of the rules."""
+"""Limits of the figures of each rule, by the names of the rules."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _PANDAS = {
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one expectation.
+    """Outcome of one expectation.
 
     kind         Arrow type of the column
     rows         that were judged

@@ -36,7 +36,7 @@ class _Settings(BaseModel):
 
 
 class OutputSettings(_Settings):
-    """How an asset is written.
+    """Settings by which an asset is written.
 
     table            ``database.table``; default the last two parts of the asset's key
     write_mode       append rows (of a table without primary key), upsert them, overwrite (the asset's partitions, or the table)
@@ -62,7 +62,7 @@ class OutputSettings(_Settings):
 
 
 class InputSettings(_Settings):
-    """How an asset is read.
+    """Settings by which an asset is read.
 
     table            as for outputs
     columns          only these, in order

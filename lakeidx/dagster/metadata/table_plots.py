@@ -1,4 +1,4 @@
-"""Which pictures of a table are shown, from the files its newest snapshot names."""
+"""Plots of a table, from the files its newest snapshot names."""
 
 from __future__ import annotations
 

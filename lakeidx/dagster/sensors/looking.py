@@ -1,4 +1,4 @@
-"""How the landing sensor finds files: it lists the folder, or it receives the messages of an event queue.
+"""Search for landing files: a listing of the folder, or the messages of an event queue.
 
 With an asset that writes the files the folder is listed when the asset was materialized since the last look, and while files wait.
 

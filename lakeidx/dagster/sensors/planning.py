@@ -1,4 +1,4 @@
-"""Which landing files make up the next batches, and what a sensor has to remember. Pure: no I/O, no clock.
+"""Plan of the next batches from landing files, and what a sensor has to remember. Pure: no I/O, no clock.
 
 A file is *seen* when a batch has taken it with that size and time; the same name with other content is a new file. It *waits*
 until it has not changed for the settle time, counted from the later of its own time and the moment it was first noticed, for
@@ -39,7 +39,7 @@ class PlannedBatch:
 
 @dataclass(slots=True)
 class LandingCursor:
-    """What the landing sensor remembers.
+    """Memory of the landing sensor.
 
     seen      marks of files that batches have taken
     waiting   mark -> when it was first noticed, epoch ms

@@ -86,7 +86,7 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOptions:
-    """Everything a merge engine needs to know.
+    """Options of a merge engine.
 
     key_positions       positions of the primary key columns
     remove_on_delete    the engine's remove-record-on-delete

@@ -1,4 +1,4 @@
-"""Which index type suits a table: measure its keys on a sample, predict what each type would cost, recommend one.
+"""Recommendation of an index type: keys measured on a sample, predicted costs of each type, a choice.
 
 Measuring looks at a sample of a batch's keys, the key ranges in the manifests and the sample's true locations.
 Predicting is arithmetic over those measures (`lakeidx.key_index.advice.model`): files touched, bytes read, memory and seconds per

@@ -1,4 +1,4 @@
-"""What decides between index types: the measures of a workload, and what an index must be able to do."""
+"""Measures of a workload that decide between index types, and needs that an index must meet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ORDERED_SPREAD, _PARTLY_SPREAD = 0.2, 0.7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """What decides about the cost of an index.
+    """Measures that decide about the cost of an index.
 
     rows, bytes         of the table's live files (rows count every version of a key)
     files, partitions   live data files, partitions with files
@@ -57,7 +57,7 @@ class Measures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What the index must be able to do.
+    """Needs that an index must meet.
 
     moves          keys change partition, and a key is to live in one at a time
     other_writers  Java Paimon, or other programs, write the table, too

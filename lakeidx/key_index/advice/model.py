@@ -1,4 +1,4 @@
-"""What tagging a batch costs, as arithmetic: files, bytes, memory and seconds for each index type.
+"""Cost of tagging a batch, as arithmetic: files, bytes, memory and seconds for each index type.
 
 Seconds are those of the work done, spread over the machine's cores, plus waiting for the store. `Costs` were fitted by
 ``python -m bench.bench_advice --calibrate`` to workloads that the advice is not judged by (those of the state by itself, with
@@ -68,7 +68,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """Where tagging runs.
+    """Machine on which tagging runs.
 
     cores          that check files side by side
     speed          against the machine the constants are of

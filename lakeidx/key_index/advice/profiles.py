@@ -1,4 +1,4 @@
-"""What advice knows of each index type: the cost of a batch, why it is out of the question, and the sizes to set."""
+"""Profiles of the index types: the cost of a batch, why a type is out of the question, and the sizes to set."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _for_tests(needs: Needs) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What is known of one type.
+    """Profile of one type.
 
     work       what a batch costs with it
     unsuited   why it is out of the question for what is needed, ``""`` when it is not

@@ -37,7 +37,7 @@ COMMIT_SUFFIX = ".commit"
 
 
 class NodeTag(StrEnum):
-    """What a resize in progress does with a node."""
+    """Marks of a node while a resize is in progress."""
 
     NORMAL = "NORMAL"
     REPLACE = "REPLACE"

@@ -40,7 +40,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HudiTagResult(Result):
-    """Where keys live now.
+    """Locations of keys in a table of Hudi.
 
     keys      the record keys that were looked for
     found     bool[n]

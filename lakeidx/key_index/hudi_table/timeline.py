@@ -46,7 +46,7 @@ _WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
 
 
 class InstantState(IntEnum):
-    """How far an instant has come; the highest state that has a file counts."""
+    """States of an instant; the highest that has a file counts."""
 
     REQUESTED = 0
     INFLIGHT = 1

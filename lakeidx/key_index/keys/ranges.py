@@ -1,4 +1,4 @@
-"""Which files may hold which keys, by the files' key ranges.
+"""Pairs of keys and files that may hold them, by the files' key ranges.
 
 The bounds of all files cut the key space into **slots**: slot 2i + 1 is the i-th distinct bound itself, slot 2i the
 open stretch before it. Keys of one slot have the same candidates, and a file's candidates are the keys of

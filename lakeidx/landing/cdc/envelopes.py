@@ -21,7 +21,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """Where a tool's messages keep what.
+    """Places of rows, kinds and order in a tool's messages.
 
     op                operation
     after, before     rows

@@ -1,4 +1,4 @@
-"""Which tables of the source the messages of a landing file are of: one, or those that are chosen, and no other.
+"""Choice of messages by their table of the source: one, or those that are chosen, and no other.
 
 A feed of several tables would put rows of all into one table by their keys. A name that is chosen is a message's whole name
 (``shop.customers``, ``shopdb.public.customers``) or its end (``public.customers``).

@@ -15,7 +15,7 @@ from lakeidx.types import Field, Root
 
 @dataclass(frozen=True, slots=True)
 class ChangeTarget:
-    """What a reader of changes has to know of the table.
+    """Table as a reader of changes sees it.
 
     fields         columns that messages bring
     keys           columns of the primary key

@@ -46,7 +46,7 @@ class TextShare:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What is found on the way through a range of a text file, by the state it is entered in.
+    """Findings on the way through a range of a text file, by the state it is entered in.
 
     start     bytes before the range
     ends      state after it

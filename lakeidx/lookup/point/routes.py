@@ -1,4 +1,4 @@
-"""From keys to the buckets that may hold them: partition by value, then the hash index or the bucket function.
+"""Routes from keys to the buckets that may hold them: partition by value, then the hash index or the bucket function.
 
 A key whose hash is in no index file of its partition is in no bucket: it costs one probe of a hash map and nothing else. The map
 of a large index takes longer to make than all else of a lookup, so the first few keys are looked up in its files.

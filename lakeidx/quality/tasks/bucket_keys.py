@@ -43,7 +43,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class LiveKeys:
-    """What lives in one bucket.
+    """Live keys of one bucket.
 
     hashes     int32[n], ascending, of every key after merge; None when the bucket could not be read
     suspects   the keys whose hash came more than once: all that can be there twice

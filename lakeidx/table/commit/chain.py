@@ -1,4 +1,4 @@
-"""Whether a snapshot that was put is part of the table's history, or was put on an expired id.
+"""Chain of snapshots: whether one that was put is part of the table's history, or was put on an expired id.
 
 While a writer is between its look at the newest snapshot, N - 1, and its put of N, others may write N, N + 1 and more, and let
 N - 1 and N expire: the put then succeeds on a name that is free but dead, and no writer continues from it. A snapshot does not say

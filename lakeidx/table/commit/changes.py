@@ -1,4 +1,4 @@
-"""What a commit wants to change, and how those changes travel between stages as bytes.
+"""Changes of a commit, and how they travel between stages as bytes.
 
 source   org.apache.paimon.table.sink.CommitMessageImpl, org.apache.paimon.manifest.ManifestCommittable, release 1.4.2
 """
@@ -132,7 +132,7 @@ def merge_changes(all_changes: Iterable[TableChanges]) -> TableChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overwrite:
-    """What an OVERWRITE replaces.
+    """Part of the table that an OVERWRITE replaces.
 
     partitions   these partitions (bytes), None = the whole table
     """

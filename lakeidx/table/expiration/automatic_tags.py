@@ -47,7 +47,7 @@ Time = Callable[[Snapshot], datetime | None]
 
 @dataclass(frozen=True, slots=True)
 class TagPeriod:
-    """How long a period is, and how it is named.
+    """Length and name of a period.
 
     daily   names may continue after a blank, as those of hourly tags do
     """

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireReport:
-    """What an expiry did, or in a dry run would do.
+    """Report of an expiry, or in a dry run its plan.
 
     snapshots   ids that went, ascending; files that lay under ids that had expired before are among `files` only
     earliest    oldest snapshot that stays; None for a table without snapshots

@@ -51,7 +51,7 @@ class FileToDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePlan:
-    """What to do, in order.
+    """Steps of an expiry, in order.
 
     snapshots_gone      ids whose snapshot files go
     latest_hint         write LATEST first (rollback)

@@ -35,7 +35,7 @@ _COMPANIONS = frozenset({NameKind.FILE_INDEX, NameKind.LOOKUP})
 
 @dataclass(frozen=True, slots=True)
 class OrphanReport:
-    """What was found, or removed.
+    """Report of orphans that were found, or removed.
 
     files     orphans, by path
     scanned   files examined

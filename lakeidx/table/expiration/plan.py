@@ -1,4 +1,4 @@
-"""What expiry removes: which snapshots, and which files with them. Decisions as data, no I/O and no clock.
+"""Plan of an expiry: which snapshots go, and which files with them. Decisions as data, no I/O and no clock.
 
 Order is part of a plan. Files of a later phase are what a reader finds the files of an earlier phase by, so a crash
 between any two deletions leaves every remaining snapshot and tag readable, and the next run finishes the job:
@@ -52,7 +52,7 @@ INT_MAX = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How many snapshots stay, and for how long; times in ms.
+    """Retention of snapshots: how many stay, and for how long; times in ms.
 
     num_min, num_max, time_ms, limit    snapshot.num-retained.min / .max, snapshot.time-retained, snapshot.expire.limit
     changelogs_live_longer              a changelog.* retention is larger than the snapshot one
@@ -143,7 +143,7 @@ def choose_range(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireInputs:
-    """What is read for an expiry of `range`.
+    """Metadata that is read for an expiry of `range`.
 
     expiring     metadata of the snapshots in [begin, end) that exist, ascending
     end          metadata of snapshot `end`

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackReport:
-    """What a rollback did, or in a dry run would do.
+    """Report of a rollback, or in a dry run its plan.
 
     snapshot_id   the newest snapshot now
     snapshots     ids that went, newest first

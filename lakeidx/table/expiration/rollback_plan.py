@@ -1,4 +1,4 @@
-"""What deleting a tag and rolling back remove: decisions as data, no I/O.
+"""Plans of deleting a tag and of rolling back: decisions as data, no I/O.
 
 source   org.apache.paimon.utils.TagManager, org.apache.paimon.operation.TagDeletion, org.apache.paimon.table.RollbackHelper,
          release 1.4.2. Here a rollback also takes the files that only the dropped snapshots used; Java leaves them as
@@ -29,7 +29,7 @@ from lakeidx.table.expiration.files_to_delete import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagInputs:
-    """What is read to delete the only tag of a snapshot that has expired.
+    """Metadata that is read to delete the only tag of a snapshot that has expired.
 
     tag         the tag's metadata; `entries` its live data files
     neighbours  metadata of the tag before, and of the tag or snapshot after, whichever exist (`tag_neighbours`)
@@ -89,7 +89,7 @@ def plan_delete_tag(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackInputs:
-    """What is read to go back to a snapshot.
+    """Metadata that is read to go back to a snapshot.
 
     target        metadata of the snapshot (or tag) to go back to; `target_exists`: its snapshot file is there
     dropped       metadata of the snapshots after it, ascending

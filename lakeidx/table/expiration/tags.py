@@ -23,7 +23,7 @@ from lakeidx.table.metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagReport:
-    """What deleting a tag did, or in a dry run would do; see `lakeidx.table.expiration.expire.ExpireReport`."""
+    """Report of the deletion of a tag, or in a dry run its plan; see `lakeidx.table.expiration.expire.ExpireReport`."""
 
     name: str
     dry_run: bool

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StreamStep:
-    """What one snapshot brings to a stream.
+    """Changes that one snapshot brings to a stream.
 
     snapshot   the snapshot, or the changelog that outlives it
     changes    its rows with their kinds; of a whole state all ``+I``

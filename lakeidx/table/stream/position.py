@@ -12,7 +12,7 @@ from lakeidx.table.metadata import TableMetadata
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a stream has read: everything before a snapshot, and of the snapshot all or some units.
+    """Position of a stream: everything before a snapshot was read, and of the snapshot all or some units.
 
     snapshot   id; 0 = before the first one
     identity   of the snapshot; None where it is not known, and then not checked

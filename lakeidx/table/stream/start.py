@@ -1,4 +1,4 @@
-"""Where a stream begins: the values of ``scan.mode`` for streams.
+"""Starts of a stream: the values of ``scan.mode`` for streams.
 
 ==================  =======================================================================================================
 mode                begins with
