@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lakeidx.landing.read import LandingOptions as LandingOptions
     from lakeidx.maintenance.warm_up import warm_up as warm_up
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def lazy_names(
