@@ -260,8 +260,8 @@ class BatchFiles:
 
     store   where it is staged: the table's, or one in memory (`lakeidx.batch.stages.memory_staging`)
 
-    A batch whose rows are not in the table any more (`lakeidx.batch.rerun`) is run again under its id: ``superseded-<n>.json``
-    says that run n does not count, and run n + 1 has a directory of its own, ``run-<n + 1>``.
+    A batch whose rows are not in the table any more (`lakeidx.batch.stages.rerun`) is run again under its id:
+    ``superseded-<n>.json`` says that run n does not count, and run n + 1 has a directory of its own, ``run-<n + 1>``.
     """
 
     def __init__(self, store: ObjectStore, paths: TablePaths, batch_id: str) -> None:

@@ -118,10 +118,6 @@ def _signal_group(group: int, number: int) -> None:
         return
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 def prepare_home(work: Path) -> Path:
     """Make the Dagster home below a work folder when it is not there; an existing dagster.yaml stays as it is."""
     home = work.resolve() / "dagster_home"
@@ -130,3 +126,7 @@ def prepare_home(work: Path) -> Path:
     if not settings.exists() or not settings.stat().st_size:
         settings.write_text(_DAGSTER_YAML, encoding="utf-8")
     return home
+
+
+if __name__ == "__main__":
+    sys.exit(main())

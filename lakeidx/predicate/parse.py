@@ -1,4 +1,4 @@
-"""``WHERE`` text to predicates, through sqlglot.
+"""Predicates from ``WHERE`` text, through sqlglot.
 
 Strings are in single quotes (``''`` for a quote inside), names bare or in ``"`` or backticks, bytes as ``X'1F'``, map
 entries as ``m['key']``. What the text may hold is listed in `parse_where`; anything else is refused by name, never

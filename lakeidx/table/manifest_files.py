@@ -87,7 +87,7 @@ class ManifestFiles:
     ) -> Entries:
         """Read the entries of manifests, in order, side by side.
 
-        keep, hold   as `lakeidx.table.entries.decode_entries` takes them: what is left out is never held
+        keep, hold   as `lakeidx.table.entry_decoder.decode_entries` takes them: what is left out is never held
         """
         # What does not fit the cache would only push itself out of it: it is read anew each time, as little as is asked for.
         fits = sum(map(_SIZE, metas)) <= _MANIFEST_CACHE_BYTES

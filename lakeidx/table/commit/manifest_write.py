@@ -226,7 +226,7 @@ def combine_index(old: Sequence[IndexEntry], changes: Sequence[IndexEntry], mode
 
 
 class Read(Protocol):
-    """Reads the entries of manifests, in order; `hold` as in `lakeidx.table.entries.decode_entries`."""
+    """Reads the entries of manifests, in order; `hold` as in `lakeidx.table.entry_decoder.decode_entries`."""
 
     def __call__(self, metas: Sequence[ManifestFileMeta], *, hold: bool = True) -> Entries:
         """Read them."""

@@ -121,7 +121,7 @@ def test_a_key_alone_contradicts_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "landing", "message"),
     [
-        ({}, {"format": "jsonl", "check_before": 1}, "landing files of jsonl have none; use one of debezium, canal"),
+        ({}, {"format": "jsonl", "check_before": 1}, "landing files of jsonl have none; use one of canal, debezium"),
         ({}, {"format": "dms", "check_before": 1}, "landing files of dms have none"),
         ({}, {"format": "canal", "check_before": 1.5}, "between 0 and 1, not 1.5"),
         ({"merge-engine": "aggregation"}, {"format": "canal", "check_before": 1}, "takes merge-engine=deduplicate"),
