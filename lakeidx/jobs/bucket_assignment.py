@@ -1,6 +1,6 @@
 """Stage bucket_assignment of one batch, for spark-submit: a bucket for every staged row.
 
-spark-submit jobs/bucket_assignment.py --pipeline pipelines/flights.yaml --batch-id b1
+spark-submit jobs/run.py bucket_assignment --pipeline pipelines/flights.yaml --batch-id b1
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Job: judge a pipeline's table by its rules: all of it, or the buckets that a committed batch has touched.
 
-spark-submit jobs/checks.py --pipeline pipelines/flights.yaml [--batch-id b1]
+spark-submit jobs/run.py checks --pipeline pipelines/flights.yaml [--batch-id b1]
 
 The report goes to stdout as JSON: the results, with what they rest on. Exit codes: 0 nothing was found, 1 a rule failed, 2 anything
 else, with one line on stderr. Nothing is changed. A check of the whole table that was interrupted resumes where it was.

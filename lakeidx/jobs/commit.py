@@ -1,6 +1,6 @@
 """Stage commit of one batch, for spark-submit: the snapshot that publishes the batch, once.
 
-spark-submit jobs/commit.py --pipeline pipelines/flights.yaml --batch-id b1
+spark-submit jobs/run.py commit --pipeline pipelines/flights.yaml --batch-id b1
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Job: compact a table, the buckets that need it or all of them, side by side.
 
-spark-submit jobs/compaction.py TABLE [--full] [--partition k=v[,k=v]]... [--shrink-index | --keep-index] [--dry-run]
+spark-submit jobs/run.py compaction TABLE [--full] [--partition k=v[,k=v]]... [--shrink-index | --keep-index] [--dry-run]
 
 The report goes to stdout as JSON. Exit codes: 0 done (also when there was nothing to do), 2 anything else, with one line on
 stderr. Safe to run beside writers, and again after a crash. A partition that is not there (any more) is logged and passed over: a

@@ -1,6 +1,6 @@
 """Job: build the file indexes that a table's options request for its data files, or one type for some columns.
 
-spark-submit jobs/file_index_rebuild.py TABLE [--type bitmap --columns a,b [--drop]]
+spark-submit jobs/run.py file_index_rebuild TABLE [--type bitmap --columns a,b [--drop]]
 
 The report goes to stdout as JSON. Exit codes: 0 done, 2 anything else, with one line on stderr. Safe to run at any time and
 again: it competes with writers and compactions as one more commit, and without ``--type`` files that have what is requested

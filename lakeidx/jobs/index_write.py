@@ -1,6 +1,6 @@
 """Stage index_write of one batch, for spark-submit: data files and hash index files.
 
-spark-submit jobs/index_write.py --pipeline pipelines/flights.yaml --batch-id b1
+spark-submit jobs/run.py index_write --pipeline pipelines/flights.yaml --batch-id b1
 """
 
 from __future__ import annotations

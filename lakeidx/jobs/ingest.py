@@ -1,6 +1,6 @@
 """Stage ingest of one batch, for spark-submit: landing files to staged rows.
 
-spark-submit jobs/ingest.py --pipeline pipelines/flights.yaml --batch-id b1 /landing/a.parquet
+spark-submit jobs/run.py ingest --pipeline pipelines/flights.yaml --batch-id b1 /landing/a.parquet
 """
 
 from __future__ import annotations

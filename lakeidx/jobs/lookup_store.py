@@ -1,6 +1,6 @@
 """Job: bring the lookup files of a table up to its newest snapshot.
 
-spark-submit jobs/lookup_store.py TABLE [--local-dir DIR] [--keep]
+spark-submit jobs/run.py lookup_store TABLE [--local-dir DIR] [--keep]
 
 The report goes to stdout as JSON: how many files were built, reused and removed. Exit codes: 0 done, 2 anything else, with one
 line on stderr. Safe to run at any time and again: only data files without a lookup file are read.

@@ -1,6 +1,6 @@
 """Job: expire snapshots, tags, consumers and changelogs by the table's options, and clean up after batches and lookups.
 
-spark-submit jobs/snapshot_expiry.py TABLE [--dry-run] [--keep-staging]
+spark-submit jobs/run.py snapshot_expiry TABLE [--dry-run] [--keep-staging]
 
 Needs no executors: it lists, reads metadata and deletes. The report goes to stdout as JSON. Exit codes: 0 done, 2 anything else,
 with one line on stderr. A run that was cut off leaves a readable table; the next one continues.

@@ -1,4 +1,4 @@
-"""Expiry as the command line and `jobs/snapshot_expiry.py` run it: the table, the staging of its batches, its lookup files."""
+"""Expiry as the command line and the job `snapshot_expiry` run it: the table, the staging of its batches, its lookup files."""
 
 from __future__ import annotations
 

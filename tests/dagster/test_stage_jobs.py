@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(stage: str, folder: Path, *files: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, f"jobs/{stage}.py", "--pipeline", str(folder / "t.yaml"), "--batch-id", "b1"]
+    command = [sys.executable, "jobs/run.py", stage, "--pipeline", str(folder / "t.yaml"), "--batch-id", "b1"]
     return subprocess.run(
         [*command, "--engine", "local", *files],
         cwd=ROOT,

@@ -298,7 +298,8 @@ def _staged_targets(folder: Path) -> Case:
     table = _upserted(folder)
     file = _one(folder / "wh/_lakeidx", "bucket_assignment/*/targets-*")
     part = str(file).replace("-00000.arrow", ".arrow")
-    return _both(file, lambda: read_part_targets(table.store, part, [0], 1).tolist())
+    rows = BatchFiles(table.store, table.metadata.paths, "b1").require(IngestReport).parts[0].rows
+    return _both(file, lambda: read_part_targets(table.store, part, [0], rows).tolist())
 
 
 def _staged_changes(folder: Path) -> Case:

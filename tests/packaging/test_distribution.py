@@ -70,7 +70,7 @@ def test_the_sdist_is_the_source_tree(dist: Path) -> None:
         "deploy/Containerfile",
         "pipelines/flights.yaml",
     ]
-    folders = {"dagster_project/definitions.py", "jobs/ingest.py", "tests/packaging/test_distribution.py"}
+    folders = {"dagster_project/definitions.py", "jobs/run.py", "tests/packaging/test_distribution.py"}
     assert sources() | set(wanted) | folders <= names
     assert not [n for n in names if "__pycache__" in n or n.startswith((".work", ".venv"))]
 

@@ -94,7 +94,7 @@ def test_spark_submit(tmp_path: Path) -> None:
     def submit() -> dict[str, Any]:
         command = [f"{pyspark.__path__[0]}/bin/spark-submit", "--master", "local[2]", "--driver-memory", "512m"]
         done = subprocess.run(
-            [*command, f"{ROOT}/jobs/lookup_store.py", table.uri],
+            [*command, f"{ROOT}/jobs/run.py", "lookup_store", table.uri],
             cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
             timeout=HANGS_SECONDS,
         )  # fmt: skip

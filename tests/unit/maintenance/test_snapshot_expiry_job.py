@@ -42,7 +42,7 @@ def test_it_says_what_would_go_and_then_lets_it_go(tmp_path: Path, capsys: pytes
 @pytest.mark.slow
 def test_a_table_that_is_none_is_one_line(tmp_path: Path) -> None:
     """As spark-submit runs it: in a process of its own."""
-    command = [sys.executable, "jobs/snapshot_expiry.py", str(tmp_path / "nothing")]
+    command = [sys.executable, "jobs/run.py", "snapshot_expiry", str(tmp_path / "nothing")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=HANGS_SECONDS)
     assert done.returncode == 2
     assert done.stdout == ""
