@@ -33,6 +33,7 @@ from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, encode_tag
 from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.storage.decoded_files import DecodedFiles
 from lakeidx.table.commit.conflicts import index_identity
 from lakeidx.table.commit.manifest_write import combine_index
 from lakeidx.table.metadata import TableMetadata
@@ -223,6 +224,8 @@ def _expired_files_end_a_batch(patch: pytest.MonkeyPatch) -> None:
         return attempt
 
     patch.setattr(batch_upsert, "write_attempt", once)
+    # As of an index that is larger than what a process keeps of it.
+    patch.setattr(DecodedFiles, "keep", lambda files, path, file: None)
 
 
 def _after_a_rollback(checks: int) -> list[Step]:

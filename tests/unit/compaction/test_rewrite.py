@@ -140,6 +140,7 @@ def test_a_rewrite_and_its_result_pickle(tmp_path: Path) -> None:
 
 _MEMORY = """
 import sys
+from lakeidx.api.table import Table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.peak_memory import peak_mib
