@@ -24,7 +24,8 @@ def _heads() -> list[tuple[str, str]]:
     for file in sorted((ROOT / "lakeidx").rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         place = str(file.relative_to(ROOT))
-        for node in (tree, *(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef))):
+        nodes: list[ast.Module | ast.ClassDef] = [tree, *(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef))]
+        for node in nodes:
             text = ast.get_docstring(node)
             if text:
                 out.append((f"{place}:{getattr(node, 'name', '')}", text))
