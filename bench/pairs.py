@@ -97,16 +97,12 @@ def run_once(tree: Path, name: str, arguments: Sequence[str], *, processor: int 
     processor   the one to run on; None: any
     """
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "figures.json"
         (Path(folder) / "sitecustomize.py").write_text(SITE, encoding="utf-8")
-        # One benchmark writes its JSON to a file, the others one object per line to stdout.
-        to_file = [str(out)] if name == "tagging" else []
-        command = [sys.executable, str(tree / f"bench/bench_{name}.py"), *arguments, "--json", *to_file]
+        command = [sys.executable, str(tree / f"bench/bench_{name}.py"), *arguments, "--json"]
         command = command if processor is None else ["taskset", "--cpu-list", str(processor), *command]
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{tree}", "BENCH_TREE": str(tree)}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tree)
-        text = out.read_text(encoding="utf-8") if out.exists() else ""
-    figures = json.loads(text) if text else [json.loads(t) for t in done.stdout.splitlines() if t.startswith("{")]
+    figures = [json.loads(t) for t in done.stdout.splitlines() if t.startswith("{")]
     if not figures:
         raise RuntimeError(f"{name} in {tree} printed no figures:\n{done.stderr[-2000:]}")
     return times(figures)
