@@ -14,7 +14,7 @@ VARIANT ``struct<value: binary, metadata: binary>``; MULTISET ``map<element, int
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -415,6 +415,14 @@ def from_arrow(t: pa.DataType, *, where: str = "type") -> DataType:
     if is_list(t):
         return DataType(Root.ARRAY, element=from_arrow(t.value_type, where=where))
     raise InvalidInputError(f"{where}: a table cannot hold values of {t}")
+
+
+def column_specs(columns: Iterable[pa.Field]) -> list[dict[str, Any]]:
+    """Return columns as the JSON of a new table has them: those that rows of these Arrow columns need.
+
+    errors   InvalidInputError naming the column, as `from_arrow`
+    """
+    return [{"name": c.name, "type": format_type(from_arrow(c.type, where=c.name))} for c in columns]
 
 
 def is_list(t: pa.DataType) -> bool:

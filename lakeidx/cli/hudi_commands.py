@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from lakeidx.api.hudi import tag_hudi_table
 from lakeidx.cli.context import JsonOption, report_errors
 from lakeidx.cli.inputs import key_file
 from lakeidx.cli.output import RowFormat, chosen_format, for_people, print_json, print_rows
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.landing.read import ENDINGS
+from lakeidx.plugins import TOOLS, load_plugin
 
 
 @report_errors
@@ -43,7 +43,8 @@ def tag(
     answer is exact. What was opened and how often filters were wrong goes to stderr.
     """
     with key_file(keys) as file:
-        found = tag_hudi_table(path, file, column=column, partitions=partition or None, bad_filter=bad_filter)
+        tool = load_plugin(TOOLS, "hudi")
+        found = tool.tag_hudi_table(path, file, column=column, partitions=partition or None, bad_filter=bad_filter)
     if metrics:
         print_json(found.as_dict())
         return

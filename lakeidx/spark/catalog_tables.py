@@ -122,6 +122,11 @@ def refresh_names(session: SparkSession, table: str) -> None:
         log.warning("%s: Spark's names were not refreshed (%s); %s", table, str(error).split("\n")[0], _HOW_TO_REFRESH)
 
 
+def escaped(text: str) -> str:
+    """Return a text as it stands between the quotes of Spark's SQL."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
 def _is_cached(session: SparkSession, name: str) -> bool:
     try:
         return session.catalog.isCached(name)
@@ -132,5 +137,5 @@ def _is_cached(session: SparkSession, name: str) -> bool:
 
 def _is_of_lakeidx(session: SparkSession, name: str) -> bool:
     # DESCRIBE has no provider for tables of Python sources.
-    rows = session.sql("SHOW TABLE EXTENDED LIKE '" + name.replace("'", "\\'") + "'").collect()
+    rows = session.sql(f"SHOW TABLE EXTENDED LIKE '{escaped(name)}'").collect()
     return any("Provider: lakeidx" in row["information"].splitlines() for row in rows if row["tableName"] == name)

@@ -19,10 +19,14 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.spark.catalog_tables import escaped
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.values import arrow_schema
 from lakeidx.table.handle import TableHandle
-from lakeidx.types import format_type, from_arrow
+from lakeidx.types import column_specs
+
+#: Options that name a table's primary key and its partition columns.
+_KEYS = ("primary-key", "partition")
 
 
 def create(
@@ -39,18 +43,25 @@ def create(
     table     its directory, absolute, as a path or URI
     options   of the table, and those of writes
     name      also make this name in the catalog of the session
-    errors    InvalidInputError when there is a table, or for columns, keys and options that do not go together
+    errors    InvalidInputError when there is a table or a name, or for columns, keys and options that do not go together; nothing
+              is made then. Rows that the table refuses leave it there, empty
     """
     from lakeidx.spark.frame_upsert import upsert
 
     path = path_text(table)
-    given = {**(options or {}), "path": path, "primary-key": ",".join(primary_key), "partition": ",".join(partition_by)}
+    given = {**(options or {}), "path": path, "primary-key": ",".join(primary_key)}
+    if partition_by:
+        given["partition"] = ",".join(partition_by)
     columns = rows if isinstance(rows, StructType) else rows.schema
+    session = SparkSession.active() if isinstance(rows, StructType) else rows.sparkSession
+    if name is not None and session.catalog.tableExists(name):
+        raise InvalidInputError(
+            f"Spark's catalog has {name} already: DROP TABLE {name} forgets the name, never the rows"
+        )
     _make(ReadOptions.parse(given, writes=True), arrow_schema(columns), exist_ok=False)
     done = None if isinstance(rows, StructType) else upsert(rows, path, options=given)
     if name is not None:
-        session = SparkSession.active() if isinstance(rows, StructType) else rows.sparkSession
-        session.sql(f"CREATE TABLE {name} USING lakeidx LOCATION '{path}'")
+        session.sql(f"CREATE TABLE {name} USING lakeidx LOCATION '{escaped(path)}'")
     return done
 
 
@@ -62,7 +73,7 @@ def opened(options: ReadOptions, columns: pa.Schema) -> TableHandle:
     try:
         table = options.open()
     except NotFoundError as error:
-        if not options.primary_key:
+        if "primary-key" not in options.table_options:
             raise NotFoundError(
                 f'{error.message}; .option("primary-key", "id") makes a table with the columns of the data frame',
                 path=error.path,
@@ -73,33 +84,31 @@ def opened(options: ReadOptions, columns: pa.Schema) -> TableHandle:
 
 
 def _make(options: ReadOptions, columns: pa.Schema, *, exist_ok: bool) -> TableHandle:
-    keys = (*options.primary_key, *options.partition)
     fields = [c for c in columns if c.name != KIND_COLUMN]
+    keys = [k for option in _KEYS for k in _texts(options.table_options.get(option, ""))]
     absent = [k for k in keys if k not in [c.name for c in fields]]
     if absent:
         raise InvalidInputError(f"the data frame has no column {absent[0]}, which is of the table's keys or partitions")
-    spec = {
-        "fields": [{"name": c.name, "type": format_type(from_arrow(c.type, where=c.name))} for c in fields],
-        "primaryKeys": list(options.primary_key),
-        "partitionKeys": list(options.partition),
-        "options": dict(options.table_options),
-    }
+    spec = {"fields": column_specs(fields), "options": dict(options.table_options)}
     check_index_type(new_schema(spec))
     return TableHandle.create(options.path, spec, options.storage or None, exist_ok=exist_ok)
 
 
 def _check_same(schema: TableSchema, options: ReadOptions) -> None:
     """Refuse what a write says of a table that is otherwise: it would change nothing."""
-    keys = {
-        "primary-key": (options.primary_key, schema.primary_keys),
-        "partition": (options.partition, schema.partition_keys),
-    }
-    for said, (given, there) in keys.items():
-        if given and set(given) != set(there):
-            raise InvalidInputError(f"{said} = {','.join(given)}: the table has {','.join(there) or 'none'}")
+    keys = dict(zip(_KEYS, (schema.primary_keys, schema.partition_keys), strict=True))
     for key, value in options.table_options.items():
+        if key in keys:
+            if set(_texts(value)) != set(keys[key]):
+                raise InvalidInputError(f"{key} = {value}: the table has {','.join(keys[key]) or 'none'}")
+            continue
         has = schema.options.get(key)
-        if has != value:
+        # A table keeps lists without the blanks that they were written with.
+        if has is None or _texts(has) != _texts(value):
             raise InvalidInputError(
                 f"{key} = {value}: the table has {has or 'not set it'}; lakeidx table alter --set changes it"
             )
+
+
+def _texts(text: str) -> list[str]:
+    return [part for t in text.split(",") if (part := t.strip())]

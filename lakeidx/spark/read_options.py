@@ -122,7 +122,7 @@ class AskedState(TypedDict):
 class ReadOptions:
     """Options of one read or write; see the table above. ``incremental`` is (after, upto].
 
-    primary_key, partition, table_options   of a write: the table that it makes where there is none
+    table_options   of a write: those of the table that it makes where there is none, its keys among them
     """
 
     path: str
@@ -150,8 +150,6 @@ class ReadOptions:
     version: str | None = None
     tag_to_snapshot: bool = False
     traceback: bool = False
-    primary_key: tuple[str, ...] = ()
-    partition: tuple[str, ...] = ()
     table_options: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
 
@@ -165,6 +163,7 @@ class ReadOptions:
                 'name the table: .load("/lake/db.db/flights") or .option("path", ...); in SQL '
                 "CREATE TABLE name USING lakeidx LOCATION '/lake/db.db/table'"
             )
+        columns = given.get("columns")
         table_options = _of_a_new_table(given, writes=writes)
         mode = given.get("incremental-between-scan-mode", "auto")
         if mode not in {str(m.value) for m in IncrementalMode}:
@@ -179,7 +178,7 @@ class ReadOptions:
         return cls(
             path=root,
             layout=system or kinds,
-            columns=_names(given, "columns") if "columns" in given else None,
+            columns=None if columns is None else tuple(c.strip() for c in columns.split(",") if c.strip()),
             where=given.get("where"),
             snapshot=_number(given, "scan.snapshot-id"),
             tag=given.get("scan.tag-name"),
@@ -202,8 +201,6 @@ class ReadOptions:
             version=_one_of(given, _VERSION),
             tag_to_snapshot=_flag(given, "incremental-between-tag-to-snapshot"),
             traceback=_flag(given, "traceback"),
-            primary_key=_names(given, "primary-key"),
-            partition=_names(given, "partition"),
             table_options=table_options,
             storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},
         )
@@ -290,20 +287,14 @@ def _of_a_new_table(given: Mapping[str, str], *, writes: bool) -> dict[str, str]
             continue
         if "provider" in given and _GIVEN + key not in given:
             continue
-        if writes and key in _NEW_TABLE:
-            continue
-        if writes and not unknown_options({key: value}) and not options_of_other_programs({key: value}):
-            out[key] = value
-            continue
-        if key in _OF_OTHER_SOURCES:
+        # Other sources choose rows by it; a write names columns of a new table.
+        if key in _OF_OTHER_SOURCES and not (writes and key == "partition"):
             raise InvalidInputError(f"{key}: lakeidx does not have this option; write {_OF_OTHER_SOURCES[key]}")
-        known = sorted(_OURS | set(_NEW_TABLE) if writes else _OURS)
-        raise InvalidInputError(f"{key}: lakeidx does not have this option; {did_you_mean(key, known)}")
+        if not writes or unknown_options({key: value}) or options_of_other_programs({key: value}):
+            known = sorted(_OURS.union(_NEW_TABLE) if writes else _OURS)
+            raise InvalidInputError(f"{key}: lakeidx does not have this option; {did_you_mean(key, known)}")
+        out[key] = value
     return out
-
-
-def _names(given: Mapping[str, str], key: str) -> tuple[str, ...]:
-    return tuple(c.strip() for c in given.get(key, "").split(",") if c.strip())
 
 
 def _time(given: Mapping[str, str]) -> int | None:

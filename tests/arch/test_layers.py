@@ -44,7 +44,7 @@ KEPT_TO = {
 PLUGINS = {
     "lakeidx.key_index.hbase": (),
     "lakeidx.key_index.hudi_table": ("lakeidx.api.hudi",),
-    "lakeidx.api.hudi": ("lakeidx.cli.hudi_commands",),
+    "lakeidx.api.hudi": (),
     "lakeidx.key_index.advice": ("lakeidx.maintenance.advise", "lakeidx.cli.advise_command"),
     "lakeidx.maintenance.advise": ("lakeidx.cli.advise_command",),
     "lakeidx.landing.cdc": (),

@@ -63,13 +63,16 @@ def test_bad_input_is_one_line_and_leaves_nothing(frame: DataFrame, tmp_path: Pa
 
 
 def test_create_writes_the_rows_and_makes_the_name(spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
-    path = f"{tmp_path}/shop.db/orders"
+    path = f"{tmp_path}/it's/shop.db/orders"
     done = create(frame, path, primary_key=["id"], options={"bucket": "1", "batch-id": "first"}, name="made_orders")
     try:
         assert done is not None
         assert spark.sql("SELECT sum(id) s FROM made_orders").collect()[0].s == 15
         with pytest.raises(Exception, match="already exists"):
             create(frame, path, primary_key=["id"])
+        with pytest.raises(Exception, match="catalog has made_orders already"):
+            create(frame, f"{tmp_path}/shop.db/second", primary_key=["id"], name="made_orders")
+        assert not Path(f"{tmp_path}/shop.db/second").exists()
         empty = create(frame.schema, f"{tmp_path}/shop.db/empty", primary_key=["id"])
         assert empty is None
         upsert(frame, f"{tmp_path}/shop.db/empty")

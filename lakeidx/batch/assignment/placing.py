@@ -236,7 +236,7 @@ def _needed(schema: TableSchema, rows: int, held_keys: int) -> int:
 def check_rows_fit(schema: TableSchema, rows: int, granted: int | None = None, *, tasks: int | None = None) -> None:
     """Refuse a batch with more rows than can be assigned in this process, whatever they are.
 
-    granted     bytes that it may use; default as its limits say
+    granted  bytes that it may use; default as its limits say
     tasks    this process is one of so many placing tasks, each of which has its share of the rows; None: it has all rows
     errors   InvalidInputError: says what it takes and what to change
     """
@@ -266,7 +266,7 @@ def check_rows_fit(schema: TableSchema, rows: int, granted: int | None = None, *
 def check_buckets_fit(schema: TableSchema, buckets: int, granted: int | None = None) -> None:
     """Refuse a batch that touches more buckets than fit into the memory of a commit.
 
-    granted     bytes that this process may use; default as its limits say
+    granted  bytes that this process may use; default as its limits say
     errors   InvalidInputError: says what it takes and what to change
     """
     granted = available_bytes() if granted is None else granted

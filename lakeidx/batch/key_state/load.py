@@ -33,13 +33,13 @@ from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.key_index.keys.codes import key_codes
 from lakeidx.key_index.keys.reader import KeyRows, record_ages
 from lakeidx.key_index.keys.sets import KeySet
+from lakeidx.key_index.locate import DELETE_KINDS
 from lakeidx.key_index.locations import Int64s, LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext, TagTasks
 from lakeidx.table.commit.changes import TableChanges, merge_changes
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
-_DELETE_KINDS = (1, 3)
 #: Bytes that a key takes in a process from when it is read until it is written.
 ROW_BYTES = 160
 
@@ -143,7 +143,7 @@ class StateLoad:
             yield INSERT, keys
             return
         newest = _newest(keys, read, context)
-        gone = np.concatenate([np.isin(rows.kinds, _DELETE_KINDS) for rows in read if rows.kinds is not None])[newest]
+        gone = np.concatenate([np.isin(rows.kinds, DELETE_KINDS) for rows in read if rows.kinds is not None])[newest]
         yield DELETE, keys.take(pa.array(newest[gone]))
         yield INSERT, keys.take(pa.array(newest[~gone]))
 

@@ -29,7 +29,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.predicate import Predicate, format_predicate
 from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.table.times import epoch_ms
-from lakeidx.types import format_type, from_arrow
+from lakeidx.types import column_specs
 
 _NEWEST, _MATERIALIZED = "newest", "materialized"
 _SNAPSHOT_ID = "lakeidx/snapshot_id"
@@ -115,7 +115,7 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
             return warehouse.table(name)
         columns = schema_of(rows)
         spec = {
-            "fields": [{"name": f.name, "type": format_type(from_arrow(f.type, where=f.name))} for f in columns],
+            "fields": column_specs(columns),
             "primaryKeys": list(settings.primary_keys),
             "partitionKeys": list(settings.partition_keys),
             "options": {**self.table_options, **settings.options},

@@ -77,3 +77,18 @@ def test_paths_and_options_choose_the_layout() -> None:
     assert (audit.path, audit.layout) == ("/t", Layout.AUDIT_LOG)
     with pytest.raises(InvalidInputError, match="no system table 'snapshots'"):
         ReadOptions.parse({"path": "/t$snapshots"})
+
+
+@pytest.mark.parametrize("option", ["branch", "hoodie.datasource.query.type", "snapshot-id", "timestamp"])
+def test_a_write_takes_no_option_of_other_sources_for_one_of_a_new_table(option: str) -> None:
+    for writes in (False, True):
+        with pytest.raises(InvalidInputError, match="does not have this option; write"):
+            ReadOptions.parse({"path": "/t", option: "x"}, writes=writes)
+
+
+def test_a_write_names_the_keys_and_options_of_a_new_table() -> None:
+    options = {"primary-key": "a, b", "partition": "a", "bucket": "2"}
+    assert ReadOptions.parse({"path": "/t", "where": "a = 1", **options}, writes=True).table_options == options
+    for key in options:
+        with pytest.raises(InvalidInputError, match=f"^{key}: lakeidx does not have this option"):
+            ReadOptions.parse({"path": "/t", key: "a"})
