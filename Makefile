@@ -16,7 +16,9 @@ install: $(VENV)/.installed ## create .venv and install pinned versions
 $(VENV)/.installed: requirements.lock pyproject.toml deploy/check-prerequisites.sh deploy/install.sh
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
 	@test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	@sh deploy/install.sh $(VENV) requirements.lock
+	@echo "installing pinned versions into $(VENV)"
+	@sh deploy/install.sh $(VENV) -r requirements.lock
+	@sh deploy/install.sh $(VENV) --no-deps -e .
 	@echo "compiling kernels (a minute at most, once)"
 	@$(BIN)/lakeidx warm-up
 	@touch $@
@@ -24,7 +26,8 @@ $(VENV)/.installed: requirements.lock pyproject.toml deploy/check-prerequisites.
 install-dev: $(VENV)/.installed-dev
 
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
-	@sh deploy/install.sh $(VENV) requirements-dev.lock
+	@echo "installing what tests and benchmarks need"
+	@sh deploy/install.sh $(VENV) -r requirements-dev.lock
 	@touch $@
 
 run: install ## run the main job on the real flights of 2013, and show what it did
@@ -140,7 +143,6 @@ lint: install-dev ## ruff (style, docstrings, security, complexity), formatting 
 	@$(BIN)/mypy
 
 lock: install-dev ## pin the newest versions that requirements*.in allow
-	@$(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url requirements.in -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url -c requirements.lock requirements-dev.in -o requirements-dev.lock
 
