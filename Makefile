@@ -19,8 +19,6 @@ $(VENV)/.installed: requirements.lock pyproject.toml deploy/check-prerequisites.
 	@echo "installing pinned versions into $(VENV)"
 	@sh deploy/install.sh $(VENV) -r requirements.lock
 	@sh deploy/install.sh $(VENV) --no-deps -e .
-	@echo "compiling kernels (a minute at most, once)"
-	@$(BIN)/lakeidx warm-up
 	@touch $@
 
 install-dev: $(VENV)/.installed-dev
@@ -28,6 +26,8 @@ install-dev: $(VENV)/.installed-dev
 $(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
 	@echo "installing what tests and benchmarks need"
 	@sh deploy/install.sh $(VENV) -r requirements-dev.lock
+	@echo "compiling all kernels, once: tests start hundreds of processes, and some count seconds"
+	@$(BIN)/lakeidx warm-up
 	@touch $@
 
 run: install ## run the main job on the real flights of 2013, and show what it did

@@ -4,6 +4,12 @@
 set -eu
 bin=$1/bin
 shift
+started=$(date +%s)
+# A terminal gets uv's own bars; a log gets a line where nothing else is said: Spark's archive has no wheel and is built here.
+if [ ! -t 2 ]; then
+  ( while sleep 5; do echo "  $(($(date +%s) - started)) s: still downloading and unpacking" >&2; done ) &
+  trap 'kill $! 2>/dev/null' EXIT
+fi
 with_uv() {
   { [ -x "$bin/uv" ] || "$bin/python" -m pip install --quiet --disable-pip-version-check -c requirements-dev.lock uv; } &&
     "$bin/uv" pip install --python "$bin/python" "$@"
@@ -14,3 +20,4 @@ if [ "${INSTALLER:-uv}" = uv ]; then
 else
   with_pip "$@"
 fi
+echo "installed after $(($(date +%s) - started)) s, downloads included"

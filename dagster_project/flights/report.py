@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import os
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,16 @@ from rich.table import Table
 
 import lakeidx
 from lakeidx.pipeline_file.model import load_pipeline
+
+#: United's flight 1545 to Houston on 1 January, in the file that comes first.
+_KEY = pa.table(
+    {
+        "month": pa.array([1], pa.int32()),
+        "time_hour": [datetime.datetime(2013, 1, 1, 10, tzinfo=datetime.UTC)],
+        "carrier": ["UA"],
+        "flight": pa.array([1545], pa.int32()),
+    }
+)
 
 
 def print_report(runs: list[dict[str, Any]], seconds: float, *, expected: int | None) -> int:
@@ -27,7 +41,7 @@ def print_report(runs: list[dict[str, Any]], seconds: float, *, expected: int | 
     ok = _prove(console, table, expected)
     _queries(console, table)
     console.print(f"\n{len(runs)} landing files in {seconds:.1f} s. The table is in {config.uri}")
-    console.print("Open the Dagster UI with: make ui")
+    _next_steps(console, config.uri)
     return 0 if ok else 1
 
 
@@ -80,6 +94,25 @@ def _queries(console: Console, table: lakeidx.Table) -> None:
         limit=5,
     ).to_arrow()
     console.print(_as_table("month = 6 AND carrier = 'UA' AND dest = 'LAX', five rows", one))
+    started = time.perf_counter()
+    found = table.lookup(_KEY)
+    milliseconds = (time.perf_counter() - started) * 1000
+    shown = found.select([*_KEY.column_names, "origin", "dest", "dep_delay", "status"])
+    console.print(_as_table(f"One flight looked up by its key, in {milliseconds:.0f} ms", shown))
+
+
+def _next_steps(console: Console, uri: str) -> None:
+    """Say what to type next, with paths as they are from the folder in which the job was started."""
+    here = Path.cwd()
+    program, folder = (os.path.relpath(p, here) for p in (Path(sys.executable).with_name("lakeidx"), uri))
+    console.print("\nWhat to type next:")
+    for command, purpose in (
+        ("make ui", "the table, its history, checks and plots in Dagster"),
+        (f"{program} scan {folder} --where \"dest = 'LAX'\" --limit 5", ""),
+        (f"{program} changes {folder} 1..2 --limit 6", "what the second file has changed"),
+        (f"{program} init FILES", "a table of files of your own"),
+    ):
+        console.print(f"  {command}" + (f"   # {purpose}" if purpose else ""), soft_wrap=True, highlight=False)
 
 
 def _as_table(title: str, rows: pa.Table) -> Table:

@@ -66,7 +66,6 @@ def report_errors(command: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        _compiling.setLevel(logging.INFO)
         _compiling.addHandler(_on_terminal)
         try:
             command(*args, **kwargs)

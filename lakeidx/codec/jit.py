@@ -2,7 +2,7 @@
 
 Kernels compile at their first call (a second at most) and are kept on disk by Numba beside the source, so that a later process
 loads them in milliseconds. Several processes may compile one kernel at once: the cache files are replaced whole. A process that
-compiles logs so once, to this module's logger at INFO; the command line shows it.
+compiles says so once, to this module's logger at WARNING, which a program without logging prints.
 
 Inputs of kernels are always *frozen* (read-only, aligned, contiguous): Arrow's buffers are read-only arrays, ours are
 not, and Numba would compile each kernel once for every mixture of the two.
@@ -33,7 +33,7 @@ class _Notice(event.Listener):
         """Note a compilation that starts, unless it is another package's."""
         if not self.given and str(event.data["dispatcher"].py_func.__module__).startswith("lakeidx."):
             type(self).given = True
-            log.info("compiling kernels that this command needs, seconds and once; `lakeidx warm-up` compiles all")
+            log.warning("compiling kernels for this processor, seconds and once; `lakeidx warm-up` compiles all")
 
     def on_end(self, event: Any) -> None:
         """Do nothing."""
