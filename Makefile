@@ -34,11 +34,11 @@ run: install ## run the main job on the real flights of 2013, and show what it d
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
 	@$(BIN)/python -m dagster_project.flights.run --work $(WORK)
 
-ui: install ## open the Dagster UI on http://127.0.0.1:3000
+ui: install ## open the Dagster UI on http://127.0.0.1:3000, where a page says what to click
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
-	@$(BIN)/python -m lakeidx.dagster.ui --module dagster_project.definitions --work $(WORK)
+	@LAKEIDX_DEMO=1 $(BIN)/python -m lakeidx.dagster.ui --module dagster_project.definitions --work $(WORK) --page assets/nycflights/flights
 
-ui-demo: install ## the same with jobs that land a new month, a bad file, its repair (in a folder of its own)
+ui-demo: install ## the same without Spark, in a folder of its own: land a new month, a bad file, its repair
 	@sh deploy/check-prerequisites.sh "$(PYTHON)"
 	@LAKEIDX_DEMO=1 LAKEIDX_ENGINE=$(or $(LAKEIDX_ENGINE),local) \
 		$(BIN)/python -m lakeidx.dagster.ui --module dagster_project.definitions --work $(WORK)/demo

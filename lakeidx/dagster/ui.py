@@ -66,6 +66,7 @@ def main(argv: list[str] | None = None) -> int:
         default="lakeidx.dagster.definitions",
         help="code location; unless given, the files of ./pipelines, or of the folder in LAKEIDX_PIPELINES",
     )
+    parser.add_argument("--page", default="", help="path of the page to begin with, e.g. assets/shop/orders")
     arguments = parser.parse_args(argv)
     if find_spec("dagster_webserver") is None:
         print("the UI needs Dagster: pip install 'lakeidx[dagster]'", file=sys.stderr)
@@ -76,7 +77,8 @@ def main(argv: list[str] | None = None) -> int:
     environment = _local_environment(arguments.work)
     for name in ("LAKEIDX_LANDING", "LAKEIDX_WAREHOUSE", "DAGSTER_HOME"):
         print(f"  {name}={environment[name]}", file=sys.stderr)
-    print(f"Dagster UI: http://{arguments.host}:{arguments.port}  (Ctrl-C ends it)", file=sys.stderr, flush=True)
+    address = f"http://{arguments.host}:{arguments.port}/{arguments.page}".rstrip("/")
+    print(f"Dagster UI: {address}  (Ctrl-C ends it)", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "dagster", "dev", "-m", arguments.module]
     command += ["-h", arguments.host, "-p", str(arguments.port), "--log-level", "warning"]
     started: list[subprocess.Popen[bytes]] = []
