@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from lakeidx.api.dataset import TableDataset
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
-from lakeidx.arguments import PathLike
 from lakeidx.errors import InvalidInputError
+from lakeidx.options.arguments import PathLike
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

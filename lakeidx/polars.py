@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakeidx.api.table import Table
-from lakeidx.arguments import PathLike
 from lakeidx.errors import InvalidInputError
+from lakeidx.options.arguments import PathLike
 from lakeidx.predicate import Op, Predicate, and_, bind_foreign
 from lakeidx.types import Field
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.tasks.runner import LocalRunner, Progress, Runner
 
 if TYPE_CHECKING:
@@ -29,9 +31,7 @@ def make_runner(runner: RunnerLike, *, threads: int = THREADS, progress: Progres
     if hasattr(runner, "shuffle") and hasattr(runner, "map"):
         return runner  # type: ignore[return-value]
     if hasattr(runner, "createDataFrame"):
-        from lakeidx.spark.runner import SparkRunner
-
-        return SparkRunner(runner)
+        return load_plugin(TOOLS, "spark").SparkRunner(runner)  # type: ignore[no-any-return]
     raise InvalidInputError(f"runner must be 'local', 'spark', a Spark session or a runner, not {runner!r}")
 
 
@@ -40,9 +40,6 @@ def spark_runner(master: str | None = None, remote: str | None = None) -> Runner
 
     errors   InvalidInputError when pyspark is not installed, naming the extra
     """
-    try:
-        from lakeidx.spark.runner import SparkRunner
-        from lakeidx.spark.session import get_session
-    except ImportError as error:
-        raise InvalidInputError(f"Spark needs pyspark: pip install 'lakeidx[spark]' ({error})") from error
-    return SparkRunner(get_session(master=master, remote=remote))
+    if find_spec("pyspark") is None:
+        raise InvalidInputError("Spark needs pyspark: pip install 'lakeidx[spark]'")
+    return load_plugin(TOOLS, "spark").session_runner(master, remote)  # type: ignore[no-any-return]

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, Self
 
 from lakeidx.api.table import Table
-from lakeidx.arguments import PathLike, path_text
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
+from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.predicate import Predicate
 from lakeidx.table.scan.changes import ChangeScan, scan_with_kinds
 from lakeidx.table.scan.incremental import IncrementalMode

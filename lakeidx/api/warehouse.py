@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lakeidx.api.table import Table
-from lakeidx.arguments import PathLike, path_text, text
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.errors import LakeIdxError, NotFoundError, did_you_mean
 from lakeidx.format.paths import TablePaths, split_table_name
+from lakeidx.options.arguments import PathLike, path_text, text
 from lakeidx.results import Listing
 from lakeidx.storage import join, open_store
 

@@ -26,6 +26,8 @@ from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.tasks.in_parallel import parallel_walk
 
 STAGING_DIR = "_lakeidx"
+#: Names of what a job sends to the asset that has submitted it.
+REPORT_MESSAGE, ERROR_MESSAGE = "lakeidx_report", "lakeidx_error"
 #: Begins no batch id.
 _BRANCH_FOLDER = "_branch-"
 _WRITING_FOLDER = "_writing"

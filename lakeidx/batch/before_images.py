@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakeidx.codec.gather import take_rows
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.data.json_values import json_rows
 from lakeidx.data.row_kinds import SHORT_NAMES
-from lakeidx.data.rows import take_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND

@@ -1,4 +1,4 @@
-"""A committed batch: its reports, its entries and snapshots, and the quality rules over them."""
+"""A committed batch: its reports, its entries and snapshots."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitRe
 from lakeidx.errors import NotFoundError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import CommitKind
-from lakeidx.quality.batch_rules import BatchCounts, CommittedRows, check_rows_accounted, check_staged_rows_committed
-from lakeidx.quality.result import BucketId, RuleResult
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -24,7 +22,7 @@ class BatchReports:
     commit: CommitReport
 
     @property
-    def buckets(self) -> frozenset[BucketId] | None:
+    def buckets(self) -> frozenset[tuple[bytes, int]] | None:
         """Buckets the batch has rows for; None when they are not known any more."""
         if len(self.assign.targets) < self.write.buckets:
             return None
@@ -39,19 +37,6 @@ def read_reports(files: BatchFiles) -> BatchReports:
         files.require(BucketAssignmentReport, attempt=commit.attempt),
         files.require(IndexWriteReport, attempt=commit.attempt),
         commit,
-    )
-
-
-def batch_counts(ingest: IngestReport, assign: BucketAssignmentReport) -> BatchCounts:
-    """Count what became of the rows of a batch, by the stages' reports."""
-    return BatchCounts(
-        batch_id=ingest.batch_id,
-        ingested=ingest.rows_in - ingest.rows_ignored,
-        inserted=assign.inserts,
-        updated=assign.updates,
-        upserted=assign.upserts,
-        deleted=assign.deletes,
-        rejected=ingest.rows_rejected,
     )
 
 
@@ -90,24 +75,3 @@ def batch_commits(metadata: TableMetadata, snapshot_ids: Sequence[int]) -> tuple
             break
         last += 1
     return min(snapshot_ids) - 1, last
-
-
-def _committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedRows | None:
-    """Compare staged rows with the rows of the manifest entries that the batch's snapshot adds; None when it has expired."""
-    entries = committed_entries(metadata, reports)
-    if entries is None:
-        return None
-    superseded = reports.write.rows_in - reports.write.rows_written
-    committed = sum(e.file.row_count for e in entries)
-    # Keys that change their partition add a delete each; rows that may not move a key are left out.
-    staged = reports.ingest.rows_staged + reports.assign.moved - reports.assign.dropped
-    return CommittedRows(staged=staged, superseded=superseded, committed=committed)
-
-
-def check_batch(metadata: TableMetadata, reports: BatchReports) -> list[RuleResult]:
-    """Run the rules over one committed batch."""
-    rows = _committed_rows(metadata, reports)
-    return [
-        check_rows_accounted([batch_counts(reports.ingest, reports.assign)]),
-        check_staged_rows_committed([] if rows is None else [rows]),
-    ]

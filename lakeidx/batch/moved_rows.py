@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import Target
 from lakeidx.batch.target_files import as_numbered, read_columns, share_path, write_columns
+from lakeidx.codec.gather import take_rows
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.data.row_kinds import DELETE
-from lakeidx.data.rows import take_rows
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.storage.base import ObjectStore

@@ -20,10 +20,10 @@ from typing import Any
 import dagster as dg
 
 from lakeidx import errors
+from lakeidx.batch.artifacts import ERROR_MESSAGE, REPORT_MESSAGE
 from lakeidx.dagster import job_limit
 from lakeidx.dagster.failures import JobEndedError
 from lakeidx.errors import InvalidInputError, LakeIdxError
-from lakeidx.jobs.pipes import ERROR, REPORT
 
 _JOBS = Path(__file__).parents[1] / "jobs"
 
@@ -90,7 +90,7 @@ def run_command(
 def _raise_reported(messages: Sequence[Any]) -> None:
     """Raise the error that a job has sent, if any."""
     for message in messages:
-        said = message.get(ERROR) if isinstance(message, dict) else None
+        said = message.get(ERROR_MESSAGE) if isinstance(message, dict) else None
         if said is not None:
             kinds: list[type[LakeIdxError]] = LakeIdxError.__subclasses__()
             kind = next((k for k in kinds if k.kind == said["kind"]), errors.InternalError)
@@ -101,7 +101,7 @@ def _raise_reported(messages: Sequence[Any]) -> None:
 def report_of(messages: Sequence[Any]) -> dict[str, Any]:
     """Return the report that a job has sent; InternalError without one: the step would do the work again in its own process."""
     for message in messages:
-        if isinstance(message, dict) and REPORT in message:
-            report: dict[str, Any] = message[REPORT]
+        if isinstance(message, dict) and REPORT_MESSAGE in message:
+            report: dict[str, Any] = message[REPORT_MESSAGE]
             return report
     raise errors.InternalError("the job has ended without a report: has it opened Dagster Pipes?")

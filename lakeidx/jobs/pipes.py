@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from lakeidx.batch.artifacts import ERROR_MESSAGE, REPORT_MESSAGE
 from lakeidx.errors import InvalidInputError, LakeIdxError
 
 _CONTEXT_VARIABLE = "DAGSTER_PIPES_CONTEXT"
@@ -21,7 +22,6 @@ CONTEXT_ARGUMENT, MESSAGES_ARGUMENT = "--dagster-pipes-context", "--dagster-pipe
 #: Services set variables of a job in ways of their own, or not at all: an argument goes everywhere.
 STORE_ARGUMENT, _STORE_VARIABLE = "--pipes-store", "LAKEIDX_PIPES_STORE"
 _STORES = ("s3", "gcs", "dbfs", "volumes")
-REPORT, ERROR = "lakeidx_report", "lakeidx_error"
 
 
 def pipes_asked() -> bool:
@@ -38,13 +38,13 @@ class JobPipes:
 
     def report(self, report: Mapping[str, Any]) -> None:
         """Send the job's report."""
-        self._context.report_custom_message({REPORT: dict(report)})
+        self._context.report_custom_message({REPORT_MESSAGE: dict(report)})
 
     def fail(self, error: LakeIdxError) -> None:
         """Send the error that ended the job, so that the asset knows whether to try again."""
         self._context.log.error(f"{error.kind}: {error}")
         said = {"kind": error.kind, "message": error.message, "path": error.path, "offset": error.offset}
-        self._context.report_custom_message({ERROR: {**said, "snapshot_id": error.snapshot_id}})
+        self._context.report_custom_message({ERROR_MESSAGE: {**said, "snapshot_id": error.snapshot_id}})
 
 
 _open: list[JobPipes] = []

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeidx.batch.committed_batch import batch_commits, check_batch, committed_entries, read_reports
+from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
+from lakeidx.batch.committed_batch import BatchReports, batch_commits, committed_entries, read_reports
 from lakeidx.batch.context import BatchContext
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
-from lakeidx.quality import check_staged_rows_committed
+from lakeidx.quality.batch_rules import BatchCounts, CommittedRows, check_rows_accounted, check_staged_rows_committed
+from lakeidx.quality.result import RuleResult
 from lakeidx.quality.whole_table import Verified
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
 
 
@@ -46,3 +49,37 @@ def batch_results(
     )
     staged = [r for r in check_batch(table.metadata, reports) if r.name == "staged_rows_committed"]
     return replace(found, results=(*found.results, *staged))
+
+
+def batch_counts(ingest: IngestReport, assign: BucketAssignmentReport) -> BatchCounts:
+    """Count what became of the rows of a batch, by the stages' reports."""
+    return BatchCounts(
+        batch_id=ingest.batch_id,
+        ingested=ingest.rows_in - ingest.rows_ignored,
+        inserted=assign.inserts,
+        updated=assign.updates,
+        upserted=assign.upserts,
+        deleted=assign.deletes,
+        rejected=ingest.rows_rejected,
+    )
+
+
+def _committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedRows | None:
+    """Compare staged rows with the rows of the manifest entries that the batch's snapshot adds; None when it has expired."""
+    entries = committed_entries(metadata, reports)
+    if entries is None:
+        return None
+    superseded = reports.write.rows_in - reports.write.rows_written
+    committed = sum(e.file.row_count for e in entries)
+    # Keys that change their partition add a delete each; rows that may not move a key are left out.
+    staged = reports.ingest.rows_staged + reports.assign.moved - reports.assign.dropped
+    return CommittedRows(staged=staged, superseded=superseded, committed=committed)
+
+
+def check_batch(metadata: TableMetadata, reports: BatchReports) -> list[RuleResult]:
+    """Run the rules over one committed batch."""
+    rows = _committed_rows(metadata, reports)
+    return [
+        check_rows_accounted([batch_counts(reports.ingest, reports.assign)]),
+        check_staged_rows_committed([] if rows is None else [rows]),
+    ]

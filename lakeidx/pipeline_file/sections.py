@@ -17,11 +17,11 @@ from pydantic import (
     model_validator,
 )
 
-from lakeidx.arguments import path_text
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.kind_rules import parse_on_delete
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.types import message_formats
+from lakeidx.options.arguments import path_text
 from lakeidx.storage.landing_folders import refuse_plain_secrets
 
 _FIELDS = (

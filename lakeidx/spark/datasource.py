@@ -34,8 +34,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructField, StructType
 
-from lakeidx.arguments import PathLike, path_text
 from lakeidx.errors import InvalidInputError, LakeIdxError
+from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.spark.catalog_tables import only_in_catalog, options_of_read, options_of_write, with_options
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import ReadState, TableReader

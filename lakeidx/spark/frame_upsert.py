@@ -18,9 +18,9 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
-from lakeidx.arguments import PathLike, path_text
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import LakeIdxError
+from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.spark.catalog_tables import refresh_names
 from lakeidx.spark.jobs import described
 from lakeidx.spark.read_options import ReadOptions

@@ -16,10 +16,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from lakeidx.arguments import PathLike
 from lakeidx.errors import InvalidInputError, TableReplacedError
 from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.options.arguments import PathLike
 from lakeidx.spark.values import TIME_ZONE, arrow_schema, check_names, in_zone, spark_schema, to_spark
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata

@@ -12,13 +12,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakeidx.arguments import PathLike, path_text
 from lakeidx.batch.index_types import check_index_type
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.spark.catalog_tables import escaped
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.values import arrow_schema

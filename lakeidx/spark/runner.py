@@ -27,7 +27,7 @@ from pyspark.sql import functions as sf
 
 from lakeidx.errors import InternalError, InvalidInputError, LakeIdxError
 from lakeidx.spark.jobs import described
-from lakeidx.spark.session import local_folder
+from lakeidx.spark.session import get_session, local_folder
 from lakeidx.spark.workers.python import python_errors
 from lakeidx.tasks.blocks import (
     FILE_COMPRESSION,
@@ -430,3 +430,8 @@ def _slots_by_query(session: SparkSession) -> int:
 def _setting(session: SparkSession, key: str) -> str | None:
     found = session.conf.get(key, None)
     return None if found is None else str(found)
+
+
+def session_runner(master: str | None, remote: str | None) -> SparkRunner:
+    """Return a runner on the session of a master URL or a Spark Connect address; None = as the environment says."""
+    return SparkRunner(get_session(master=master, remote=remote))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-from lakeidx.arguments import PathLike, path_text
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.paths import TablePaths, check_table_name
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_schema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, name_of
 from lakeidx.storage.local import absolute

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.data.rows import gather_rows
+from lakeidx.codec.gather import gather_rows
 
 #: Rows of one group of targets: what a reduce task holds of targets that are not alone in their group.
 _GROUP_WEIGHT = 500_000

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.committed_batch import check_batch, read_reports
+from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.pipeline_file.batch_checks import check_batch
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import content, make_table, rows, upsert

@@ -22,7 +22,7 @@ from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.assignment.placement import PlaceWork
 from lakeidx.batch.assignment.row_keys import PartItem, RowKeys, part_items, read_part_keys, read_part_partitions
 from lakeidx.batch.context import BatchContext
-from lakeidx.data.rows import take_rows
+from lakeidx.codec.gather import take_rows
 from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.key_index.joined import (

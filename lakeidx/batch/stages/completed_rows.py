@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.batch.before_images import Bools, Ints, KnownRows
+from lakeidx.codec.gather import take_rows
 from lakeidx.data.row_kinds import DELETE, INSERT, UPDATE_BEFORE, is_retract
-from lakeidx.data.rows import take_rows
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import short_text
 from lakeidx.landing.row_kinds import kinds_of_rows

@@ -20,7 +20,6 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.batch.committed_batch import batch_counts
 from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.expectations import batches_expectation_results, expectation_specs
 from lakeidx.dagster.assets.stages import open_batch
@@ -29,7 +28,7 @@ from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.reports import records_table
 from lakeidx.dagster.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
 from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
-from lakeidx.pipeline_file.batch_checks import batch_results, commit_rules
+from lakeidx.pipeline_file.batch_checks import batch_counts, batch_results, commit_rules
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality import RuleResult, check_rows_accounted
 from lakeidx.quality.whole_table import Verified

@@ -29,9 +29,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeidx.codec.gather import gather_rows
 from lakeidx.codec.rows.binary_row_vec import encode_rows
 from lakeidx.data.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from lakeidx.data.rows import gather_rows
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.types import DataType, Root
 

@@ -179,25 +179,6 @@ def sort_groups(order: Any, starts: Any, sequences: Any, kinds: Any) -> None:
             order[at] = row
 
 
-@kernel
-def stretches(rows: Any, out_begin: Any, out_length: Any) -> Any:
-    """Find stretches of consecutive rows as (begin, length) pairs; returns their number, at most the outputs' length."""
-    count = 0
-    k = 0
-    while k < len(rows):
-        begin = rows[k]
-        length = 1
-        while k + length < len(rows) and rows[k + length] == begin + length:
-            length += 1
-        if count == len(out_begin):
-            return count + 1
-        out_begin[count] = begin
-        out_length[count] = length
-        count += 1
-        k += length
-    return count
-
-
 def empty_rows() -> Any:
     """Return the byte-string arguments of exact keys."""
     return np.zeros(0, np.uint8), np.zeros(1, np.int64)

@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeidx.codec.gather import gather_rows
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.key import argsort_keys, run_starts
 from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys
@@ -52,7 +53,6 @@ from lakeidx.data.merge.run_parts import (
     starts_of_keys,
     take_keys,
 )
-from lakeidx.data.rows import gather_rows
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.types import DataType, Root
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from lakeidx.arguments import texts
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.changes import (
     SchemaChange,
@@ -24,6 +23,7 @@ from lakeidx.format.schema.changes import (
     set_options,
 )
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.options.arguments import texts
 from lakeidx.options.descriptors import raw_options
 from lakeidx.types import DataType, Field, Root, parse_type
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.columns import is_text
+from lakeidx.codec.gather import take_column, take_rows
 from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.rows.binary_row_vec import encode_rows
 from lakeidx.codec.rows.compacted_row import decode_compacted_rows
@@ -21,7 +22,6 @@ from lakeidx.data.declared import pad_char
 from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.merge_runs import sequence_columns
 from lakeidx.data.read_data_file import evolve_column, plan_file_columns, read_data_file
-from lakeidx.data.rows import take_column, take_rows
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakeidx.arguments import texts, whole_number
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.errors import CorruptFileError, InvalidInputError
@@ -28,6 +27,7 @@ from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.options.arguments import texts, whole_number
 from lakeidx.options.features import Use
 from lakeidx.predicate import (
     TRUE,

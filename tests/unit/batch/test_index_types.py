@@ -22,7 +22,7 @@ from lakeidx.api import Table
 from lakeidx.batch.artifacts import BucketAssignmentReport, Target
 from lakeidx.batch.assignment.row_keys import read_located
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
-from lakeidx.batch.committed_batch import check_batch, read_reports
+from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.index_types import (
     TableIndex,
     check_index_type,
@@ -40,6 +40,7 @@ from lakeidx.format.snapshot import CommitKind
 from lakeidx.key_index.registry import index_types
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.rollback import roll_back_table
+from lakeidx.pipeline_file.batch_checks import check_batch
 from lakeidx.storage import open_store
 from lakeidx.table.commit.conflicts import writer_conflicts
 from lakeidx.table.expiration.rollback import roll_back

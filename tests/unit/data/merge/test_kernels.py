@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.normalized_key import normalized_keys
-from lakeidx.data.merge.kernels import empty_rows, is_rising, mark_starts, merge_two, pick_last, sort_groups, stretches
+from lakeidx.data.merge.kernels import empty_rows, is_rising, mark_starts, merge_two, pick_last, sort_groups
 from lakeidx.types import parse_type
 
 TEXTS = st.sampled_from(["", "a", "aa", "longer than eight", "longer than nine", "é"])
@@ -91,13 +91,3 @@ def test_groups_are_ordered_by_sequence_and_retracts_first(groups: list[list[tup
     assert last.tolist() == [w[-1] for w in wanted]
     sort_groups(place, frozen(starts), frozen(sequences), frozen(kinds))
     assert place.tolist() == [r for w in wanted for r in w]
-
-
-@given(st.lists(st.integers(0, 5), max_size=12), st.integers(1, 12))
-def test_stretches_cover_the_rows(rows: list[int], room: int) -> None:
-    begins, lengths = np.empty(room, np.int64), np.empty(room, np.int64)
-    count = stretches(frozen(np.array(rows, np.int64)), begins, lengths)
-    if count > room:
-        return
-    found = [b + i for b, n in zip(begins[:count].tolist(), lengths[:count].tolist(), strict=True) for i in range(n)]
-    assert found == rows

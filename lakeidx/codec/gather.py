@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.jit import frozen
-from lakeidx.data.merge.kernels import stretches
+from lakeidx.codec.jit import frozen, kernel
 
 # Slices are worth more than a gather once they hold this many rows on average.
 _ROWS_PER_SLICE = 256
@@ -49,3 +49,22 @@ def take_rows(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     if all(column.num_chunks == 1 for column in columns):
         return table.take(indices)
     return pa.Table.from_arrays([take_column(c, indices) for c in columns], schema=table.schema)
+
+
+@kernel
+def stretches(rows: Any, out_begin: Any, out_length: Any) -> Any:
+    """Find stretches of consecutive rows as (begin, length) pairs; returns their number, at most the outputs' length."""
+    count = 0
+    k = 0
+    while k < len(rows):
+        begin = rows[k]
+        length = 1
+        while k + length < len(rows) and rows[k + length] == begin + length:
+            length += 1
+        if count == len(out_begin):
+            return count + 1
+        out_begin[count] = begin
+        out_length[count] = length
+        count += 1
+        k += length
+    return count

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.data.rows import gather_rows, take_rows
+from lakeidx.codec.gather import gather_rows, stretches, take_rows
+from lakeidx.codec.jit import frozen
 
 TABLES = [pa.table({"a": range(s, s + 700), "b": [str(i) for i in range(s, s + 700)]}) for s in (0, 700)]
 
@@ -53,3 +54,13 @@ def test_other_types_are_gathered_too(kind: pa.DataType, values: list[list[Any]]
     flat = values[0] + values[1]
     for parts in (tables, [pa.concat_tables(tables).unify_dictionaries().combine_chunks()]):
         assert gather_rows(parts, rows).column("c").to_pylist() == [flat[i] for i in rows]
+
+
+@given(st.lists(st.integers(0, 5), max_size=12), st.integers(1, 12))
+def test_stretches_cover_the_rows(rows: list[int], room: int) -> None:
+    begins, lengths = np.empty(room, np.int64), np.empty(room, np.int64)
+    count = stretches(frozen(np.array(rows, np.int64)), begins, lengths)
+    if count > room:
+        return
+    found = [b + i for b, n in zip(begins[:count].tolist(), lengths[:count].tolist(), strict=True) for i in range(n)]
+    assert found == rows

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeidx
-from lakeidx.arguments import path_text, paths, text, texts, whole_number
 from lakeidx.errors import InvalidInputError
+from lakeidx.options.arguments import path_text, paths, text, texts, whole_number
 
 SPEC = {
     "fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}, {"name": "w", "type": "STRING"}],
