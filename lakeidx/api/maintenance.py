@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from lakeidx import arguments
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.options import arguments
 from lakeidx.options.descriptors import parse_duration_ms, parse_size
 from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.results import Listing, Result

@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx import arguments
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
 from lakeidx.format.partition_names import partition_value_text
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast import cast_column
+from lakeidx.options import arguments
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import decode_partition_dict, load_newest
 

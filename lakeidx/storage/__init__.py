@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakeidx import arguments
 from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.options import arguments
 from lakeidx.storage.base import CLOUD_OF, FileInfo, ObjectStore, OutputFile, join, kind_of_store, name_of, parent_of
 from lakeidx.storage.local import LocalStore
 

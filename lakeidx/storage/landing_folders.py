@@ -17,7 +17,6 @@ from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
-from lakeidx import arguments
 from lakeidx.errors import (
     CorruptFileError,
     InvalidInputError,
@@ -26,6 +25,7 @@ from lakeidx.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from lakeidx.options import arguments
 from lakeidx.storage import open_store
 from lakeidx.storage.base import FileInfo, ObjectStore, innermost, name_of
 from lakeidx.storage.range_file import open_ranges

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lakeidx import arguments
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.options import arguments
 from lakeidx.predicate import TRUE, Predicate
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import ScanPlan, plan_scan
