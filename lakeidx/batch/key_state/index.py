@@ -162,7 +162,8 @@ class StateKeyIndex(Locator, SharedState):
             raise InternalError("finish_update of the key state without begin_update")
         (state, runner), self._updated = self._updated, None
         try:
-            self._state = self._put(state, stored, context, runner)
+            with self._tables(context).superseded_is_conflict(state):
+                self._state = self._put(state, stored, context, runner)
         except (CommitConflictError, CorruptFileError, NotFoundError) as error:
             _log.warning("the key state was not updated to snapshot %s: %s", context.view.snapshot_id, error)
 
@@ -171,8 +172,9 @@ class StateKeyIndex(Locator, SharedState):
         state, expire_before = self._bring_to_snapshot(context), self._expire_before(context)
         if state.counts is not None and not expire_before:
             return state.counts
-        work = [(bucket, files) for (_, bucket), files in state.view().by_bucket().items()]
-        return add_counts(context.pool.map(lambda w: count_keys(state, *w, expire_before=expire_before), work))
+        with self._tables(context).superseded_is_conflict(state):
+            work = [(bucket, files) for (_, bucket), files in state.view().by_bucket().items()]
+            return add_counts(context.pool.map(lambda w: count_keys(state, *w, expire_before=expire_before), work))
 
     def close(self) -> None:
         """Forget what was read; states in memory stay."""
@@ -277,7 +279,8 @@ class StateKeyIndex(Locator, SharedState):
         if tasks is None or rows * ROW_BYTES <= context.options.index_driver_memory:
             tasks = TagTasks(LocalRunner(context.pool.parallelism), lambda: context, _LABEL)
         load = StateLoad(self._update(state, context), tasks, False, len(units))
-        return self._put(state, run_load(load, units, None), context, tasks.runner)
+        with self._tables(context).superseded_is_conflict(state):
+            return self._put(state, run_load(load, units, None), context, tasks.runner)
 
     def _rebuilt(self, wanted: Described, context: IndexContext, tasks: TagTasks | None) -> tuple[KeyState, int]:
         """Build the state of the view's snapshot from the table's key columns."""
@@ -292,9 +295,10 @@ class StateKeyIndex(Locator, SharedState):
         if tasks is None or local:
             tasks = TagTasks(LocalRunner(context.pool.parallelism), lambda: context, _LABEL)
         load = StateLoad(self._update(state, context), tasks, True, len(units))
-        stored = run_load(load, units, budget if local else None)
-        counts = count_written(load, merge_changes(p.changes for p in stored)) if self.is_global else None
-        return self._put(state, stored, context, tasks.runner, counts), rows
+        with self._tables(context).superseded_is_conflict(state):
+            stored = run_load(load, units, budget if local else None)
+            counts = count_written(load, merge_changes(p.changes for p in stored)) if self.is_global else None
+            return self._put(state, stored, context, tasks.runner, counts), rows
 
     def _before(self, commit: CommitInfo, context: IndexContext, rows: int) -> KeyState | None:
         """Return the state of the snapshot directly before a commit; None when it cannot be updated by the commit alone."""

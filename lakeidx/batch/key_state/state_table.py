@@ -22,12 +22,13 @@ import logging
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import compact_bucket
-from lakeidx.errors import CommitConflictError, CorruptFileError, NotFoundError
+from lakeidx.errors import CommitConflictError, CorruptFileError, NotFoundError, TableReplacedError
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_schema
@@ -126,6 +127,9 @@ class StateTables:
         for metadata in self.tables():
             try:
                 found = list(_described(metadata, list(metadata.snapshots())))
+            except (NotFoundError, TableReplacedError):
+                # A newer one is taking it away.
+                continue
             except CorruptFileError as error:
                 _log.warning("ignoring a key state: %s", error)
                 continue
@@ -143,6 +147,19 @@ class StateTables:
                 continue
             except CorruptFileError as error:
                 _log.warning("ignoring a key state: %s", error)
+
+    @contextmanager
+    def superseded_is_conflict(self, state: KeyState) -> Iterator[None]:
+        """Raise CommitConflictError for what is missing because a newer state of another program takes this one away."""
+        try:
+            yield
+        except (NotFoundError, TableReplacedError) as error:
+            if max(self._numbers(), default=0) <= _number_of(state):
+                raise
+            raise CommitConflictError(
+                f"a newer key state takes the place of that of snapshot {state.of.snapshot}",
+                path=state.metadata.paths.root,
+            ) from error
 
     def create(self, key_fields: Sequence[Field], keys: int, of: Described, *, is_global: bool) -> KeyState:
         """Make an empty table.
@@ -229,7 +246,7 @@ class StateTables:
 
     def _drop_before(self, state: KeyState) -> None:
         """Delete what is there of states before this one, of releases with another format among them."""
-        own = int(name_of(state.metadata.paths.root))
+        own = _number_of(state)
         for found in self._store.list(self._folder):
             if not found.name.isdigit() or int(found.name) < own:
                 files = [f.path for f in self._store.walk(found.path)]
@@ -240,6 +257,10 @@ class StateTables:
                 for folder in sorted({parent_of(path) for path in files}, key=len, reverse=True):
                     self._store.delete_empty_dir(folder)
                 self._store.delete_empty_dir(found.path)
+
+
+def _number_of(state: KeyState) -> int:
+    return int(name_of(state.metadata.paths.root))
 
 
 def _described(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> Iterator[KeyState]:
