@@ -18,7 +18,8 @@ Internal           a bug in lakeidx
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 
@@ -85,7 +86,17 @@ class InvalidInputError(LakeIdxError):
 
 
 class RejectedRowsError(InvalidInputError):
-    """More rows of a batch cannot be kept than it may reject; nothing of it was published."""
+    """More rows of a batch cannot be kept than it may reject; nothing of it was published.
+
+    rows_in, rows_rejected, rejected_path, reject_reasons   as in the report of an ingest
+    """
+
+    FIGURES: ClassVar = ("rows_in", "rows_rejected", "rejected_path", "reject_reasons")
+
+    rows_in: int = 0
+    rows_rejected: int = 0
+    rejected_path: str | None = None
+    reject_reasons: Mapping[str, int] = MappingProxyType({})
 
 
 class NotFoundError(LakeIdxError):

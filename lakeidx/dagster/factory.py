@@ -11,12 +11,17 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.dagster.assets.changes import build_changes_asset
-from lakeidx.dagster.assets.checks import build_checks
-from lakeidx.dagster.assets.expectations import build_landed_check, expectations_on
+from lakeidx.dagster.assets.checks import reported_checks
 from lakeidx.dagster.assets.landing import build_landing_asset, build_landing_check
-from lakeidx.dagster.assets.lookup_store import build_lookup_asset
-from lakeidx.dagster.assets.maintenance import build_compaction_asset, build_expiry_asset, build_verification_asset
-from lakeidx.dagster.assets.stages import build_stage_assets
+from lakeidx.dagster.assets.lookup_store import build_lookup_asset, lookup_checks
+from lakeidx.dagster.assets.maintenance import (
+    build_compaction_asset,
+    build_expiry_asset,
+    build_verification_asset,
+    compaction_checks,
+    verification_checks,
+)
+from lakeidx.dagster.assets.stages import assignment_checks, build_stage_assets, commit_checks, ingest_checks
 from lakeidx.dagster.names import (
     CHANGES,
     COMPACTION,
@@ -53,15 +58,12 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     file   the pipeline file, which assets refer to as their source
     """
     out = TableDefinitions()
-    out.assets = [
-        build_landing_asset(pipeline),
-        *build_stage_assets(pipeline),
-    ]
-    out.checks = [build_landing_check(pipeline), *build_checks(pipeline)]
-    if expectations_on(pipeline, "landed"):
-        out.checks.append(build_landed_check(pipeline))
+    out.assets = [build_landing_asset(pipeline), *build_stage_assets(pipeline)]
+    reported = [ingest_checks(pipeline), assignment_checks(pipeline), commit_checks(pipeline)]
+    out.checks = [build_landing_check(pipeline), *map(reported_checks, reported)]
     if pipeline.lookup_store:
         out.assets.append(build_lookup_asset(pipeline))
+        out.checks.append(reported_checks(lookup_checks(pipeline)))
         key = asset_key(pipeline, LOOKUP_STORE)
         out.jobs.append(_asset_job(asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
     if pipeline.changes is not None:
@@ -90,6 +92,7 @@ def _asset_job(name: str, **how: Any) -> Any:
 def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig) -> None:
     """Add compaction, snapshot expiry and verification of a table, with their jobs, schedules and sensor."""
     out.assets += [build_compaction_asset(pipeline), build_expiry_asset(pipeline), build_verification_asset(pipeline)]
+    out.checks += map(reported_checks, [compaction_checks(pipeline), verification_checks(pipeline)])
     schedules = pipeline.schedules
     crons = {COMPACTION: schedules.compaction, SNAPSHOT_EXPIRY: schedules.expiry, VERIFICATION: schedules.verification}
     for name, cron in crons.items():

@@ -16,9 +16,8 @@ STAGES = ("ingest", "bucket_assignment", "index_write", "commit")
 LANDING, LOOKUP_STORE, COMPACTION = "landing", "lookup_store", "compaction"
 SNAPSHOT_EXPIRY, VERIFICATION = "snapshot_expiry", "verification"
 CHANGES = "changes"
-#: Steps of a batch besides its assets; names of steps begin with the table's.
-LANDED_CHECKS, ASSIGNMENT_CHECKS = "landed_expectations", "assignment_checks"
-COMMIT_STEP, COMMIT_CHECKS = "commit", "commit_checks"
+#: The step that materializes the last stage and the table; names of steps begin with the table's.
+COMMIT_STEP = "commit"
 #: The table itself, whose key is its database and name: what other teams depend on.
 TABLE = ""
 

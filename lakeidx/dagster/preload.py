@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection
 from functools import cache
 
-from lakeidx.dagster.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, LANDED_CHECKS
+from lakeidx.dagster.names import COMMIT_STEP
 from lakeidx.pipeline_file.model import PipelineConfig
 
 _LIBRARY = "lakeidx.dagster.expectations.of_rows"
@@ -19,11 +19,8 @@ def preload_imports(config: PipelineConfig, steps: Collection[str]) -> None:
     steps   those of the run: one that judges nothing imports nothing, and rules alone need no Great Expectations
     """
     found = {s.rsplit("__", 1)[-1] for s in steps}
-    judging = {LANDED_CHECKS} if any(e.on == "landed" for e in config.expectations) else set()
-    if config.data_docs is not None:
-        judging |= {ASSIGNMENT_CHECKS, COMMIT_CHECKS}
-    if any(e.on == "batches" for e in config.expectations):
-        judging.add(COMMIT_CHECKS)
+    judges = {"landed": "ingest", "batches": COMMIT_STEP}
+    judging = {judges[e.on] for e in config.expectations if e.on in judges}
     if judging & found:
         start_import(_LIBRARY)
 

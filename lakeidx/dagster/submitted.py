@@ -94,8 +94,12 @@ def _raise_reported(messages: Sequence[Any]) -> None:
         if said is not None:
             kinds: list[type[LakeIdxError]] = LakeIdxError.__subclasses__()
             kind = next((k for k in kinds if k.kind == said["kind"]), errors.InternalError)
+            rejected = said.get("rejected")
             details = {name: said[name] for name in ("path", "offset", "snapshot_id")}
-            raise kind(said["message"], **details)
+            error = (errors.RejectedRowsError if rejected else kind)(said["message"], **details)
+            for name, value in (rejected or {}).items():
+                setattr(error, name, value)
+            raise error
 
 
 def report_of(messages: Sequence[Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from lakeidx.batch.artifacts import ERROR_MESSAGE, REPORT_MESSAGE
-from lakeidx.errors import InvalidInputError, LakeIdxError
+from lakeidx.errors import InvalidInputError, LakeIdxError, RejectedRowsError
 
 _CONTEXT_VARIABLE = "DAGSTER_PIPES_CONTEXT"
 CONTEXT_ARGUMENT, MESSAGES_ARGUMENT = "--dagster-pipes-context", "--dagster-pipes-messages"
@@ -43,7 +43,14 @@ class JobPipes:
     def fail(self, error: LakeIdxError) -> None:
         """Send the error that ended the job, so that the asset knows whether to try again."""
         self._context.log.error(f"{error.kind}: {error}")
-        said = {"kind": error.kind, "message": error.message, "path": error.path, "offset": error.offset}
+        said: dict[str, Any] = {
+            "kind": error.kind,
+            "message": error.message,
+            "path": error.path,
+            "offset": error.offset,
+        }
+        if isinstance(error, RejectedRowsError):
+            said["rejected"] = {name: getattr(error, name) for name in error.FIGURES}
         self._context.report_custom_message({ERROR_MESSAGE: {**said, "snapshot_id": error.snapshot_id}})
 
 

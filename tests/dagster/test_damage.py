@@ -258,10 +258,10 @@ def test_rows_that_are_not_accounted_for_stop_the_write(tmp_path: Path) -> None:
 def test_blocking_checks_are_those_that_mean_damage() -> None:
     names = [*WARNINGS, "hash_in_one_bucket", "live_keys_indexed", "bucket_rows_within_target", "deletes_counted"]
     pipeline = PipelineConfig.model_validate(pipeline_dict(Path("/nowhere")))
-    specs = {s.name: s.blocking for s in build_specs(pipeline, "commit", names, partitioned=True)}
+    specs = {s.name: s.blocking for s in build_specs(pipeline, "commit", names)}
     assert {n for n, blocking in specs.items() if not blocking} == NOT_BLOCKING
     quiet = pipeline.model_copy(update={"checks": pipeline.checks.model_copy(update={"blocking": False})})
-    assert not any(s.blocking for s in build_specs(quiet, "commit", names, partitioned=True))
+    assert not any(s.blocking for s in build_specs(quiet, "commit", names))
 
 
 def test_every_verdict_agrees_with_its_rule(damaged: Damaged) -> None:

@@ -136,7 +136,7 @@ def test_rows_that_fail_are_set_aside_and_the_others_continue(tmp_path: Path, mo
         ["+I", "+I", "+U", "+I", "-D"],
     )
     ingested = d.run("a.parquet", selection=["ingest"])
-    preload_imports(d.config, ["d__t__ingest", "d__t__bucket_assignment"])
+    preload_imports(d.config, ["d__t__bucket_assignment", "d__t__index_write"])
     assert asked == ["lakeidx.dagster.expectations.of_rows"], "steps that judge nothing import nothing"
     asked.clear()
     assert metrics(ingested, "ingest")["rows_rejected"] == 2
@@ -150,7 +150,7 @@ def test_rows_that_fail_are_set_aside_and_the_others_continue(tmp_path: Path, mo
     result = d.run("a.parquet")
     assert d.content() == {(1, 1): "v1", (1, 3): "v3"}
     assert asked == ["lakeidx.dagster.expectations.of_rows"]
-    assert red_checks(result) == {"expect_column_values_to_not_be_in_set__v", "stale_hashes"}
+    assert red_checks(result) == {"expect_column_values_to_not_be_in_set__v", "rows_rejected", "stale_hashes"}
     checks = {c.check_name: c.metadata for c in result.get_asset_check_evaluations()}
     assert checks["small"]["lakeidx/set_aside"].value == 1
     page = Path(str(checks["expect_column_values_to_not_be_in_set__v"]["lakeidx/data_docs"].value))
@@ -178,7 +178,7 @@ def test_figures_of_the_last_batches_are_judged_and_have_a_page(tmp_path: Path) 
     d.land("b.parquet", [(1, 5, "v"), (1, None, "v")])  # type: ignore[list-item]
     assert not red_checks(d.run("a.parquet"))
     second = d.run("b.parquet", raise_on_error=False)
-    assert red_checks(second) == {"expect_column_max_to_be_between__rejected_share", "large_enough"}
+    assert red_checks(second) == {"expect_column_max_to_be_between__rejected_share", "large_enough", "rows_rejected"}
     checks = {c.check_name: c.metadata for c in second.get_asset_check_evaluations()}
     assert checks["expect_column_max_to_be_between__rejected_share"]["lakeidx/observed"].value == "0.5"
     assert checks["expect_column_max_to_be_between__rejected_share"]["lakeidx/rows"].value == 2

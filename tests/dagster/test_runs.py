@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.format.snapshot import Snapshot
@@ -57,7 +58,7 @@ def test_a_batch_goes_through_all_stages_and_its_checks_pass(tmp_path: Path) -> 
     assert [(d.asset_key.path[-1], d.column_name) for d in lineage.deps_by_column["k"]] == [("landing", "k")]
     assert materialized.tags["dagster/data_version"] == newest(d).uuid  # type: ignore[index]
     assert {e.asset_key for e in result.get_asset_check_evaluations()} == {
-        dg.AssetKey(["d", "t"]), dg.AssetKey(["d", "t", "bucket_assignment"]),
+        dg.AssetKey(["d", "t"]), dg.AssetKey(["d", "t", "ingest"]), dg.AssetKey(["d", "t", "bucket_assignment"]),
     }  # fmt: skip
 
 
@@ -119,11 +120,28 @@ def test_rejected_rows_are_counted_and_shown(tmp_path: Path) -> None:
     d = Deployment(tmp_path)
     d.land("a.parquet", [(1, 1, "x")] * 3, ["+I", "?", "+U"])
     result = d.run("a.parquet")
-    ingest = metrics(result, "ingest")
-    assert ingest["rows_rejected"] == 1
-    assert ingest["rejected_rows"].records[0].data["reason"].startswith("kind:")
-    assert ingest["rejected_rows"].records[0].data["line"] == 2
-    assert red_checks(result) == set()
+    assert metrics(result, "ingest")["rows_rejected"] == 1
+    (check,) = [c for c in result.get_asset_check_evaluations() if not c.passed]
+    assert (check.check_name, check.severity) == ("rows_rejected", dg.AssetCheckSeverity.WARN)
+    assert check.description == "1 of 3 rows rejected: kind (1). The others continue."
+    found: dict[str, Any] = {name.removeprefix("lakeidx/"): m.value for name, m in check.metadata.items()}
+    assert [r.data for r in found["reject_reasons"].records] == [{"reason": "kind", "rows": 1}]
+    assert found["rejected_rows"].records[0].data["reason"].startswith("kind:")
+    assert found["rejected_rows"].records[0].data["line"] == 2
+    assert pq.read_table(found["rejected_path"]).num_rows == 1
+
+
+@pytest.mark.parametrize("limit", [{"max_rejected": "30%"}, {"strict": True}, {"max_rejected": 0}])
+def test_a_batch_that_rejects_too_many_rows_fails_the_check_and_stops(tmp_path: Path, limit: dict[str, Any]) -> None:
+    d = Deployment(tmp_path, limit)
+    d.land("a.parquet", [(1, k, "x") for k in range(4)], ["+I", "?", "+U", "!"])
+    result = d.run("a.parquet", raise_on_error=False)
+    assert not result.success
+    (check,) = result.get_asset_check_evaluations()
+    assert (check.check_name, check.passed, check.severity) == ("rows_rejected", False, dg.AssetCheckSeverity.ERROR)
+    assert str(check.description).startswith("2 of 4 rows rejected: kind (2). The batch was refused: ")
+    assert pq.read_table(str(check.metadata["lakeidx/rejected_path"].value)).num_rows == 2
+    assert d.table.snapshot is None
 
 
 def test_deletes_leave_stale_hashes_as_a_warning(tmp_path: Path) -> None:

@@ -103,6 +103,16 @@ def test_a_batch_runs_as_jobs_and_a_killed_one_is_resumed(tmp_path: Path) -> Non
     assert snapshot.id == 1
 
 
+def test_a_job_says_what_it_has_rejected(tmp_path: Path) -> None:
+    deployed = submitting(tmp_path, {"max_rejected": 1})
+    deployed.land("a.parquet", [(1, k, "x") for k in range(4)], ["+I", "?", "+U", "!"])
+    result = deployed.run("a.parquet", raise_on_error=False)
+    (check,) = result.get_asset_check_evaluations()
+    assert (check.check_name, check.severity) == ("rows_rejected", dg.AssetCheckSeverity.ERROR)
+    assert str(check.description).startswith("2 of 4 rows rejected: kind (2). The batch was refused: ")
+    assert failures(result)[-1]["lakeidx/error_kind"] == "invalid_input"
+
+
 def test_upkeep_and_its_checks_run_as_jobs(tmp_path: Path) -> None:
     local, deployed = Deployment(tmp_path, {"lookup_store": True}), submitting(tmp_path, {"lookup_store": True})
     for name in ("a", "b", "c"):

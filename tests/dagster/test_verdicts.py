@@ -1,14 +1,21 @@
-"""Great Expectations and the rules: one verdict, whatever the figure."""
+"""Verdicts on figures, whatever the figure; and what is shown of the checks of a table after each kind of run."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.dagster.assets.stages import commit_checks
+from lakeidx.dagster.names import STAGES, TABLE, asset_key, partitions_of
 from lakeidx.pipeline_file.sections import ChecksConfig
 from lakeidx.quality.result import RuleResult, Severity
+from tests.dagster.pipelines import QUIET, Deployment
 
 pytestmark = pytest.mark.dagster
 
@@ -74,3 +81,73 @@ def test_a_rule_without_limits_is_refused() -> None:
 
     with pytest.raises(KeyError, match="rule unheard_of has no figure with a limit"):
         judge([replace(results()[0], name="unheard_of")], ChecksConfig())
+
+
+def shown(d: Deployment, asset: str = TABLE) -> dict[str, str]:
+    """What the UI shows of an asset's checks, by their newest records."""
+    keys = list(d.defs.resolve_asset_graph().get(asset_key(d.config, asset)).check_keys)
+    found = d.instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+    return {key.name: record.status.value for key, record in found.items()}
+
+
+def last_run_planned(d: Deployment) -> list[str]:
+    """The checks that the newest run has planned: it would have failed them where it ends before."""
+    (run,) = d.instance.get_runs(limit=1)
+    events = d.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)
+    return [str(e.dagster_event) for e in events]
+
+
+def test_a_run_that_stops_before_the_table_leaves_its_checks_as_they_were(tmp_path: Path) -> None:
+    d = Deployment(
+        tmp_path, {"expectations": [{"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}}]}
+    )
+    d.land("a.parquet", [(1, k, "a") for k in range(3)])
+    pq.write_table(pa.table({"other": [1]}), d.landing / "b.parquet")
+    # The first run of all: no verdict, and no failure either.
+    assert not d.run("b.parquet", raise_on_error=False).success
+    assert (shown(d), shown(d, "ingest"), last_run_planned(d)) == ({}, {}, [])
+    assert d.run("a.parquet").success
+    sound = shown(d)
+    assert set(sound.values()) == {"SUCCEEDED"}
+    assert len(sound) == len(commit_checks(d.config)) == 13
+    assert not d.run("b.parquet", raise_on_error=False).success
+    assert (shown(d), last_run_planned(d)) == (sound, [])
+    # One that blocks before the commit: its own check fails, those of the table stay.
+    d.land("c.parquet", [(1, 9, None)])
+    assert not d.run("c.parquet", raise_on_error=False).success
+    assert shown(d, "ingest") == {"expect_column_values_to_not_be_null__v": "FAILED", "rows_rejected": "SUCCEEDED"}
+    assert (shown(d), len(d.content())) == (sound, 3)
+    # A range in one run judges the whole once, as one partition does.
+    for name in ("d.parquet", "e.parquet"):
+        d.land(name, [(1, 20, "x")])
+    assert d.run("d.parquet", "e.parquet").success
+    assert (shown(d), set(shown(d, "ingest").values())) == (sound, {"SUCCEEDED"})
+
+
+def test_a_failed_check_of_the_table_stops_what_follows_and_is_about_that_snapshot(tmp_path: Path) -> None:
+    d = Deployment(tmp_path, {"options": {"bucket": -1}})
+
+    @dg.asset(deps=[asset_key(d.config, TABLE)], partitions_def=partitions_of(d.config))
+    def report() -> None: ...
+
+    own = dg.define_asset_job("own", [asset_key(d.config, s) for s in (*STAGES, TABLE)] + [report.key])
+    d.defs = dg.Definitions.merge(d.defs, dg.Definitions([report], jobs=[own]))
+    job = d.defs.resolve_job_def("own")
+    d.land("a.parquet", [(1, 1, "a")])
+    d.land("b.parquet", [(1, 1, "b")])
+    d.know("a.parquet", "b.parquet")
+    first = job.execute_in_process(run_config=QUIET, instance=d.instance, partition_key="a.parquet")
+    assert {e.step_key for e in first.all_events if e.is_step_success} == {
+        "report", *(f"d__t__{s}" for s in STAGES)
+    }  # fmt: skip
+    (data_file,) = (tmp_path / "wh").rglob("bucket-0/*.parquet")
+    data_file.unlink()
+    second = job.execute_in_process(
+        run_config=QUIET, instance=d.instance, partition_key="b.parquet", raise_on_error=False
+    )
+    assert not second.success
+    assert "report" not in {e.step_key for e in second.all_events if e.is_step_start}
+    failed = [c for c in second.get_asset_check_evaluations() if not c.passed]
+    assert "referenced_files_exist" in {c.check_name for c in failed}
+    assert {c.target_materialization_data.run_id for c in failed if c.target_materialization_data} == {second.run_id}
+    assert second.retry_attempts_for_node("d__t__commit") == 0

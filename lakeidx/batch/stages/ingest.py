@@ -229,11 +229,14 @@ def _rejected(
     if not why:
         return rejected
     first = rejected.first[0]
-    raise RejectedRowsError(
+    error = RejectedRowsError(
         f"{rejected.rows} rows rejected and {'the batch is strict' if strict else why}; first: line {first['line']}: "
         f"{first['reason']}",
         path=first["source"],
     )
+    error.rows_in, error.rows_rejected = rows_in, rejected.rows
+    error.rejected_path, error.reject_reasons = rejected.path, rejected.reasons
+    raise error
 
 
 def _ingest_all(

@@ -3,6 +3,7 @@
 ==================  ===========================  =====================================================================
 on                  checks                       looks at
 ==================  ===========================  =====================================================================
+ingest              rows_rejected                the rows of the batch that were rejected
 bucket_assignment   batch_rows_accounted         the batch's own counts, before anything is written
 the table           all others                   the buckets the batch has rows for, the hash indexes of their partitions, the
                                                  file indexes the batch has written, keys of some of these buckets looked up
@@ -12,27 +13,33 @@ verification        all, and orphans             the whole table
 ==================  ===========================  =====================================================================
 
 A failed check of severity ERROR blocks what follows; WARN is for what costs space or speed, not answers.
+
+Each is judged by the step of the asset it is on, after its work, and is no part of any run's plan: Dagster calls a planned check
+failed when its run ends before it, whatever the table is like. So a run that stops early leaves the checks as they were. They
+have no partitions: a verdict is about the asset as the last run has left it, also a run over a range of partitions.
 """
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
-from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.dagster.assets.docs_page import DocsPage
-from lakeidx.dagster.assets.expectations import batches_expectation_results, expectation_specs
-from lakeidx.dagster.assets.stages import open_batch
+from lakeidx.batch.artifacts import IngestReport
 from lakeidx.dagster.expectations.verdicts import judge
-from lakeidx.dagster.failures import failures_explained
-from lakeidx.dagster.metadata.reports import records_table
-from lakeidx.dagster.names import ASSIGNMENT_CHECKS, COMMIT_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
-from lakeidx.pipeline_file.batch_checks import batch_counts, batch_results, commit_rules
+from lakeidx.dagster.metadata.reports import records_table, rejected_metadata
+from lakeidx.dagster.names import asset_key
+from lakeidx.errors import RejectedRowsError
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.quality import RuleResult, check_rows_accounted
-from lakeidx.quality.whole_table import Verified
+from lakeidx.quality import RuleResult
+from lakeidx.storage import ObjectStore
 
+#: What a step says: its assets, then the verdicts of their checks.
+StepEvents = Iterator[dg.MaterializeResult[Any] | dg.AssetCheckEvaluation]
+REJECTED = "rows_rejected"
+#: Reasons that the text of a check names; its metadata has more.
+_REASONS = 3
 _DESCRIPTIONS = {
     "files_readable": "Every page of every data file, and every snapshot examined, could be decoded.",
     "referenced_files_exist": "Every file the snapshot refers to exists with its size.",
@@ -46,6 +53,7 @@ _DESCRIPTIONS = {
     "stale_hashes": "Few hashes of the index belong to keys that were deleted.",
     "bucket_rows_within_target": "No bucket holds more keys than dynamic-bucket.target-row-num.",
     "bucket_skew": "No bucket holds far more keys than the mean of its partition.",
+    REJECTED: "No row of the batch was rejected. More than max_rejected allows, and the batch is refused.",
     "batch_rows_accounted": "Ingested rows = inserted + updated + upserted (fixed buckets) + deleted + rejected.",
     "staged_rows_committed": "Staged rows = committed rows + rows replaced by later rows of the batch.",
     "orphans_below_limit": "Files that nothing refers to stay below the limit.",
@@ -54,14 +62,12 @@ _DESCRIPTIONS = {
     "lookup_store_agrees": "The lookup store and a scan return the same rows.",
 }
 #: Space, speed or balance suffers; answers stay right.
-WARNINGS = frozenset({"stale_hashes", "bucket_skew", "orphans_below_limit", "options_followed"})
+WARNINGS = frozenset({REJECTED, "stale_hashes", "bucket_skew", "orphans_below_limit", "options_followed"})
 #: Checks whose failure does not make query results wrong; they never block downstream assets.
 NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target", "deletes_counted"}
 
 
-def build_specs(
-    config: PipelineConfig, asset: str, names: Sequence[str], *, partitioned: bool
-) -> list[dg.AssetCheckSpec]:
+def build_specs(config: PipelineConfig, asset: str, names: Sequence[str]) -> list[dg.AssetCheckSpec]:
     """Build the specs of checks on one of a table's assets."""
     return [
         dg.AssetCheckSpec(
@@ -70,7 +76,6 @@ def build_specs(
             description=_DESCRIPTIONS[name],
             blocking=config.checks.blocking and name not in NOT_BLOCKING,
             metadata={"lakeidx/severity": "WARN" if name in WARNINGS else "ERROR"},
-            partitions_def=partitions_of(config) if partitioned else None,
         )
         for name in names
     ]
@@ -112,50 +117,75 @@ def failure_text(result: RuleResult, failed: Sequence[str]) -> str:
     return f"{text}. Expected: {_DESCRIPTIONS[result.name]}"
 
 
-def build_checks(config: PipelineConfig) -> list[dg.AssetChecksDefinition]:
-    """Build the checks of a batch: after assignment, and after commit."""
-    prefix = table_id(config)
-
-    @dg.multi_asset_check(
-        name=f"{prefix}__{ASSIGNMENT_CHECKS}",
-        specs=build_specs(config, "bucket_assignment", ["batch_rows_accounted"], partitioned=True),
-        description="Every landed row is accounted for.",
-        pool=pool_name(config),
+def rejected_result(
+    config: PipelineConfig, found: IngestReport | RejectedRowsError, store: ObjectStore
+) -> dg.AssetCheckResult:
+    """Judge how many rows of a batch were rejected: none, some, or so many that the batch was refused."""
+    refused = isinstance(found, RejectedRowsError)
+    rows, rows_in = found.rows_rejected, found.rows_in
+    text = _DESCRIPTIONS[REJECTED]
+    if rows:
+        shown = ", ".join(f"{reason} ({n:,})" for reason, n in list(found.reject_reasons.items())[:_REASONS])
+        text = f"{rows:,} of {rows_in:,} rows rejected: {shown}"
+        text += f". The batch was refused: {found}" if refused else ". The others continue."
+    return dg.AssetCheckResult(
+        passed=not rows,
+        asset_key=asset_key(config, "ingest"),
+        check_name=REJECTED,
+        severity=dg.AssetCheckSeverity.ERROR if refused else dg.AssetCheckSeverity.WARN,
+        description=text,
+        metadata={
+            "lakeidx/rows_in": rows_in,
+            "lakeidx/rows_rejected": rows,
+            "lakeidx/max_rejected": "0 (strict)" if config.strict else str(config.max_rejected or "any but all"),
+            **rejected_metadata(found, store),
+        },
     )
-    def assignment_checks(
-        context: dg.AssetCheckExecutionContext, store: StoreResource, tables: TableResource
-    ) -> Iterator[dg.AssetCheckResult]:
-        with failures_explained():
-            batch = open_batch(config, context, tables)
-            files = batch.context.files
-            counts = []
-            if not batch.reports_gone:
-                assign = files.require(BucketAssignmentReport, attempt=files.latest_attempt())
-                counts.append(batch_counts(files.require(IngestReport), assign))
-            rules = [check_rows_accounted(counts)]
-            yield from check_results(config, "bucket_assignment", rules)
 
-    @dg.multi_asset_check(
-        name=f"{prefix}__{COMMIT_CHECKS}",
-        specs=[
-            *build_specs(config, TABLE, commit_rules(config), partitioned=True),
-            *expectation_specs(config, TABLE, "batches"),
-        ],
-        description="Index and data agree in every bucket the batch has touched.",
-        pool=pool_name(config),
+
+def reported_checks(specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChecksDefinition:
+    """Define checks of an asset whose step reports them with `report_checks`: Dagster neither plans them nor runs them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return dg.AssetChecksDefinition(
+            keys_by_input_name={},
+            keys_by_output_name={},
+            # Dagster selects checks with their asset. A graph without a node adds no step to a run, and plans nothing.
+            node_def=dg.GraphDefinition(name="__".join([*specs[0].asset_key.path, "checks"])),
+            check_specs_by_output_name={s.get_python_identifier(): s for s in specs},
+            specs=[],
+            execution_type=dg.AssetsDefinition(specs=[dg.AssetSpec("external")]).execution_type,
+        )
+
+
+def report_checks(
+    context: dg.AssetExecutionContext, specs: Sequence[dg.AssetCheckSpec], results: Iterable[dg.AssetCheckResult]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Yield what a step has to yield after its asset, for one asset's checks: a failed one of severity ERROR that blocks fails it.
+
+    specs   those that the results are of
+    """
+    blocking: Mapping[str, bool] = {s.name: s.blocking for s in specs}
+    for result in results:
+        yield dg.AssetCheckEvaluation(
+            asset_key=specs[0].asset_key,
+            check_name=str(result.check_name),
+            passed=result.passed,
+            metadata=result.metadata,
+            target_materialization_data=_newest(context, specs[0].asset_key),
+            severity=result.severity,
+            description=result.description,
+            blocking=blocking[str(result.check_name)],
+        )
+
+
+def _newest(
+    context: dg.AssetExecutionContext, key: dg.AssetKey
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """Return the newest materialization of an asset, which its checks are about; None before the first."""
+    found = context.instance.fetch_materializations(key, limit=1).records
+    if not found:
+        return None
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=found[0].storage_id, run_id=found[0].run_id, timestamp=found[0].timestamp
     )
-    def commit_checks(
-        context: dg.AssetCheckExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
-    ) -> Iterator[dg.AssetCheckResult]:
-        with failures_explained():
-            batch = open_batch(config, context, tables)
-            batch_id = batch.context.files.batch_id
-            report = spark.submitted(context, "checks", ["--batch-id", batch_id], config)
-            if report is None:
-                results = batch_results(config, batch.context, gone=batch.reports_gone).results
-            else:
-                results = Verified.from_json(report).results
-            yield from check_results(config, TABLE, results)
-            yield from batches_expectation_results(config, context.instance, DocsPage(store, f"batches-{batch_id}"))
-
-    return [assignment_checks, commit_checks]

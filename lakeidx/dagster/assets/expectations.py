@@ -15,12 +15,10 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.dagster.assets.docs_page import DocsPage
-from lakeidx.dagster.assets.stages import open_batch
 from lakeidx.dagster.expectations.set_aside import reason_of
-from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.reports import records_table
-from lakeidx.dagster.names import LANDED_CHECKS, TABLE, asset_key, partitions_of, pool_name, table_id
-from lakeidx.dagster.resources import StoreResource, TableResource
+from lakeidx.dagster.names import TABLE, asset_key
+from lakeidx.dagster.resources import StoreResource
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.format.snapshot import Snapshot
@@ -37,7 +35,7 @@ _STAYING = (0, 2)
 _MOST_BATCHES, _MOST_RECORDS = 30, 300
 
 
-def expectations_on(config: PipelineConfig, where: Where) -> list[ExpectationConfig]:
+def _expectations_on(config: PipelineConfig, where: Where) -> list[ExpectationConfig]:
     """Return the expectations of landed rows, of the table's, or of the figures of the last batches."""
     return [e for e in config.expectations if e.on == where]
 
@@ -51,43 +49,28 @@ def expectation_specs(config: PipelineConfig, asset: str, where: Where) -> list[
             description=f"{e.type} {', '.join(f'{k} = {v}' for k, v in e.args.items())}",
             blocking=e.blocks,
             metadata={"lakeidx/severity": e.severity.upper()},
-            partitions_def=partitions_of(config) if where != "table" else None,
         )
-        for e in expectations_on(config, where)
+        for e in _expectations_on(config, where)
     ]
 
 
-def build_landed_check(config: PipelineConfig) -> dg.AssetChecksDefinition:
-    """Build the checks of a batch's rows, which are staged and not yet in the table."""
-
-    @dg.multi_asset_check(
-        name=f"{table_id(config)}__{LANDED_CHECKS}",
-        specs=expectation_specs(config, "ingest", "landed"),
-        description="Landed rows are as the pipeline file expects them.",
-        pool=pool_name(config),
-    )
-    def landed_expectations(
-        context: dg.AssetCheckExecutionContext, store: StoreResource, tables: TableResource
-    ) -> Iterator[dg.AssetCheckResult]:
-        with failures_explained():
-            batch = open_batch(config, context, tables)
-            expected = expectations_on(config, "landed")
-            if batch.reports_gone:
-                # Of a batch that was committed long ago no rows are staged any more; they were judged then.
-                yield from (_passed(config, e, {"lakeidx/already_committed": True}) for e in expected)
-                return
-            report = batch.context.files.require(IngestReport)
-            for e in expected:
-                if e.set_aside:
-                    aside = report.reject_reasons.get(reason_of(e), 0)
-                    yield _passed(config, e, {"lakeidx/rows": report.rows_staged, "lakeidx/set_aside": aside})
-            judged = [e for e in expected if not e.set_aside]
-            if judged:
-                pieces = _staged(batch.context, report, _columns(config, judged))
-                page = DocsPage(store, f"landed-{report.batch_id}")
-                yield from _expectation_results(config, "ingest", judged, pieces, page)
-
-    return landed_expectations
+def landed_expectation_results(
+    config: PipelineConfig, batch: BatchContext, store: StoreResource
+) -> Iterator[dg.AssetCheckResult]:
+    """Judge a batch's rows, which are staged and not yet in the table."""
+    expected = _expectations_on(config, "landed")
+    if not expected:
+        return
+    report = batch.files.require(IngestReport)
+    for e in expected:
+        if e.set_aside:
+            aside = report.reject_reasons.get(reason_of(e), 0)
+            yield _passed(config, e, {"lakeidx/rows": report.rows_staged, "lakeidx/set_aside": aside})
+    judged = [e for e in expected if not e.set_aside]
+    if judged:
+        pieces = _staged(batch, report, _columns(config, judged))
+        page = DocsPage(store, f"landed-{report.batch_id}")
+        yield from _expectation_results(config, "ingest", judged, pieces, page)
 
 
 def _passed(config: PipelineConfig, expected: ExpectationConfig, metadata: dict[str, Any]) -> dg.AssetCheckResult:
@@ -100,7 +83,7 @@ def table_expectation_results(
     config: PipelineConfig, asset: str, table: TableHandle, store: StoreResource
 ) -> Iterator[dg.AssetCheckResult]:
     """Judge all rows of the table."""
-    expected = expectations_on(config, "table")
+    expected = _expectations_on(config, "table")
 
     def judged(_: Snapshot | None) -> list[dg.AssetCheckResult]:
         scan = scan_table(table, columns=_columns(config, expected))
@@ -118,7 +101,7 @@ def batches_expectation_results(
     config: PipelineConfig, instance: dg.DagsterInstance, page: DocsPage
 ) -> Iterator[dg.AssetCheckResult]:
     """Judge the figures of the last batches."""
-    expected = expectations_on(config, "batches")
+    expected = _expectations_on(config, "batches")
     if expected:
         yield from _expectation_results(config, TABLE, expected, iter([_batch_figures(config, instance)]), page)
 

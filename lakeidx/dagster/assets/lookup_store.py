@@ -4,7 +4,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakeidx.dagster.assets.checks import build_specs, check_results
+from lakeidx.dagster.assets.checks import StepEvents, build_specs, check_results, report_checks
 from lakeidx.dagster.assets.maintenance import common
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.names import LOOKUP_STORE
@@ -12,6 +12,11 @@ from lakeidx.dagster.resources import SparkResource, StoreResource, TableResourc
 from lakeidx.maintenance.lookup_store import LookupStoreReport, run_lookup_store
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
+
+
+def lookup_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
+    """Return the checks of lookup files."""
+    return build_specs(pipeline, LOOKUP_STORE, ["lookup_store_agrees"])
 
 
 def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
@@ -24,12 +29,11 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         automation_condition=follows,
         kinds={"spark"},
         description="Every live data file has a lookup file, so that single keys are found without reading data files.",
-        check_specs=build_specs(pipeline, LOOKUP_STORE, ["lookup_store_agrees"], partitioned=False),
         **common(pipeline),
     )
     def lookup_store(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    ) -> StepEvents:
         with failures_explained():
             table = tables.open(pipeline)
             done = spark.submitted(context, LOOKUP_STORE, [pipeline.uri], pipeline)
@@ -37,9 +41,9 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
                 report = run_lookup_store(table.metadata, spark.runner())
             else:
                 report = LookupStoreReport.model_validate(done)
+            yield dg.MaterializeResult(metadata=_lookup_metadata(report))
             rule = check_lookup_agrees(table, sample_rows=pipeline.checks.sample_rows)
-            checks = list(check_results(pipeline, LOOKUP_STORE, [rule]))
-            return dg.MaterializeResult(check_results=checks, metadata=_lookup_metadata(report))
+            yield from report_checks(context, lookup_checks(pipeline), check_results(pipeline, LOOKUP_STORE, [rule]))
 
     found: dg.AssetsDefinition = lookup_store
     return found

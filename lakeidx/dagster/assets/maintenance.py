@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakeidx.dagster.assets.checks import build_specs, check_results
+from lakeidx.dagster.assets.checks import StepEvents, build_specs, check_results, report_checks
 from lakeidx.dagster.assets.expectations import expectation_specs, table_expectation_results
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import failures_explained, retry_policy
@@ -76,6 +76,17 @@ def common(pipeline: PipelineConfig) -> dict[str, Any]:
     }
 
 
+def compaction_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
+    """Return the checks of the buckets that a compaction has rewritten."""
+    return build_specs(pipeline, COMPACTION, table_rules(pipeline))
+
+
+def verification_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
+    """Return the checks of the whole table."""
+    rules = build_specs(pipeline, VERIFICATION, [*table_rules(pipeline), "orphans_below_limit"])
+    return [*rules, *expectation_specs(pipeline, VERIFICATION, "table")]
+
+
 def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
     """Build the compaction asset: universal compaction of every bucket that needs it, and checks of the rewritten buckets."""
 
@@ -83,7 +94,6 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         name=COMPACTION,
         kinds={"spark", "parquet"},
         description="Sorted runs of buckets that have too many are merged; deletes are dropped at the top level.",
-        check_specs=build_specs(pipeline, COMPACTION, table_rules(pipeline), partitioned=False),
         **common(pipeline),
     )
     def compaction(
@@ -92,7 +102,7 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         store: StoreResource,
         spark: SparkResource,
         tables: TableResource,
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    ) -> StepEvents:
         with failures_explained():
             table = tables.open(pipeline)
             flags = [f"--{name.replace('_', '-')}" for name, on in config.model_dump().items() if on]
@@ -102,12 +112,13 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             else:
                 report = CompactionReport.model_validate(done)
             context.log_event(table_observation(pipeline, table.metadata))
+            yield dg.MaterializeResult(metadata=_compaction_metadata(report))
             buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
             touched = [(partition.hex(), bucket) for partition, bucket in sorted(buckets)]
             checked = spark.submitted(context, "checks", [], pipeline, buckets=touched) if touched else None
             found = Verified.from_json(checked) if checked else table_results(pipeline, table, buckets=buckets)
-            checks = list(check_results(pipeline, COMPACTION, found.results))
-            return dg.MaterializeResult(check_results=checks, metadata=_compaction_metadata(report))
+            results = check_results(pipeline, COMPACTION, found.results)
+            yield from report_checks(context, compaction_checks(pipeline), results)
 
     found: dg.AssetsDefinition = compaction
     return found
@@ -187,21 +198,16 @@ def build_verification_asset(
     pipeline: PipelineConfig, *, clock: Callable[[], float] = time.time
 ) -> dg.AssetsDefinition:
     """Build the verification asset: all rules over the whole table, and plots of it."""
-    names = [*table_rules(pipeline), "orphans_below_limit"]
 
     @dg.asset(
         name=VERIFICATION,
         kinds={"python"},
         description="Every hash, key and file of the newest snapshot is read and checked, whatever the runs have checked before.",
-        check_specs=[
-            *build_specs(pipeline, VERIFICATION, names, partitioned=False),
-            *expectation_specs(pipeline, VERIFICATION, "table"),
-        ],
         **common(pipeline),
     )
     def verification(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    ) -> StepEvents:
         with failures_explained():
             started = time.monotonic()
             table = tables.open(pipeline)
@@ -214,8 +220,7 @@ def build_verification_asset(
             results = list(check_results(pipeline, VERIFICATION, found.results))
             results += table_expectation_results(pipeline, VERIFICATION, table, store)
             seconds, view = time.monotonic() - started, load_newest(table.metadata)
-            return dg.MaterializeResult(
-                check_results=results,
+            yield dg.MaterializeResult(
                 metadata={
                     "dagster/row_count": found.keys,
                     "lakeidx/snapshot_id": -1 if found.snapshot_id is None else found.snapshot_id,
@@ -228,6 +233,7 @@ def build_verification_asset(
                     **history_plot(table.metadata, view.snapshot),
                 },
             )
+            yield from report_checks(context, verification_checks(pipeline), results)
 
     found: dg.AssetsDefinition = verification
     return found

@@ -21,12 +21,26 @@ from typing import Any, Literal
 import dagster as dg
 from pydantic import Field
 
-from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport
+from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport, SourceFile
 from lakeidx.batch.committed_batch import batch_commits, read_reports
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.rerun import still_counts
 from lakeidx.batch.upsert import commit_batch, make_context, write_attempt
+from lakeidx.dagster.assets.checks import (
+    REJECTED,
+    StepEvents,
+    build_specs,
+    check_results,
+    rejected_result,
+    report_checks,
+)
+from lakeidx.dagster.assets.docs_page import DocsPage
+from lakeidx.dagster.assets.expectations import (
+    batches_expectation_results,
+    expectation_specs,
+    landed_expectation_results,
+)
 from lakeidx.dagster.assets.table import FOLLOWS, commit_spec, table_result, table_spec
 from lakeidx.dagster.expectations.set_aside import row_judge
 from lakeidx.dagster.failures import failures_explained, retry_policy
@@ -38,13 +52,23 @@ from lakeidx.dagster.metadata.reports import (
     ingest_metadata,
     write_metadata,
 )
-from lakeidx.dagster.names import COMMIT_STEP, LANDING, asset_key, key_prefix, partitions_of, pool_name, writer_of_files
+from lakeidx.dagster.names import (
+    COMMIT_STEP,
+    LANDING,
+    TABLE,
+    asset_key,
+    key_prefix,
+    partitions_of,
+    pool_name,
+    writer_of_files,
+)
 from lakeidx.dagster.preload import preload_imports
 from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_landing
+from lakeidx.pipeline_file.batch_checks import batch_counts, batch_results, commit_rules
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import (
     current_batch,
@@ -53,9 +77,10 @@ from lakeidx.pipeline_file.partitions import (
     plan_batch,
     set_current_batch,
 )
+from lakeidx.quality import check_rows_accounted
+from lakeidx.quality.whole_table import Verified
+from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
-
-_Context = dg.AssetExecutionContext | dg.AssetCheckExecutionContext
 
 
 class IngestConfig(dg.Config):
@@ -70,13 +95,14 @@ class IngestConfig(dg.Config):
 
 @dataclass(frozen=True, slots=True)
 class StageBatch:
-    """A batch as a stage after ingest finds it; `reports_gone` when it was committed and its staging was cleaned since."""
+    """A batch as a stage finds it; `reports_gone` when it was committed and its staging was cleaned since."""
 
     context: BatchContext
     reports_gone: bool
+    committed: bool
 
 
-def _chosen_keys(context: _Context) -> list[str]:
+def _chosen_keys(context: dg.AssetExecutionContext) -> list[str]:
     """Return the partitions of a run.
 
     errors   InvalidInputError for a run without any, which a job that is launched by its name alone makes
@@ -89,8 +115,11 @@ def _chosen_keys(context: _Context) -> list[str]:
     )
 
 
-def open_batch(
-    pipeline: PipelineConfig, context: _Context, tables: TableResource, spark: SparkResource | None = None
+def _open_batch(
+    pipeline: PipelineConfig,
+    context: dg.AssetExecutionContext,
+    tables: TableResource,
+    spark: SparkResource | None = None,
 ) -> StageBatch:
     """Return the batch that the partitions of a run are working on.
 
@@ -100,7 +129,22 @@ def open_batch(
     current = current_batch(table.store, table.paths, keys)
     runner = spark.runner() if spark else LocalRunner()
     batch = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite)
-    return StageBatch(batch, current.committed and batch.files.read(IngestReport) is None)
+    return StageBatch(batch, current.committed and batch.files.read(IngestReport) is None, current.committed)
+
+
+def ingest_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
+    """Return the checks of a batch's rows, which are staged and not yet in the table."""
+    return [*build_specs(pipeline, "ingest", [REJECTED]), *expectation_specs(pipeline, "ingest", "landed")]
+
+
+def assignment_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
+    """Return the checks of a batch that has its buckets: every landed row is accounted for."""
+    return build_specs(pipeline, "bucket_assignment", ["batch_rows_accounted"])
+
+
+def commit_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
+    """Return the checks of the table after a batch: index and data agree in every bucket that it has touched."""
+    return [*build_specs(pipeline, TABLE, commit_rules(pipeline)), *expectation_specs(pipeline, TABLE, "batches")]
 
 
 def _already_committed_result(batch: StageBatch) -> dg.MaterializeResult:  # type: ignore[type-arg]
@@ -178,42 +222,73 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         store: StoreResource,
         spark: SparkResource,
         tables: TableResource,
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    ) -> StepEvents:
         preload_imports(pipeline, [node.name for node in context.job_def.nodes])
         with failures_explained():
             keys, table = _chosen_keys(context), tables.ensure(pipeline)
-            files = files_of_partitions(
-                store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline, keys
-            )
-            current, chosen = plan_batch(
-                table.store,
-                table.paths,
-                keys,
-                files,
-                overwrite=None if config.overwrite == "no" else config.overwrite,
-                run_id=context.run.root_run_id or context.run.run_id,
-                still_counts=partial(still_counts, table.metadata),
-            )
-            batch = make_context(table.metadata, current.batch_id, runner=spark.runner(), overwrite=current.overwrite)
-            set_current_batch(table.store, table.paths, keys, current)
-            if current.committed:
-                # Every file is in the table already: there is nothing to ingest, or to compare.
-                done = batch.files.read(IngestReport)
-                if done is None:
-                    return _already_committed_result(StageBatch(batch, True))
-                return dg.MaterializeResult(metadata=ingest_metadata(done, table.store))
-            spark.submit_stage(context, "ingest", pipeline, batch, [f.path for f in chosen])
-            report = ingest_landing(
-                batch,
-                [f.path for f in chosen],
-                pipeline.landing_options(),
-                strict=pipeline.strict,
-                max_rejected=pipeline.reject_limit(),
-                judge=row_judge(pipeline),
-            )
-            return dg.MaterializeResult(metadata=ingest_metadata(report, table.store))
+            landing = store.open(pipeline.landing.path, pipeline.landing.storage_options)
+            batch, chosen = _plan(pipeline, context, config, table, files_of_partitions(landing, pipeline, keys), spark)
+            if batch.reports_gone:
+                yield _already_committed_result(batch)
+                return
+            checks = ingest_checks(pipeline)
+            try:
+                report = _ingest(pipeline, context, batch, chosen, spark)
+            except RejectedRowsError as error:
+                yield from report_checks(context, checks, [rejected_result(pipeline, error, table.store)])
+                raise
+            yield dg.MaterializeResult(metadata=ingest_metadata(report))
+            rejected = rejected_result(pipeline, report, table.store)
+            expected = landed_expectation_results(pipeline, batch.context, store)
+            yield from report_checks(context, checks, [rejected, *expected])
 
     return ingest
+
+
+def _plan(
+    pipeline: PipelineConfig,
+    context: dg.AssetExecutionContext,
+    config: IngestConfig,
+    table: TableHandle,
+    files: Sequence[SourceFile],
+    spark: SparkResource,
+) -> tuple[StageBatch, list[str]]:
+    """Return the batch of a run's partitions, and the landing files that it is of: those of `files` that are not committed yet."""
+    keys = _chosen_keys(context)
+    current, chosen = plan_batch(
+        table.store,
+        table.paths,
+        keys,
+        files,
+        overwrite=None if config.overwrite == "no" else config.overwrite,
+        run_id=context.run.root_run_id or context.run.run_id,
+        still_counts=partial(still_counts, table.metadata),
+    )
+    batch = make_context(table.metadata, current.batch_id, runner=spark.runner(), overwrite=current.overwrite)
+    set_current_batch(table.store, table.paths, keys, current)
+    gone = current.committed and batch.files.read(IngestReport) is None
+    return StageBatch(batch, gone, current.committed), [f.path for f in chosen]
+
+
+def _ingest(
+    pipeline: PipelineConfig,
+    context: dg.AssetExecutionContext,
+    batch: StageBatch,
+    files: Sequence[str],
+    spark: SparkResource,
+) -> IngestReport:
+    """Ingest landing files; of a batch whose every file is in the table already there is nothing to ingest, or to compare."""
+    if batch.committed:
+        return batch.context.files.require(IngestReport)
+    spark.submit_stage(context, "ingest", pipeline, batch.context, files)
+    return ingest_landing(
+        batch.context,
+        files,
+        pipeline.landing_options(),
+        strict=pipeline.strict,
+        max_rejected=pipeline.reject_limit(),
+        judge=row_judge(pipeline),
+    )
 
 
 def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.AssetsDefinition:
@@ -224,16 +299,19 @@ def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) 
         description="A bucket for every staged row: the one its key has by the table's hash index, or a place for a new key.",
         **follows,
     )
-    def bucket_assignment(
-        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    def bucket_assignment(context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource) -> StepEvents:
         with failures_explained():
-            batch = open_batch(pipeline, context, tables, spark)
+            batch = _open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
-                return _already_committed_result(batch)
+                yield _already_committed_result(batch)
+                return
+            files = batch.context.files
             spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
-            report = run_bucket_assignment(batch.context, batch.context.files.latest_attempt())
-            return dg.MaterializeResult(metadata=assign_metadata(report))
+            report = run_bucket_assignment(batch.context, files.latest_attempt())
+            yield dg.MaterializeResult(metadata=assign_metadata(report))
+            accounted = check_rows_accounted([batch_counts(files.require(IngestReport), report)])
+            results = check_results(pipeline, "bucket_assignment", [accounted])
+            yield from report_checks(context, assignment_checks(pipeline), results)
 
     return bucket_assignment
 
@@ -250,7 +328,7 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
         with failures_explained():
-            batch = open_batch(pipeline, context, tables, spark)
+            batch = _open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
                 return _already_committed_result(batch)
             files = batch.context.files
@@ -277,10 +355,10 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         **{n: common[n] for n in ("pool", "retry_policy", "backfill_policy")},
     )
     def commit(
-        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> Iterator[dg.MaterializeResult]:  # type: ignore[type-arg]
+        context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
+    ) -> StepEvents:
         with failures_explained():
-            batch = open_batch(pipeline, context, tables, spark)
+            batch = _open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
                 metadata = dict(_already_committed_result(batch).metadata or {})
             else:
@@ -296,8 +374,29 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                 table_result(pipeline, batch.context),
             )
             yield from (r for r in results if r.asset_key in context.selected_asset_keys)
+            yield from report_checks(
+                context, commit_checks(pipeline), _table_results(pipeline, context, batch, store, spark)
+            )
 
     return commit
+
+
+def _table_results(
+    pipeline: PipelineConfig,
+    context: dg.AssetExecutionContext,
+    batch: StageBatch,
+    store: StoreResource,
+    spark: SparkResource,
+) -> Iterator[dg.AssetCheckResult]:
+    """Check the table where a batch has touched it, as a job where stages are jobs, and the figures of the last batches."""
+    batch_id = batch.context.files.batch_id
+    found = spark.submitted(context, "checks", ["--batch-id", batch_id], pipeline)
+    if found is None:
+        verified = batch_results(pipeline, batch.context, gone=batch.reports_gone)
+    else:
+        verified = Verified.from_json(found)
+    yield from check_results(pipeline, TABLE, verified.results)
+    yield from batches_expectation_results(pipeline, context.instance, DocsPage(store, f"batches-{batch_id}"))
 
 
 def _observe_attempt(

@@ -9,6 +9,7 @@ import dagster as dg
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.stages.rejected_rows import read_rejected
+from lakeidx.errors import RejectedRowsError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.storage import ObjectStore
@@ -44,8 +45,8 @@ def table_metadata(name: str, uri: str, schema: TableSchema) -> dict[str, Any]:
     return {"dagster/table_name": name, "dagster/uri": uri, "dagster/column_schema": column_schema(schema)}
 
 
-def ingest_metadata(report: IngestReport, store: ObjectStore) -> dict[str, Any]:
-    """Return the metrics of an ingest, and a sample of what was rejected."""
+def ingest_metadata(report: IngestReport) -> dict[str, Any]:
+    """Return the metrics of an ingest; of rejected rows the number: a check shows them."""
     out: dict[str, Any] = {
         "dagster/row_count": report.rows_staged,
         "lakeidx/batch_id": report.batch_id,
@@ -59,13 +60,20 @@ def ingest_metadata(report: IngestReport, store: ObjectStore) -> dict[str, Any]:
         out["lakeidx/rows_ignored"] = report.rows_ignored
     if report.skipped:
         out["lakeidx/skipped"] = records_table([{"what": w, "messages": n} for w, n in report.skipped.items()])
-    if report.rejected_path is not None:
-        rows = read_rejected(store, report.rejected_path, most=SAMPLE_ROWS).to_pylist()
-        out["lakeidx/rejected_rows"] = records_table(rows)
-        out["lakeidx/reject_reasons"] = records_table(
-            [{"reason": reason, "rows": count} for reason, count in report.reject_reasons.items()]
-        )
     return out
+
+
+def rejected_metadata(found: IngestReport | RejectedRowsError, store: ObjectStore) -> dict[str, Any]:
+    """Return the reasons why rows were rejected, the first rows, and where all are; nothing when none was."""
+    if found.rejected_path is None:
+        return {}
+    rows = read_rejected(store, found.rejected_path, most=SAMPLE_ROWS).to_pylist()
+    reasons = [{"reason": reason, "rows": count} for reason, count in list(found.reject_reasons.items())[:SAMPLE_ROWS]]
+    return {
+        "lakeidx/rejected_path": link(found.rejected_path),
+        "lakeidx/reject_reasons": records_table(reasons),
+        "lakeidx/rejected_rows": records_table(rows),
+    }
 
 
 def assign_metadata(report: BucketAssignmentReport) -> dict[str, Any]:
