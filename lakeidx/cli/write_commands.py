@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -16,7 +15,6 @@ from lakeidx.cli.context import (
     JsonOption,
     MasterOption,
     NoProgress,
-    OnDeleteOption,
     RemoteOption,
     SparkOption,
     TableArgument,
@@ -26,71 +24,27 @@ from lakeidx.cli.context import (
     stages,
 )
 from lakeidx.cli.inputs import key_file, stdin_as_file
+from lakeidx.cli.landing_options import takes_landing_options
 from lakeidx.cli.output import for_programs
-from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.edits import schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.key_rows import read_key_rows
 from lakeidx.landing.read import ENDINGS, LandingOptions
 from lakeidx.storage.base import ObjectStore
-from lakeidx.storage.landing_folders import refuse_plain_secrets
 from lakeidx.storage.local import absolute
 
-_FORMAT_HELP = "parquet, arrow, csv, jsonl, debezium, canal, maxwell, ogg, dms-json, dms; default by ending"
-FormatOption = Annotated[str | None, typer.Option("--format", help=_FORMAT_HELP)]
-OrderOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--order",
-        help="for change messages: the field with the source's order, e.g. source.lsn; used as 'sequence.field'",
-    ),
-]
-OpColumnOption = Annotated[str | None, typer.Option("--op-column", help="column that holds the kind of change")]
-OpValuesOption = Annotated[
-    list[str] | None,
-    typer.Option("--op-value", help="value of that column and its row kind, e.g. c=+I; default I, U, D"),
-]
-CsvColumnsOption = Annotated[
-    str | None, typer.Option("--columns", help="columns of CSV files without a header line, in order: id,name")
-]
-MergeSchemaOption = Annotated[
-    str,
-    typer.Option(
-        "--merge-schema", help="columns that the table does not have: refuse | add | widen (the types of others, too)"
-    ),
-]
-CheckBeforeOption = Annotated[
-    float,
-    typer.Option(
-        "--check-before",
-        help="for change messages: share of the keys (0 to 1) whose before images must match the table",
-    ),
-]
-MissingOption = Annotated[
-    str,
-    typer.Option("--missing", help="columns that a file or row lacks: refuse | null | before (the message's) | table"),
-]
 MaxRejectedOption = Annotated[
     str | None,
     typer.Option("--max-rejected", help="refuse the batch when more rows are rejected: 100, 5% or 100,5%"),
-]
-SourceOption = Annotated[
-    list[str] | None,
-    typer.Option("--source", help="for change messages: the source's table, e.g. shop.customers; others are left out"),
-]
-LandingOptionsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--landing-option",
-        help="of the files' store, e.g. username=ada; a secret as 'password=${LAKEIDX_SECRET_SFTP}', a variable's name",
-    ),
 ]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
 
 
 @report_errors
+@takes_landing_options
 def upsert(
+    options: LandingOptions,
     table: TableArgument,
     files: Annotated[
         list[str],
@@ -105,21 +59,6 @@ def upsert(
     overwrite: Annotated[
         str | None, typer.Option("--overwrite", help="replace instead of upsert: partitions | table")
     ] = None,
-    file_format: FormatOption = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", help="delimiter of CSV files, e.g. ';' or '\\t'")] = ",",
-    columns: CsvColumnsOption = None,
-    ignore_extra: Annotated[
-        bool, typer.Option("--ignore-extra-columns", help="ignore columns the table does not have")
-    ] = False,
-    missing: MissingOption = "refuse",
-    order: OrderOption = None,
-    op_column: OpColumnOption = None,
-    op_value: OpValuesOption = None,
-    merge_schema: MergeSchemaOption = "refuse",
-    check_before: CheckBeforeOption = 0.0,
-    on_delete: OnDeleteOption = None,
-    source: SourceOption = None,
-    landing_option: LandingOptionsOption = None,
     threads: ThreadsOption = 2,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
@@ -127,15 +66,8 @@ def upsert(
     """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present."""
     opened = Table.open(table)
     before = opened.schema
-    options = LandingOptions(
-        file_format, delimiter.replace("\\t", "\t"), columns=_names(columns), ignore_extra=ignore_extra,
-        missing=missing, order=tuple(order or ()), op_column=op_column,
-        op_values=_pairs(op_value or ()), merge_schema=merge_schema, check_before=check_before,
-        on_delete=",".join(on_delete or ["apply"]), source=tuple(source or ()),
-        storage_options=_named(landing_option or ()),
-    )  # fmt: skip
     try:
-        with stdin_as_file(files, file_format) as given, stages(no_progress) as on_stage:
+        with stdin_as_file(files, options.format) as given, stages(no_progress) as on_stage:
             result = opened.upsert_files(
                 [absolute(f) for f in given],
                 options,
@@ -194,35 +126,6 @@ def delete(
             typer.echo(json.dumps({"rows": 0, "snapshots": []}))
         return
     _print_batch(result, as_json)
-
-
-def _names(text: str | None) -> tuple[str, ...]:
-    """Read a comma list of columns; InvalidInputError for one without a name."""
-    names = () if text is None else tuple(n.strip() for n in text.split(","))
-    if not all(names):
-        raise InvalidInputError(f"--columns {text}: write the columns' names, separated by commas, as id,name")
-    return names
-
-
-def _named(texts: Iterable[str]) -> dict[str, str]:
-    """Read options of a store, ``name=value``; InvalidInputError for anything else, which may be a secret: it is not shown."""
-    pairs = [text.partition("=") for text in texts]
-    if not all(name and equals for name, equals, _ in pairs):
-        raise InvalidInputError("--landing-option: write the option's name and its value, as username=ada")
-    options = {name: value for name, _, value in pairs}
-    refuse_plain_secrets(options)
-    return options
-
-
-def _pairs(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Read operations and kinds, ``c=+I``; InvalidInputError for anything else."""
-    pairs = []
-    for text in texts:
-        word, equals, kind = text.rpartition("=")
-        if not equals or kind not in SHORT_NAMES:
-            raise InvalidInputError(f"--op-value {text}: write a text and its row kind, +I -U +U or -D, as c=+I")
-        pairs.append((word, kind))
-    return tuple(pairs)
 
 
 def _print_batch(result: BatchResult, as_json: bool) -> None:
