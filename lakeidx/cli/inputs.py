@@ -1,16 +1,24 @@
-"""Files that commands are given: relative paths, and ``-`` for standard input."""
+"""Inputs of commands: relative paths, ``-`` for standard input, and the options by which landing files are read."""
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
+from typing import Annotated, Any
 
+import typer
+
+from lakeidx.cli.context import OnDeleteOption
+from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError, LakeIdxError
-from lakeidx.landing.types import ROW_FORMATS, STDIN_FOLDER, change_formats, shown_source
+from lakeidx.landing.types import ROW_FORMATS, STDIN_FOLDER, LandingOptions, change_formats, shown_source
+from lakeidx.storage.landing_folders import refuse_plain_secrets
 from lakeidx.storage.local import absolute
 
 _STDIN = "-"
@@ -59,3 +67,123 @@ def _codec_ending(path: Path) -> str:
     with path.open("rb") as source:
         first = source.read(4)
     return next((ending for magic, ending in _CODECS.items() if first.startswith(magic)), "")
+
+
+_FORMAT_HELP = "parquet, arrow, csv, jsonl, debezium, canal, maxwell, ogg, dms-json, dms; default by ending"
+FormatOption = Annotated[str | None, typer.Option("--format", help=_FORMAT_HELP)]
+OrderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--order",
+        help="for change messages: the field with the source's order, e.g. source.lsn; used as 'sequence.field'",
+    ),
+]
+OpColumnOption = Annotated[str | None, typer.Option("--op-column", help="column that holds the kind of change")]
+OpValuesOption = Annotated[
+    list[str] | None,
+    typer.Option("--op-value", help="value of that column and its row kind, e.g. c=+I; default I, U, D"),
+]
+CsvColumnsOption = Annotated[
+    str | None, typer.Option("--columns", help="columns of CSV files without a header line, in order: id,name")
+]
+MergeSchemaOption = Annotated[
+    str,
+    typer.Option(
+        "--merge-schema", help="columns that the table does not have: refuse | add | widen (the types of others, too)"
+    ),
+]
+CheckBeforeOption = Annotated[
+    float,
+    typer.Option(
+        "--check-before",
+        help="for change messages: share of the keys (0 to 1) whose before images must match the table",
+    ),
+]
+MissingOption = Annotated[
+    str,
+    typer.Option("--missing", help="columns that a file or row lacks: refuse | null | before (the message's) | table"),
+]
+SourceOption = Annotated[
+    list[str] | None,
+    typer.Option("--source", help="for change messages: the source's table, e.g. shop.customers; others are left out"),
+]
+LandingOptionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--landing-option",
+        help="of the files' store, e.g. username=ada; a secret as 'password=${LAKEIDX_SECRET_SFTP}', a variable's name",
+    ),
+]
+
+
+def landing_options(
+    file_format: FormatOption = None,
+    delimiter: Annotated[str, typer.Option("--delimiter", help="delimiter of CSV files, e.g. ';' or '\\t'")] = ",",
+    columns: CsvColumnsOption = None,
+    ignore_extra: Annotated[
+        bool, typer.Option("--ignore-extra-columns", help="ignore columns the table does not have")
+    ] = False,
+    missing: MissingOption = "refuse",
+    order: OrderOption = None,
+    op_column: OpColumnOption = None,
+    op_value: OpValuesOption = None,
+    merge_schema: MergeSchemaOption = "refuse",
+    check_before: CheckBeforeOption = 0.0,
+    on_delete: OnDeleteOption = None,
+    source: SourceOption = None,
+    landing_option: LandingOptionsOption = None,
+) -> LandingOptions:
+    """Return the options by which landing files are read."""
+    return LandingOptions(
+        file_format, delimiter.replace("\\t", "\t"), columns=_names(columns), ignore_extra=ignore_extra,
+        missing=missing, order=tuple(order or ()), op_column=op_column,
+        op_values=_pairs(op_value or ()), merge_schema=merge_schema, check_before=check_before,
+        on_delete=",".join(on_delete or ["apply"]), source=tuple(source or ()),
+        storage_options=_named(landing_option or ()),
+    )  # fmt: skip
+
+
+def takes_landing_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command whose first parameter is `options` the options of `landing_options` in its place, behind its own."""
+    own = inspect.signature(command, eval_str=True)
+    read = inspect.signature(landing_options, eval_str=True)
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        options = landing_options(**{n: given.pop(n) for n in read.parameters})
+        command(options, **given)
+
+    _, *others = own.parameters.values()
+    joined = [*others, *read.parameters.values()]
+    run.__signature__ = own.replace(parameters=joined)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in joined}
+    return run
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """Read a comma list of columns; InvalidInputError for one without a name."""
+    names = () if text is None else tuple(n.strip() for n in text.split(","))
+    if not all(names):
+        raise InvalidInputError(f"--columns {text}: write the columns' names, separated by commas, as id,name")
+    return names
+
+
+def _named(texts: Iterable[str]) -> dict[str, str]:
+    """Read options of a store, ``name=value``; InvalidInputError for anything else, which may be a secret: it is not shown."""
+    pairs = [text.partition("=") for text in texts]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise InvalidInputError("--landing-option: write the option's name and its value, as username=ada")
+    options = {name: value for name, _, value in pairs}
+    refuse_plain_secrets(options)
+    return options
+
+
+def _pairs(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Read operations and kinds, ``c=+I``; InvalidInputError for anything else."""
+    pairs = []
+    for text in texts:
+        word, equals, kind = text.rpartition("=")
+        if not equals or kind not in SHORT_NAMES:
+            raise InvalidInputError(f"--op-value {text}: write a text and its row kind, +I -U +U or -D, as c=+I")
+        pairs.append((word, kind))
+    return tuple(pairs)

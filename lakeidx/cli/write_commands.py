@@ -23,8 +23,7 @@ from lakeidx.cli.context import (
     report_errors,
     stages,
 )
-from lakeidx.cli.inputs import key_file, stdin_as_file
-from lakeidx.cli.landing_options import takes_landing_options
+from lakeidx.cli.inputs import key_file, stdin_as_file, takes_landing_options
 from lakeidx.cli.output import for_programs
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.edits import schema_differences
