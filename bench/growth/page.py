@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -150,33 +151,44 @@ def follows_table(measured: Sequence[Measured]) -> list[tuple[str, str]]:
     return [(a, n) for a in axes for n, s in slopes(measured, a).items() if s is not None and s >= _FOLLOWS]
 
 
+_PANELS = {"keys": "keys in the table", "buckets": "buckets that a batch touches", "partitions": "partitions that it touches",
+           "files": "live files of the table", "batch": "rows of a batch"}  # fmt: skip
+
+
 def draw(measured: Sequence[Measured], path: Path) -> None:
-    """Plot log-log pictures, one for each axis: processor seconds of each stage, and of the whole batch."""
+    """Plot, one picture for each axis, what a batch costs: processor seconds and requests, both axes logarithmic."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     axes = growing_axes(measured)
-    figure, places = plt.subplots(2, len(axes), figsize=(4.2 * len(axes), 7), squeeze=False, layout="constrained")
-    for column, axis in enumerate(axes):
+    figure, places = plt.subplots(len(axes), 2, figsize=(9, 2.9 * len(axes)), squeeze=False, layout="constrained")
+    for (left, right), axis in zip(places, axes, strict=True):
         of = of_axis(measured, axis)
-        top, below = places[0][column], places[1][column]
-        for stage in STAGES:
-            line = [(m.point.size, m.stages[stage]["cpu"]) for m in of if m.stages.get(stage, {}).get("cpu", 0) > 0]
-            if line:
-                top.loglog(*zip(*line, strict=True), marker="o", label=stage)
-        for name in ("requests", "read_mib", "written_mib", "peak_mib"):
+        sizes = [m.point.size for m in of]
+        left.loglog(sizes, [sum(s.get("cpu", 0) for s in m.stages.values()) for m in of], "o-", color="#1f5aa8")
+        left.set_title("processor seconds of a batch", fontsize=10, loc="left")
+        for name, text, color in (("requests", "requests", "#1f5aa8"), ("read_mib", "MiB read", "#c77d22"),
+                                  ("peak_mib", "MiB of memory", "#5d8a2e")):  # fmt: skip
             line = [(m.point.size, m.whole[name]) for m in of if m.whole.get(name, 0) > 0]
             if line:
-                below.loglog(*zip(*line, strict=True), marker="o", label=name)
-        top.set_title(axis)
-        below.set_xlabel(axis)
-        top.legend(fontsize=7)
-        below.legend(fontsize=7)
-    places[0][0].set_ylabel("CPU seconds")
-    places[1][0].set_ylabel("requests, MiB")
-    figure.savefig(path, dpi=100)
+                right.loglog(*zip(*line, strict=True), "o-", color=color)
+                right.annotate(
+                    text, line[-1], xytext=(7, 0), textcoords="offset points", fontsize=9, color=color, va="center"
+                )
+        right.set_title("requests and bytes", fontsize=10, loc="left")
+        right.set_xlim(min(sizes) / 1.5, max(sizes) * 40)
+        for place in (left, right):
+            low, high = place.get_ylim()
+            place.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
+            place.set_xlabel(_PANELS.get(axis, axis), fontsize=10)
+            place.xaxis.set_major_formatter(lambda v, _: f"{v:,.0f}")
+            place.yaxis.set_major_formatter(lambda v, _: f"{v:,g}")
+            place.minorticks_off()
+            place.tick_params(labelsize=9)
+            place.grid(color="#ddd")
+    figure.savefig(path, dpi=110)
     plt.close(figure)
 
 

@@ -83,32 +83,52 @@ def markdown(run: Run) -> str:
     return "\n".join(lines)
 
 
+#: A phase of less had nothing to do: that is no figure.
+_NOTHING_SECONDS = 0.01
+
+
 def draw(run: Run, path: Path) -> None:
-    """Plot bars of wall seconds, a panel for each phase, on a logarithmic axis; a word where there is no figure."""
+    """Plot wall seconds as points, a panel for each phase, on one logarithmic axis for all; a word where there is no figure."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     of, shown = _of(run), names(run)
-    figure, axes = plt.subplots(2, -(-len(phases(run)) // 2), figsize=(16, 8), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(-(-len(phases(run)) // 2), 2, figsize=(9, 13), squeeze=False, layout="constrained")
     panels = list(axes.flat)
+    found = [f["seconds"] for f in run["figures"] if (f.get("seconds") or 0) >= _NOTHING_SECONDS]
+    low, high = min(found, default=1.0) / 1.5, max(found, default=1.0) * 4
     for axis, phase in zip(panels, phases(run), strict=False):
-        values = [of[n, phase].get("seconds") for n in shown]
-        least = min((v for v in values if v), default=1.0)
-        for at, (name, value) in enumerate(zip(shown, values, strict=True)):
-            if value:
-                axis.barh(at, value, color="#3b6fb6" if name.startswith("lakeidx") else "#b9c3d0")
-            label = f" {number(value)} s" if value else f" {of[name, phase]['status']}"
-            axis.text(value or least / 2, at, label, va="center", fontsize=8, color="#222" if value else "#888")
+        for at, name in enumerate(shown):
+            value, ours = of[name, phase].get("seconds"), name.startswith("lakeidx")
+            color = "#1f5aa8" if ours else "#555"
+            if value and value >= _NOTHING_SECONDS:
+                axis.plot(value, at, "o", color=color, markersize=7)
+                axis.text(value * 1.25, at, f"{number(value)} s", va="center", fontsize=9, color=color)
+            else:
+                said = of[name, phase]["status"] if value is None else "nothing to do"
+                axis.text(low * 1.1, at, said, va="center", fontsize=9, color="#999", style="italic")
         axis.set_xscale("log")
-        axis.set_xlim(least / 2, max((v for v in values if v), default=1.0) * 6)
+        axis.set_xlim(low, high)
+        axis.set_xticks(ticks := [t for t in (0.1, 1, 10, 100) if low <= t <= high], [f"{t:g} s" for t in ticks])
+        axis.minorticks_off()
+        axis.grid(axis="x", color="#ddd")
+        axis.set_axisbelow(True)
         axis.set_yticks(range(len(shown)), shown)
-        # Also where the last one has no bar.
+        for label, name in zip(axis.get_yticklabels(), shown, strict=True):
+            label.set_fontweight("bold" if name.startswith("lakeidx") else "normal")
         axis.set_ylim(len(shown) - 0.5, -0.5)
-        axis.set_title(phase)
+        axis.set_title(phase, fontsize=12, loc="left")
     for axis in panels[len(phases(run)) :]:
         axis.axis("off")
-    figure.suptitle(f"{run['rows']:,} rows of lineitem in random key order, {run['cores']} cores: wall seconds")
-    figure.savefig(path, dpi=100)
+        said = ["Further left is faster: each gridline is ten", "times the one before.", ""]
+        said += [
+            "over the limit: not done in the time that a",
+            "phase may take",
+            "not reached: an earlier phase failed",
+        ]
+        axis.text(0, 0.9, "\n".join(said), va="top", fontsize=10)
+    figure.suptitle(f"{run['rows']:,} rows of lineitem, keys in random order, {run['cores']} cores: wall seconds")
+    figure.savefig(path, dpi=110)
     plt.close(figure)

@@ -34,4 +34,5 @@ class ThisPeer(Peer):
         yield from self.table.scan(selected_fields=tuple(columns or ["*"])).to_arrow_batch_reader()
 
     def found(self, keys: pa.Table) -> pa.Table:
-        return matching(self.table.scan(In(KEYS[0], keys.column(KEYS[0]).to_pylist())).to_arrow(), keys)
+        wanted = In(KEYS[0], keys.column(KEYS[0]).to_pylist())  # type: ignore[call-arg, arg-type]
+        return matching(self.table.scan(wanted).to_arrow(), keys)

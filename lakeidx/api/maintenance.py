@@ -59,6 +59,7 @@ class Maintenance:
         full: bool = False,
         partitions: Sequence[str] | None = None,
         shrink_index: bool | None = None,
+        manifests: bool = False,
         dry_run: bool = False,
         runner: RunnerLike = None,
         progress: Progress | None = None,
@@ -66,17 +67,19 @@ class Maintenance:
         """Compact the buckets that need it, or with `full` all of them.
 
         shrink_index   with `full`: drop hashes of deleted keys; None = as option ``lakeidx.hash-index.shrink`` says
+        manifests      merge the manifests, too: statistics of files that are not live go
         """
-        from lakeidx.maintenance.compaction import run_compaction
+        from lakeidx.maintenance.compaction import compact_manifests, run_compaction
         from lakeidx.maintenance.partition_argument import find_partitions
 
         chosen = find_partitions(self.table, partitions)
         made = make_runner(None if dry_run else runner, progress=progress)
-        return self._logged(
-            run_compaction(
-                self.table.metadata, made, full=full, partitions=chosen, shrink=shrink_index, dry_run=dry_run
-            )
-        )
+        metadata = self.table.metadata
+        report = run_compaction(metadata, made, full=full, partitions=chosen, shrink=shrink_index, dry_run=dry_run)
+        if manifests and not dry_run:
+            ids = (*report.snapshot_ids, *compact_manifests(metadata))
+            report = report.model_copy(update={"snapshot_ids": ids})
+        return self._logged(report)
 
     def expire(
         self,
@@ -85,12 +88,14 @@ class Maintenance:
         retain_max: int | None = None,
         retain_time: str | None = None,
         staging: bool = True,
+        staging_age: str = "1 h",
         dry_run: bool = False,
     ) -> ExpireResult:
         """Expire snapshots, tags and consumers, and clean the staging of batches.
 
         retain_min, retain_max, retain_time   in place of the table's options ``snapshot.num-retained.min``, ``.max`` and
                                               ``snapshot.time-retained``, for this call
+        staging_age   how long rows of a finished batch, and rejected ones, stay staged: ``"0 s"`` keeps none
         """
         from lakeidx.api.reports import ExpireResult
         from lakeidx.maintenance.snapshot_expiry import run_snapshot_expiry
@@ -101,7 +106,9 @@ class Maintenance:
             "snapshot.time-retained": retain_time,
         }
         given = {k: str(v) for k, v in retention.items() if v is not None}
-        metrics = run_snapshot_expiry(self.table, staging=staging, dry_run=dry_run, retention=given)
+        metrics = run_snapshot_expiry(
+            self.table, staging=staging, staging_age_ms=_duration(staging_age), dry_run=dry_run, retention=given
+        )
         return self._logged(ExpireResult.of(metrics, self.table.schema, given))
 
     def orphans(self, *, older_than: str = "1 d", remove: bool = False) -> OrphansResult:

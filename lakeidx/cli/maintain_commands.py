@@ -35,6 +35,9 @@ def compact(
     shrink_index: Annotated[
         bool | None, typer.Option("--shrink-index/--keep-index", help="drop hashes of deleted keys (with --full)")
     ] = None,
+    manifests: Annotated[
+        bool, typer.Option("--manifests", help="merge the manifests, too: statistics of files that are not live go")
+    ] = False,
     spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -51,6 +54,7 @@ def compact(
             full=full,
             partitions=partition,
             shrink_index=shrink_index,
+            manifests=manifests,
             dry_run=dry_run,
             runner=chosen_runner(spark and not dry_run, master, remote, threads),
         )
@@ -74,11 +78,19 @@ def expire(
     ] = None,
     dry_run: DryRun = False,
     staging: Annotated[bool, typer.Option("--staging/--no-staging", help="clean the staging of batches, too")] = True,
+    staging_age: Annotated[
+        str, typer.Option("--staging-age", help="how long rows of a finished batch, and rejected ones, stay staged")
+    ] = "1 h",
     as_json: JsonOption = False,
 ) -> None:
     """Expire snapshots, tags and consumers by the table's options or the flags given, and clean staging."""
     result = Table.open(table).expire(
-        retain_min=retain_min, retain_max=retain_max, retain_time=retain_time, staging=staging, dry_run=dry_run
+        retain_min=retain_min,
+        retain_max=retain_max,
+        retain_time=retain_time,
+        staging=staging,
+        staging_age=staging_age,
+        dry_run=dry_run,
     )
     print_result(result, as_json=as_json)
 

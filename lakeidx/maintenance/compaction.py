@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -26,8 +26,10 @@ from lakeidx.compaction.rewrite import check_can_compact, compact_bucket
 from lakeidx.compaction.shares import compact_in_shares
 from lakeidx.errors import CommitConflictError, CommitUnknownError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.snapshot import CommitKind
 from lakeidx.results import Result
-from lakeidx.table.commit.changes import CommitRequest, merge_changes
+from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
+from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.conflicts import index_file_conflicts
 from lakeidx.table.commit.earlier_commit import may_plan_again, missing_files
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags
@@ -325,3 +327,24 @@ def _report(
         dry_run=dry_run,
         picked=picked,
     )
+
+
+def compact_manifests(metadata: TableMetadata) -> tuple[int, ...]:
+    """Merge the manifests by a COMPACT snapshot of its own, so that none names a file that is not live, nor has its statistics.
+
+    returns   the snapshot's id; none where no manifest has anything to merge
+    cost      reads and writes all manifests below ``manifest.target-file-size``
+    source    org.apache.paimon.operation.FileStoreCommitImpl.compactManifest, release 1.4.2
+    """
+    schema, snapshot = metadata.latest_schema(), metadata.latest_snapshot()
+    if snapshot is None or not any(m.num_deleted_files for m in metadata.data_manifests(snapshot)):
+        return ()
+    all_of_them = {"manifest.full-compaction-threshold-size": "0 b", "manifest.merge-min-count": "1"}
+    schema = replace(schema, options={**schema.options, **all_of_them})
+    request = CommitRequest(
+        commit_user=f"{COMPACT_USER}-{uuid.uuid4()}",
+        changes=TableChanges(),
+        even_empty=CommitKind.COMPACT,
+        tried_before=False,
+    )
+    return commit_changes(metadata, request, schema=schema).snapshot_ids

@@ -9,7 +9,7 @@ from typing import Any
 
 from lakeidx.format.schema.rules import check_schema
 from lakeidx.maintenance.lookup_store import clean_lookup_files
-from lakeidx.maintenance.staging_cleanup import clean_staging
+from lakeidx.maintenance.staging_cleanup import FINISHED_AGE_MS, clean_staging
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.handle import TableHandle
 
@@ -18,12 +18,14 @@ def run_snapshot_expiry(
     table: TableHandle,
     *,
     staging: bool = True,
+    staging_age_ms: int = FINISHED_AGE_MS,
     dry_run: bool = False,
     retention: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Expire snapshots, tags, consumers and changelogs by the table's options, then clean up after batches and lookups.
 
     staging   clean the staging of finished and abandoned batches, too
+    staging_age_ms   how long rows of a finished batch, and rejected ones, stay staged after its last file was written
     dry_run   delete nothing; ``list`` names every file of the table that would go
     retention options in place of the table's own, for this run: ``snapshot.num-retained.max`` and the like
     returns   metrics for people and programs, as JSON takes them
@@ -50,7 +52,7 @@ def run_snapshot_expiry(
     if dry_run:
         out["list"] = [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in report.files]
     if staging:
-        cleaned = clean_staging(table.metadata, now_ms=now_ms, dry_run=dry_run)
+        cleaned = clean_staging(table.metadata, now_ms=now_ms, finished_age_ms=staging_age_ms, dry_run=dry_run)
         out["staging"] = {
             "finished": len(cleaned.finished),
             "abandoned": list(cleaned.abandoned),

@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 #: A batch without a commit that no one touched for so long is taken as abandoned.
 _ABANDONED_AGE_MS = 7 * 86_400_000
+#: What a finished batch has staged stays so long, for those who look at its rejected rows.
+FINISHED_AGE_MS = 3_600_000
 #: Reports of a finished batch that no one touched for so long are shortened, if they have more bytes together than that.
 _SHORTENED_AGE_MS, _SHORTENED_BYTES = 7 * 86_400_000, 2048
 #: Bytes of landing files' names in a shortened report.
@@ -67,7 +69,7 @@ def clean_staging(
     metadata: TableMetadata,
     *,
     now_ms: int,
-    finished_age_ms: int = 3_600_000,
+    finished_age_ms: int = FINISHED_AGE_MS,
     abandoned_age_ms: int = _ABANDONED_AGE_MS,
     dry_run: bool = False,
 ) -> StagingReport:

@@ -14,7 +14,7 @@ from lakeidx.landing.types import change_formats
 from tests.arch.sources import MODULES
 from tests.arch.test_layers import LAYERS, imports
 from tools.docs.__main__ import stale
-from tools.docs.layers import README, import_edges, layer_texts, own_imports, reduced, rows
+from tools.docs.layers import PAGE, import_edges, layer_texts, own_imports, reduced, rows
 
 ROOT = Path(__file__).resolve().parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,8 +25,8 @@ def test_nothing_generated_is_stale() -> None:
     assert not stale(), "run: .venv/bin/python -m tools.docs"
 
 
-def test_readme_and_arch_tests_name_the_same_layers() -> None:
-    texts = layer_texts(README.read_text(encoding="utf-8"))
+def test_the_page_and_arch_tests_name_the_same_layers() -> None:
+    texts = layer_texts(PAGE.read_text(encoding="utf-8"))
     wanted: dict[int, set[str]] = {}
     for package, layer in LAYERS.items():
         wanted.setdefault(layer, set()).add(package.removeprefix("lakeidx."))

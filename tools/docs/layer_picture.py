@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tests.arch.test_layers import LAYERS
 from tools.docs.graph import Layout, Point, lay_out
-from tools.docs.layers import README, import_edges, layer_texts, reduced, rows
+from tools.docs.layers import PAGE, import_edges, layer_texts, reduced, rows
 
 LEFT, WIDTH, RIGHT, ROW, BOX, HEIGHT, TOP = 40, 700, 320, 62, 148, 32, 64
 _STYLE = (
@@ -25,7 +25,7 @@ def layer_picture() -> str:
     kept = reduced(edges)
     layout = lay_out([names for _, names in levels], kept, width=WIDTH, node=BOX, gap=14)
     height = TOP + ROW * len(levels) + 10
-    texts = layer_texts(README.read_text(encoding="utf-8"))
+    texts = layer_texts(PAGE.read_text(encoding="utf-8"))
     body = [_band(layout, i, levels, texts) for i in range(len(levels))]
     body += [_line(layout, path) for path in layout.paths.values()]
     body += [_box(layout, i, name) for i, (_, names) in enumerate(levels) for name in names]

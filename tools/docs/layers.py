@@ -10,7 +10,7 @@ from tests.arch.sources import MODULES
 from tests.arch.test_layers import LAYERS
 
 Edge = tuple[str, str]
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "CONTRIBUTING.md"
 
 #: Imports of own modules, one a line as the formatter leaves them. Parsing 450 files takes some seconds, reading them a
 #: tenth of one; tests/docs compares the two.
@@ -68,10 +68,10 @@ def rows(layers: Mapping[str, int], edges: Iterable[Edge]) -> list[tuple[int, li
     return [(layer, sorted(p for p in layers if (layers[p], depth[p]) == (layer, d))) for layer, d in places]
 
 
-def layer_texts(readme: str) -> dict[int, tuple[set[str], str]]:
-    """Read layer -> (its packages, what they are for) from README's table."""
+def layer_texts(page: str) -> dict[int, tuple[set[str], str]]:
+    """Read layer -> (its packages, what they are for) from the table of CONTRIBUTING.md."""
     out: dict[int, tuple[set[str], str]] = {}
-    for line in re.findall(r"^\| ([\d, ]+) \| (`.*`) \| (.*) \|$", readme, re.MULTILINE):
+    for line in re.findall(r"^\| ([\d, ]+) \| (`.*`) \| (.*) \|$", page, re.MULTILINE):
         numbers = [int(n) for n in line[0].split(",")]
         names = re.findall(r"`([\w.]+)`", line[1])
         share = [names] if len(numbers) == 1 else [[n] for n in names]

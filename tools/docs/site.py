@@ -39,7 +39,6 @@ def root_page(name: str) -> str:
     text = (ROOT / name).read_text(encoding="utf-8")
     for page, source in OF_THE_ROOT.items():
         text = text.replace(f"]({source})", f"]({Path(page).name})")
-    text = text.replace("](README.md#code-layout)", "](../design.md#layers)")
     return re.sub(r"\]\(docs/([^)]+)\)", r"](../\1)", text)
 
 

@@ -200,7 +200,7 @@ class StateTables:
             changes=changes,
             base_snapshot_id=base or None,
             alone_since=base,
-            even_empty=True,
+            even_empty=CommitKind.APPEND,
             tried_before=False,
             properties={_PROPERTY: json.dumps(text, separators=(",", ":"))},
         )

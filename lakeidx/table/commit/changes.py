@@ -14,6 +14,7 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.commit.conflicts import VectorPlaces
 
 #: Commit identifier of batch writers.
@@ -157,7 +158,8 @@ class CommitRequest:
     vectors                          deletion vectors that the rows of a compaction were read with, by
                                      (partition, bucket, data file)
     schema                           the one the changes were planned with, when they must not outlive it; None = any
-    even_empty                       put an APPEND snapshot also where nothing is added: its properties say something
+    even_empty                       put an APPEND, or COMPACT, snapshot also where nothing is added: its properties say something,
+                                     or manifests are merged
     tried_before                     an earlier call may have committed these changes, and its snapshot may have expired since
     files_since_ms                   none of its files is older (epoch ms); None when they were written just now
     """
@@ -176,7 +178,7 @@ class CommitRequest:
     exact_files: Mapping[tuple[bytes, int], frozenset[str]] = field(default_factory=dict)
     vectors: VectorPlaces = field(default_factory=dict)
     schema: TableSchema | None = None
-    even_empty: bool = False
+    even_empty: CommitKind | None = None
     tried_before: bool = True
     files_since_ms: int | None = None
 

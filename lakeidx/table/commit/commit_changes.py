@@ -126,10 +126,10 @@ def commit_changes(
     if request.overwrite is not None:
         data = upgrade_overwrite(changes.append, schema) if not changes.has_compact else changes.append
         deltas.append(_Delta(CommitKind.OVERWRITE, data, changes.append_index, (), request.overwrite))
-    elif changes.has_append or request.even_empty:
+    elif changes.has_append or request.even_empty is CommitKind.APPEND:
         deltas.append(_Delta(_append_kind(changes.append, changes.append_index), changes.append, changes.append_index,
                              changes.append_changelog))  # fmt: skip
-    if changes.has_compact:
+    if changes.has_compact or request.even_empty is CommitKind.COMPACT:
         deltas.append(_Delta(CommitKind.COMPACT, changes.compact, changes.compact_index, changes.compact_changelog))
     ids: list[int] = []
     attempts = 0

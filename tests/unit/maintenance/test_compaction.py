@@ -500,3 +500,20 @@ def test_a_table_without_snapshots_and_an_unknown_partition_are_no_work(tmp_path
     assert compact(table, full=True, shrink=True).snapshot_ids == ()
     upsert(table, [(1, 1, "a")])
     assert compact(table, full=True, partitions=set()).snapshot_ids == ()
+
+
+def test_merged_manifests_name_live_files_only(tmp_path: Path) -> None:
+    table = make_table(tmp_path)
+    for n in range(3):
+        upsert(table, [(1, k, f"batch {n}") for k in range(5)])
+    table.compact(full=True, manifests=True)
+    metadata = table.metadata
+    newest = metadata.latest_snapshot()
+    assert newest is not None
+    assert newest.commit_kind is CommitKind.COMPACT
+    entries = [e for m in metadata.data_manifests(newest) for e in metadata.load_manifest(m.file_name)]
+    live = {data_file_path(metadata, e) for e in load_view(metadata, newest).entries}
+    assert {e.kind for e in entries} == {FileKind.ADD}
+    assert {data_file_path(metadata, e) for e in entries} == live
+    assert content(table) == {(1, k): "batch 2" for k in range(5)}
+    assert table.compact(manifests=True).snapshot_ids == (), "there is nothing left to merge"
