@@ -84,7 +84,7 @@ def _materialize_all(
 
         if engine == "spark":
             say("starting Spark")
-            resources["spark"].session()
+            resources["lakeidx_spark"].session()
         say("compiling kernels, the first time only")
         compiling.wait()
         for key in keys:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -38,7 +38,7 @@ from lakeidx.dagster.resources import resources_from_environment
 from lakeidx.dagster.sensors.changes import build_changes_sensor
 from lakeidx.dagster.sensors.compaction import build_compaction_sensor
 from lakeidx.dagster.sensors.landing import build_landing_sensor
-from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig
 
 
 @dataclass(slots=True)
@@ -65,13 +65,14 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
         out.assets.append(build_lookup_asset(pipeline))
         out.checks.append(reported_checks(lookup_checks(pipeline)))
         key = asset_key(pipeline, LOOKUP_STORE)
-        out.jobs.append(_asset_job(asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
+        out.jobs.append(_asset_job(pipeline, asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
     if pipeline.changes is not None:
         out.assets.append(build_changes_asset(pipeline, pipeline.changes))
-        job = _asset_job(asset_job_name(pipeline, CHANGES), selection=[asset_key(pipeline, CHANGES)])
+        job = _asset_job(pipeline, asset_job_name(pipeline, CHANGES), selection=[asset_key(pipeline, CHANGES)])
         out.jobs.append(job)
         out.sensors.append(build_changes_sensor(pipeline, job))
     batch = _asset_job(
+        pipeline,
         batch_job_name(pipeline),
         selection=asset_keys(pipeline),
         description=f"Reads landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
@@ -84,47 +85,50 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     return out
 
 
-def _asset_job(name: str, **how: Any) -> Any:
+def _asset_job(pipeline: PipelineConfig, name: str, **how: Any) -> Any:
     """Define a job whose steps share a process: one Spark session, one import of what stages need."""
-    return dg.define_asset_job(name, executor_def=dg.in_process_executor, **how)
+    tags = {"lakeidx/table": pipeline.table}
+    return dg.define_asset_job(name, executor_def=dg.in_process_executor, tags=tags, **how)
 
 
 def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig) -> None:
     """Add compaction, snapshot expiry and verification of a table, with their jobs, schedules and sensor."""
     out.assets += [build_compaction_asset(pipeline), build_expiry_asset(pipeline), build_verification_asset(pipeline)]
     out.checks += map(reported_checks, [compaction_checks(pipeline), verification_checks(pipeline)])
-    schedules = pipeline.schedules
-    crons = {COMPACTION: schedules.compaction, SNAPSHOT_EXPIRY: schedules.expiry, VERIFICATION: schedules.verification}
-    for name, cron in crons.items():
-        job = _asset_job(asset_job_name(pipeline, name), selection=[asset_key(pipeline, name)])
-        out.jobs.append(job)
-        if name == COMPACTION:
-            out.sensors.append(build_compaction_sensor(pipeline, job))
-        if cron is not None:
-            out.schedules.append(
-                dg.ScheduleDefinition(f"{table_id(pipeline)}__{name}_schedule", job=job, cron_schedule=cron)
-            )
+    assets = (COMPACTION, SNAPSHOT_EXPIRY, VERIFICATION)
+    jobs = {n: _asset_job(pipeline, asset_job_name(pipeline, n), selection=[asset_key(pipeline, n)]) for n in assets}
+    out.jobs += jobs.values()
+    out.sensors.append(build_compaction_sensor(pipeline, jobs[COMPACTION]))
+    of_expiry = {"expiry": SNAPSHOT_EXPIRY, "orphans": SNAPSHOT_EXPIRY}
+    for name, cron in pipeline.schedules.crons(pipeline.table).items():
+        asset = of_expiry.get(name, name)
+        config = {"remove_orphans": True} if name == "orphans" else {}
+        schedule = dg.ScheduleDefinition(
+            f"{table_id(pipeline)}__{asset if name == 'expiry' else name}_schedule",
+            job=jobs[asset],
+            cron_schedule=cron,
+            execution_timezone=pipeline.schedules.timezone,
+            run_config={"ops": {f"{table_id(pipeline)}__{asset}": {"config": config}}} if config else {},
+        )
+        out.schedules.append(schedule)
 
 
-def merged_definitions(tables: Sequence[TableDefinitions], resources: bool) -> dg.Definitions:
-    """Put the definitions of some tables together, for a project that has others.
-
-    resources   also `store`, `spark` and `tables`, made from the environment
-    """
+def merged_definitions(tables: Sequence[TableDefinitions], resources: Mapping[str, Any]) -> dg.Definitions:
+    """Put the definitions of some tables together, for a project that has others."""
     return dg.Definitions(
         assets=[a for t in tables for a in t.assets],
         asset_checks=[c for t in tables for c in t.checks],
         jobs=[j for t in tables for j in t.jobs],
         sensors=[s for t in tables for s in t.sensors],
         schedules=[s for t in tables for s in t.schedules],
-        resources=shared_resources() if resources else None,
+        resources=resources,
     )
 
 
 @cache
-def shared_resources() -> dict[str, Any]:
-    """Return `store`, `spark` and `tables` by the environment: one set, since Dagster refuses two different ones."""
-    return resources_from_environment()
+def shared_resources(prefix: str = RESOURCE_PREFIX) -> dict[str, Any]:
+    """Return the resources of a prefix by the environment: one set, since Dagster refuses two different ones."""
+    return resources_from_environment(prefix=prefix)
 
 
 def _with_source(asset: Any, file: Path) -> Any:

@@ -12,6 +12,7 @@ import dagster as dg
 
 from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
 from lakeidx.dagster.factory import TableDefinitions, build_table
+from lakeidx.dagster.names import key_prefix
 from lakeidx.dagster.resources import SparkResource, resources_from_environment
 from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
 from lakeidx.pipeline_file.model import load_pipelines
@@ -29,7 +30,7 @@ def build_definitions(
     """Build the definitions of all pipelines in a folder; a bad file shows as a failed check and in the log, the others load.
 
     spark       where stages run; None = what the environment says
-    resources   `store`, `spark` and `tables`, when other definitions have them, too
+    resources   those of the pipelines, when other definitions have them, too
     """
     pipelines, errors = load_pipelines(folder)
     left_out = {file.name: error.problems for file, error in errors.items()}
@@ -43,12 +44,14 @@ def build_definitions(
             left_out[file.name] = (str(error),)
     for name, problems in left_out.items():
         log.error("pipeline file left out: %s: %s", folder / name, "; ".join(problems))
+    told = {p.table: p.alerts for p in pipelines.values()}
+    told |= {".".join(key_prefix(p)): p.alerts for p in pipelines.values()}
     files = build_pipeline_files(folder, len(tables), left_out)
     return dg.Definitions(
         assets=[*(a for t in tables for a in t.assets), files.asset],
         asset_checks=[*(c for t in tables for c in t.checks), files.check],
         jobs=[j for t in tables for j in t.jobs],
-        sensors=[*(s for t in tables for s in t.sensors), build_failed_run_sensor(), files.sensor],
+        sensors=[*(s for t in tables for s in t.sensors), build_failed_run_sensor(tables=told.get), files.sensor],
         schedules=[s for t in tables for s in t.schedules],
         resources=resources or resources_from_environment(spark=spark),
         # One process per run: one Spark session, one import of what stages need.

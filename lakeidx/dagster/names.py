@@ -35,6 +35,16 @@ def key_prefix(config: PipelineConfig) -> list[str]:
     return [_dagster_name(config.database), _dagster_name(config.table_name)]
 
 
+def table_group(config: PipelineConfig) -> str:
+    """Return the group of the table's own asset."""
+    return config.groups.table or _dagster_name(config.database)
+
+
+def stages_group(config: PipelineConfig) -> str:
+    """Return the group of the assets before and around the table."""
+    return config.groups.stages or f"{_dagster_name(config.database)}_stages"
+
+
 def table_id(config: PipelineConfig) -> str:
     """Return one word for the table, for names of jobs, sensors and partitions."""
     return "__".join(key_prefix(config))

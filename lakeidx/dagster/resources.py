@@ -3,10 +3,12 @@
 Dagster reads these classes' annotations when they are defined, so they are real types, not postponed texts.
 """
 
+import functools
+import inspect
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import dagster as dg
 from pydantic import Field
@@ -16,11 +18,46 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.submitted import report_of, run_command
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import ensure_table
-from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig
 from lakeidx.storage import ObjectStore, kind_of_store
 from lakeidx.storage.landing_folders import open_landing
 from lakeidx.storage.s3.event_queue import EventQueue
 from lakeidx.tasks.runner import LazyRunner, LocalRunner, Runner
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Parameters of assets, checks and sensors that are resources; in a project their names begin with the pipeline's prefix.
+NAMES = ("store", "spark", "tables")
+
+
+def resources_of(pipeline: PipelineConfig) -> Callable[[F], F]:
+    """Let a function take its resources from those of a pipeline: its parameter `store` is the resource `lakeidx_store`, so that a
+    project may have a `store` of its own.
+    """
+
+    def renamed(function: F) -> F:
+        signature = inspect.signature(function)
+        new = {n: pipeline.resource_prefix + n for n in NAMES if n in signature.parameters}
+        old = {name: n for n, name in new.items()}
+
+        def by_name(named: dict[str, Any]) -> dict[str, Any]:
+            return {old.get(name, name): value for name, value in named.items()}
+
+        def call(*given: Any, **named: Any) -> Any:
+            return function(*given, **by_name(named))
+
+        def generate(*given: Any, **named: Any) -> Any:
+            yield from function(*given, **by_name(named))
+
+        # What Dagster reads a function's resources from.
+        parameters = [p.replace(name=new.get(p.name, p.name)) for p in signature.parameters.values()]
+        out: Any = functools.wraps(function)(generate if inspect.isgeneratorfunction(function) else call)
+        del out.__wrapped__
+        out.__signature__ = signature.replace(parameters=parameters)
+        out.__annotations__ = {new.get(n, n): kind for n, kind in function.__annotations__.items()}
+        return cast(F, out)
+
+    return renamed
 
 
 class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -58,8 +95,9 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Place where stages run: one Spark session per process, made when the first task needs it."""
 
     engine: str = Field(
-        default="spark",
-        description="spark, local to run small tables in the step's own process, or submit: stages, upkeep and checks as jobs",
+        default="auto",
+        description="local: in the step's own process; spark; submit: stages, upkeep and checks as jobs; auto: spark where master "
+        "or remote is set, and for tables on an object store, local for others",
     )
     submit: str = Field(default="", description="with engine submit: the command, e.g. spark-submit --master yarn")
     submit_seconds: float = Field(
@@ -76,9 +114,10 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         default=None, description="further settings as a JSON object; may hold secrets"
     )
 
-    def runner(self) -> Runner:
-        """Return the runner of this configuration; Spark starts with its first task."""
-        if self.engine in ("local", "submit"):
+    def runner(self, uri: str) -> Runner:
+        """Return the runner of this configuration for a table; Spark starts with its first task."""
+        asked = self.engine == "spark" or self.master or self.remote
+        if self.engine in ("local", "submit") or not (asked or kind_of_store(uri)):
             return LocalRunner(self.parallelism or 2)
         return LazyRunner(self._spark_runner)
 
@@ -189,14 +228,16 @@ def _reference(environment: Mapping[str, str], variable: str) -> Any:
 
 
 def resources_from_environment(
-    environment: Mapping[str, str] = os.environ, *, spark: SparkResource | None = None
+    environment: Mapping[str, str] = os.environ, *, spark: SparkResource | None = None, prefix: str = RESOURCE_PREFIX
 ) -> dict[str, Any]:
     """Build the resources of a deployment: secrets as references that are looked up when a run begins, never when code loads.
+
+    prefix   what their names begin with: `resource_prefix` of the pipelines
 
     ===========================  ==============================================================
     AWS_*                        access to S3, as everywhere
     LAKEIDX_S3_READ_TIMEOUT      seconds a request to S3 may stay without an answer
-    LAKEIDX_ENGINE               spark (default), local or submit
+    LAKEIDX_ENGINE               spark, local or submit; auto (default) as `SparkResource` says
     LAKEIDX_SPARK_SUBMIT         with submit: the command that runs a job, e.g. spark-submit --master yarn
     LAKEIDX_SUBMIT_SECONDS       with submit: how long a job may take before it is ended and run again
     LAKEIDX_SPARK_MASTER         local[*], spark://host:7077
@@ -210,7 +251,7 @@ def resources_from_environment(
     store = StoreResource(**{k: v for k, v in secrets.items() if v}, read_timeout=float(timeout) if timeout else None)
     slots = environment.get("LAKEIDX_SPARK_PARALLELISM")
     spark = spark or SparkResource(
-        engine=environment.get("LAKEIDX_ENGINE", "spark"),
+        engine=environment.get("LAKEIDX_ENGINE") or "auto",
         submit=environment.get("LAKEIDX_SPARK_SUBMIT", ""),
         submit_seconds=float(environment.get("LAKEIDX_SUBMIT_SECONDS") or 0),
         master=environment.get("LAKEIDX_SPARK_MASTER") or None,
@@ -218,4 +259,5 @@ def resources_from_environment(
         parallelism=int(slots) if slots else None,
         spark_config_json=_reference(environment, "LAKEIDX_SPARK_CONFIG"),
     )
-    return {"store": store, "spark": spark, "tables": TableResource(store=store)}
+    found = {"store": store, "spark": spark, "tables": TableResource(store=store)}
+    return {prefix + name: resource for name, resource in found.items()}

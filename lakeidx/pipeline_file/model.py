@@ -25,12 +25,14 @@ from lakeidx.pipeline_file.expectations import cast_arguments, check_type
 from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
 from lakeidx.pipeline_file.sections import (
     BATCH_FIGURES,
+    AlertConfig,
     ChangesConfig,
     ChecksConfig,
     ColumnConfig,
     ExpectationConfig,
     FolderText,
     FreshnessConfig,
+    GroupsConfig,
     LandingConfig,
     OptionText,
     PartitionsConfig,
@@ -42,6 +44,8 @@ from lakeidx.pipeline_file.yaml_lines import YamlDocument, parse_yaml
 from lakeidx.table.usable import check_usable
 from lakeidx.types import DataType
 
+#: Names of resources in Dagster begin so: a project may have a `spark` of its own.
+RESOURCE_PREFIX = "lakeidx_"
 _QUEUE = re.compile(r"https?://[^/@\s]+/[^\s?#]+$")
 _ON_S3 = re.compile(r"s3[an]?://")
 _OWNER = re.compile(r"^(team:[^:]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")
@@ -73,6 +77,9 @@ class PipelineConfig(Strict):
     freshness       how old the newest batch may be
     changes         write what each commit changed to files
     expectations    what is expected of landed rows, of the table, and of figures over the last batches
+    alerts          who is told when a run of the table failed
+    groups          groups of the assets in Dagster
+    resource_prefix  what the names of the resources begin with that the assets use in Dagster: `lakeidx_store`
     data_docs       folder, local or ``s3://``, that gets Great Expectations' page of each time expectations were judged;
                     checks link to it
     """
@@ -100,6 +107,9 @@ class PipelineConfig(Strict):
     changes: ChangesConfig | None = None
     expectations: tuple[ExpectationConfig, ...] = ()
     data_docs: FolderText | None = None
+    alerts: tuple[AlertConfig, ...] = ()
+    groups: GroupsConfig = GroupsConfig()
+    resource_prefix: str = Field(default=RESOURCE_PREFIX, pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
 
     @field_validator("owners")
     @classmethod
@@ -202,13 +212,14 @@ def load_pipelines(
     """
     good: dict[Path, PipelineConfig] = {}
     bad: dict[Path, PipelineFileError] = {}
+    names: dict[str, PipelineConfig] = {}
     for file in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         try:
             config, document = _parse(_read(file), str(file), environment)
-            shared = list(_shared_with_others(config, document, good))
+            shared = list(shared_with_others(config, document, names))
             if shared:
                 raise fail(shared, str(file))
-            good[file] = config
+            good[file] = names[file.name] = config
         except PipelineFileError as error:
             bad[file] = error
     return good, bad
@@ -306,28 +317,31 @@ def _check_changes(config: PipelineConfig, schema: TableSchema) -> None:
         )
 
 
-def _shared_with_others(
-    config: PipelineConfig, document: YamlDocument, others: Mapping[Path, PipelineConfig]
+def shared_with_others(
+    config: PipelineConfig, document: YamlDocument, others: Mapping[str, PipelineConfig]
 ) -> Iterator[tuple[int, str]]:
-    """Return the tables and landing files that another pipeline file describes already."""
+    """Return the tables and landing files that other pipeline files describe already, by the names of these files."""
     landing = config.landing
     for file, other in others.items():
         if other.uri == config.uri:
-            yield document.line(("table",)), f"{file.name} describes the table {config.table} already"
+            yield document.line(("table",)), f"{file} describes the table {config.table} already"
             continue
+        if other.table == config.table:
+            text = f"{file} describes a table {config.table} in another warehouse; give one another name, which its asset has"
+            yield document.line(("table",)), text
         out = None if config.changes is None else config.changes.path.rstrip("/")
         if out is not None and other.changes is not None and other.changes.path.rstrip("/") == out:
-            text = f"{out} gets the changes of {other.table} ({file.name}) already; give each table its own folder"
+            text = f"{out} gets the changes of {other.table} ({file}) already; give each table its own folder"
             yield document.line(("changes", "path")), text
         queue = None if landing.events is None else landing.events.url
         if queue is not None and other.landing.events is not None and other.landing.events.url == queue:
-            text = f"{queue} is already the queue of {other.table} ({file.name}); give each table its own"
+            text = f"{queue} is already the queue of {other.table} ({file}); give each table its own"
             yield document.line(("landing", "events", "url")), text
         same_folder = other.landing.path.rstrip("/") == landing.path.rstrip("/")
         if same_folder and globs_overlap(other.landing.pattern, landing.pattern):
             yield (
                 document.line(("landing", "pattern")),
-                f"files of {landing.pattern!r} can be landing files of {other.table} ({file.name}: "
+                f"files of {landing.pattern!r} can be landing files of {other.table} ({file}: "
                 f"{other.landing.pattern!r}), too; give each table its own folder or pattern",
             )
 

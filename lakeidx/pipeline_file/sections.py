@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import zlib
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import (
     AfterValidator,
@@ -17,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.landing.kind_rules import parse_on_delete
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.types import message_formats
@@ -32,6 +34,7 @@ _FIELDS = (
     ("day of week", 0, 7, ("sun", "mon", "tue", "wed", "thu", "fri", "sat")),
 )
 _NAMED = ("@hourly", "@daily", "@weekly", "@monthly", "@yearly")
+_URL = re.compile(r"^(https?://\S+|\$\{LAKEIDX_SECRET_\w+\})$")
 _PART = re.compile(r"^(?:(\*)|(\w+)(?:-(\w+))?)(?:/(\d+))?$")
 
 
@@ -285,24 +288,98 @@ class PartitionsConfig(Strict):
         return self
 
 
-class SchedulesConfig(Strict):
-    """Cron lines of the jobs around a table, in UTC; a job without one runs only when it is started by hand.
+#: When the jobs around a table run where a pipeline file does not say it; the minute is another for each table.
+_CRONS = {"compaction": "{} 1 * * *", "expiry": "{} 2 * * *", "orphans": "{} 3 * * 6", "verification": "{} 4 * * 0"}
 
-    compaction    merge sorted runs
-    expiry        expire snapshots, remove staging files
-    verification  run every check over the whole table
+
+class SchedulesConfig(Strict):
+    """Cron lines of the jobs around a table. Each schedule is off until it is turned on; `null` leaves one out.
+
+    compaction    merge sorted runs; default: daily after 1:00
+    expiry        expire snapshots, remove staging files; default: daily after 2:00
+    orphans       an expiry that also removes old files that nothing refers to; default: on Saturdays after 3:00
+    verification  run every check over the whole table; default: on Sundays after 4:00
+    timezone      of all four: ``Europe/Berlin``
     """
 
     compaction: str | None = None
     expiry: str | None = None
+    orphans: str | None = None
     verification: str | None = None
+    timezone: str = "UTC"
 
-    @field_validator("compaction", "expiry", "verification")
+    @field_validator("compaction", "expiry", "orphans", "verification")
     @classmethod
     def _is_cron(cls, value: str | None) -> str | None:
         if value is not None:
             check_cron(value)
         return value
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_a_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (OSError, ValueError, ZoneInfoNotFoundError):
+            near = did_you_mean(value, sorted(available_timezones()), listing="write one like Europe/Berlin; there are")
+            raise ValueError(f"there is no time zone {value!r}; {near}") from None
+        return value
+
+    def crons(self, table: str) -> dict[str, str]:
+        """Return the cron line of each schedule of a table; none for those that are left out."""
+        minute = zlib.crc32(table.encode()) % 60
+        given = {n: getattr(self, n) if n in self.model_fields_set else c.format(minute) for n, c in _CRONS.items()}
+        return {name: cron for name, cron in given.items() if cron is not None}
+
+
+_ALERT_KINDS = ("slack", "webhook", "email", "call")
+
+
+class AlertConfig(Strict):
+    """Somebody who is told when a run of the table failed: one of the first four. URLs that are secrets are written as
+    ``${LAKEIDX_SECRET_NAME}``, and looked up when an alert is sent.
+
+    slack    URL of an incoming webhook of Slack
+    webhook  URL that gets JSON: `text`, and each part of the alert
+    email    address, or a list of them
+    call     ``module:function``, called with a `lakeidx.dagster.sensors.failed_runs.Alert`
+    smtp     with email: the server, ``smtp://user:password@host:587`` or ``smtps://``; default: LAKEIDX_ALERT_SMTP
+    sender   with email: the address it comes from; default: the first that gets it
+    """
+
+    slack: str | None = None
+    webhook: str | None = None
+    email: str | tuple[str, ...] | None = None
+    call: str | None = Field(default=None, pattern=r"^[\w.]+:\w+$")
+    smtp: str | None = None
+    sender: str | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> AlertConfig:
+        if sum(bool(getattr(self, kind)) for kind in _ALERT_KINDS) != 1:
+            raise ValueError(f"an alert is one of {', '.join(_ALERT_KINDS)}")
+        if (self.smtp or self.sender) and not self.email:
+            raise ValueError("smtp and sender are for email")
+        url = self.slack or self.webhook
+        if url and not _URL.match(url):
+            raise ValueError("the URL does not begin with http:// or https://, and is no ${LAKEIDX_SECRET_NAME}")
+        return self
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Addresses that get e-mail."""
+        return (self.email,) if isinstance(self.email, str) else self.email or ()
+
+
+class GroupsConfig(Strict):
+    """Groups of the table's assets in Dagster, which its lineage shows folded or open.
+
+    table   of the table itself; default: the database
+    stages  of the landing folder, the stages of a batch and the upkeep; default: the database and ``_stages``
+    """
+
+    table: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_/]+$")
+    stages: str | None = Field(default=None, pattern=r"^[A-Za-z0-9_/]+$")
 
 
 class ChecksConfig(Strict):

@@ -29,11 +29,10 @@ _OPEN_PLACES = (
     ("landing", "events", "url"),
     ("data_docs",),
 )
-_OPEN_WORDS = (
-    "warehouse, landing.path, landing.pattern, landing.events.url, landing.storage_options, data_docs and options"
-)
+_OPEN_WORDS = "warehouse, landing.path, landing.pattern, landing.events.url, landing.storage_options, data_docs, alerts and options"
 _OPTIONS = "options"
 _STORAGE = ("landing", "storage_options")
+_ALERTS = "alerts"
 #: Values of one file; aliases of aliases could make a small file endless.
 _MOST_VALUES = 100_000
 
@@ -204,8 +203,8 @@ class _Builder:
                 return name, end
         if not _is_open(at):
             problem = f"${{{name}}} is allowed in {_OPEN_WORDS} only"
-        elif at[:2] == _STORAGE and name.startswith(SECRET_NAMES) and default is None:
-            # Looked up where landing files are read, so that no page, log or job's arguments show it.
+        elif (at[:2] == _STORAGE or at[0] == _ALERTS) and name.startswith(SECRET_NAMES) and default is None:
+            # Looked up where landing files are read or alerts are sent, so that no page, log or job's arguments show it.
             return found[0], end
         elif not name.startswith(_OPEN_NAMES) and name not in self._allowed:
             problem = (
@@ -227,4 +226,4 @@ class _Builder:
 
 
 def _is_open(at: Path) -> bool:
-    return at in _OPEN_PLACES or at[:2] == _STORAGE or (len(at) == 2 and at[0] == _OPTIONS)
+    return at in _OPEN_PLACES or at[:2] == _STORAGE or at[:1] == (_ALERTS,) or (len(at) == 2 and at[0] == _OPTIONS)

@@ -71,14 +71,19 @@ def refuse_plain_secrets(options: Mapping[str, Any]) -> None:
             )
 
 
-def _looked_up(value: Any, uri: str) -> Any:
+def secrets_filled(text: str) -> str:
+    """Replace ``${LAKEIDX_SECRET_NAME}`` in a text; InvalidInputError for a variable that is not set."""
+    return str(_looked_up(text, None))
+
+
+def _looked_up(value: Any, uri: str | None) -> Any:
     """Return options with their references replaced."""
     if isinstance(value, Mapping):
         return {name: _looked_up(inner, uri) for name, inner in value.items()}
     return _REFERENCE.sub(lambda found: _variable(found[1], uri), value) if isinstance(value, str) else value
 
 
-def _variable(name: str, uri: str) -> str:
+def _variable(name: str, uri: str | None) -> str:
     if not name.startswith(SECRET_NAMES):
         raise InvalidInputError(
             f"an option refers to the variable {name}: only names that begin with {SECRET_NAMES} may be there", path=uri
@@ -86,7 +91,8 @@ def _variable(name: str, uri: str) -> str:
     value = os.environ.get(name)
     if value is None:
         raise InvalidInputError(
-            f"the environment variable {name} is not set: set it in every process that reads landing files", path=uri
+            f"the environment variable {name} is not set: set it in every process that reads landing files or sends alerts",
+            path=uri,
         )
     return value
 

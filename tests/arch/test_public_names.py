@@ -19,8 +19,6 @@ FOR_TESTS = {
 }  # fmt: skip
 #: Public names that libraries or users call and no page describes, with who.
 FOR_OTHERS = {
-    "lakeidx.dagster.components.found_tables:TableMaintenance.get_model_cls": "Dagster, which checks attributes",
-    "lakeidx.dagster.components.found_tables:WarehouseTables.get_model_cls": "Dagster, which checks attributes",
     "lakeidx.file_index.registry:register_file_index": "users, for a type without an entry point",
     "lakeidx.predicate.builder:Column.is_not_null": "users, who write predicates",
     "lakeidx.predicate.builder:Column.not_in": "users, who write predicates",

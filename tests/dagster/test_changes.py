@@ -112,7 +112,7 @@ def test_one_run_per_snapshot_and_a_changelog_that_says_something_else(tmp_path:
 
     def look(cursor: str | None) -> dg.SensorResult:
         with dg.build_sensor_context(
-            instance=d.instance, cursor=cursor, resources={"tables": resources["tables"]}
+            instance=d.instance, cursor=cursor, resources={"lakeidx_tables": resources["lakeidx_tables"]}
         ) as context:
             found = sensor(context)
             assert isinstance(found, dg.SensorResult)

@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from dagster.components.core.component_tree import ComponentTree, ComponentTreeException
+from dagster.components.core.component_tree import ComponentTree
 from dagster.components.core.package_entry import discover_package_objects
 from dagster.components.testing import DefsFolderSandbox, create_defs_folder_sandbox
 
@@ -20,10 +21,11 @@ from lakeidx.dagster import PrimaryKeyTable, TableMaintenance, WarehouseTables
 from lakeidx.dagster.components.scaffolding import infer_table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.pipeline_file.problems import PipelineFileError
 from tests.dagster.pipelines import QUIET
 
 pytestmark = pytest.mark.dagster
+
+SPEC = {"fields": [{"name": "id", "type": "BIGINT"}], "primaryKeys": ["id"], "options": {"bucket": "-1"}}
 
 
 @pytest.fixture
@@ -44,18 +46,23 @@ def scaffolded(sandbox: DefsFolderSandbox, **params: Any) -> tuple[Path, str]:
     return path, (path / "defs.yaml").read_text(encoding="utf-8")
 
 
-def written(sandbox: DefsFolderSandbox, component: type[dg.Component], attributes: dict[str, Any]) -> Path:
-    path = sandbox.defs_folder_path / "written"
+def written(
+    sandbox: DefsFolderSandbox, component: type[dg.Component], attributes: dict[str, Any], name: str = "written"
+) -> Path:
+    path = sandbox.defs_folder_path / name
     path.mkdir(exist_ok=True)
     content = {"type": f"lakeidx.dagster.{component.__name__}", "attributes": attributes}
     (path / "defs.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     return path
 
 
-def cause(error: BaseException) -> BaseException:
-    """What was wrong first."""
-    earlier = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return error if earlier is None else cause(earlier)
+@contextmanager
+def found(sandbox: DefsFolderSandbox, path: Path, state: Path) -> Iterator[tuple[Any, dg.Definitions]]:
+    """A component of found tables, and what it makes of the warehouse as it is now."""
+    with sandbox.build_component_tree() as tree:
+        component: Any = tree.load_component(path)
+        component.write_state_to_path(state)
+        yield component, component.build_defs_from_state(tree.load_context, state)
 
 
 def test_a_scaffolded_table_runs(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
@@ -66,6 +73,7 @@ def test_a_scaffolded_table_runs(sandbox: DefsFolderSandbox, tmp_path: Path) -> 
     assert "# index: lakeidx advise recommends index.type = " in text
     with sandbox.load_component_and_build_defs(path) as (component, defs):
         assert isinstance(component, PrimaryKeyTable)
+        assert component.pipeline is not None
         assert component.pipeline.primary_keys == ("order_id",)
         assert [(c.name, c.type) for c in component.pipeline.fields] == [
             ("v", "STRING"), ("order_id", "BIGINT"), ("day", "STRING"),
@@ -86,6 +94,7 @@ def test_a_template_is_written_without_files(sandbox: DefsFolderSandbox) -> None
     assert text.startswith("# a template: give --from FOLDER")
     with sandbox.load_component_and_build_defs(path) as (component, _):
         assert isinstance(component, PrimaryKeyTable)
+        assert component.pipeline is not None
         assert component.pipeline.table == "shop.orders"
 
 
@@ -137,50 +146,102 @@ def test_other_formats_are_inferred(tmp_path: Path) -> None:
     assert found["json"]["fields"][1]["type"]["fields"][0]["type"] == "DOUBLE"
 
 
-def test_mistakes_keep_file_line_and_column(sandbox: DefsFolderSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    good: dict[str, Any] = {
-        "table": "d.t",
-        "warehouse": "{{ env.LAKEIDX_TEST_LAKE }}/${LAKEIDX_WAREHOUSE_NAME:-wh}",
-        "landing": {"path": "/landing"},
-        "fields": [{"name": "id", "type": "BIGINT"}],
-        "primaryKeys": ["id"],
-        "options": {"bucket": -1},
-    }
+GOOD: dict[str, Any] = {
+    "table": "d.t",
+    "warehouse": "{{ env.LAKEIDX_TEST_LAKE }}/${LAKEIDX_WAREHOUSE_NAME:-wh}",
+    "landing": {"path": "/landing"},
+    "fields": [{"name": "id", "type": "BIGINT"}],
+    "primaryKeys": ["id"],
+    "options": {"bucket": -1},
+}
+MISTAKES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "unknown_key": ({"table": "d.u", "landing": {"path": "/u", "patern": "*"}}, "patern", "did you mean 'pattern'"),
+    "no_column": ({"table": "d.n", "landing": {"path": "/n"}, "primaryKeys": ["gone"]}, "primaryKeys", "'gone'"),
+    "not_a_list": ({"table": "d.l", "landing": {"path": "/l"}, "fields": 7}, "fields", "fields: "),
+    "no_such_zone": (
+        {"table": "d.z", "landing": {"path": "/z"}, "schedules": {"timezone": "Europe/Berln"}},
+        "timezone",
+        "did you mean 'Europe/Berlin'",
+    ),
+    "no_alert": (
+        {"table": "d.a", "landing": {"path": "/a"}, "alerts": [{"smtp": "x"}]},
+        "smtp",
+        "an alert is one of",
+    ),
+    "the_same_table": ({"landing": {"path": "/s"}}, "table", "a_good_one/defs.yaml describes the table d.t already"),
+    "the_same_name": (
+        {"warehouse": "/other", "landing": {"path": "/s2"}},
+        "table",
+        "a_good_one/defs.yaml describes a table d.t in another warehouse",
+    ),
+    "the_same_files": ({"table": "d.f"}, "landing", "files of '*' can be landing files of d.t"),
+}
+
+
+def test_a_mistake_keeps_the_other_tables_and_is_a_failed_check_with_file_line_and_column(
+    sandbox: DefsFolderSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them ended the load of the whole project, on line 32 of a traceback."""
     monkeypatch.setenv("LAKEIDX_TEST_LAKE", "/lake")
-    path = written(sandbox, PrimaryKeyTable, good)
-    with sandbox.load_component_and_build_defs(path) as (component, _):
+    written(sandbox, PrimaryKeyTable, GOOD, "a_good_one")
+    for name, (changes, _, _) in MISTAKES.items():
+        written(sandbox, PrimaryKeyTable, {**GOOD, **changes}, name)
+    written(sandbox, TableMaintenance, {"warehouse": "/lake/wh", "tabel": "d.x"}, "upkeep")
+    with sandbox.build_all_defs() as defs:
+        said = {s.name: s for s in defs.sensors or ()}
+        assert {"d__t__landing_sensor", "lakeidx__failed_component_runs_sensor"} <= set(said)
+        assert not [n for n in said if n.startswith("d__") and not n.startswith("d__t__")]
+        dg.Definitions.validate_loadable(defs)
+    for name, (_, key, what) in {**MISTAKES, "upkeep": ({}, "tabel", "did you mean 'table'?")}.items():
+        sensor = said[f"lakeidx__components__defs__{name}_sensor"]
+        with dg.build_sensor_context(instance=dg.DagsterInstance.ephemeral()) as context:
+            result = sensor(context)
+        assert isinstance(result, dg.SensorResult)
+        (event,) = result.asset_events
+        assert isinstance(event, dg.AssetCheckEvaluation)
+        assert not event.passed
+        file = sandbox.defs_folder_path / name / "defs.yaml"
+        lines = file.read_text(encoding="utf-8").splitlines()
+        number = next(i for i, line in enumerate(lines, 1) if line.strip(" -").startswith(f"{key}:"))
+        place = f"defs/{name}/defs.yaml: line {number}, column {len(lines[number - 1]) - len(lines[number - 1].lstrip()) + 1}: "
+        found = [p for p in str(event.description).splitlines() if place in p and what in p]
+        assert found, (place, event.description)
+
+
+def test_templates_and_variables_are_filled_in(sandbox: DefsFolderSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEIDX_TEST_LAKE", "/lake")
+    with sandbox.load_component_and_build_defs(written(sandbox, PrimaryKeyTable, GOOD)) as (component, _):
         assert isinstance(component, PrimaryKeyTable)
+        assert component.pipeline is not None
         assert component.pipeline.warehouse == "/lake/wh"
-    path = written(sandbox, PrimaryKeyTable, {**good, "primaryKeys": ["gone"]})
-    with pytest.raises(ComponentTreeException) as wrong, sandbox.load_component_and_build_defs(path):
-        pass
-    error = cause(wrong.value)
-    assert isinstance(error, PipelineFileError)
-    assert error.path == str(path / "defs.yaml")
-    lines = (path / "defs.yaml").read_text(encoding="utf-8").splitlines()
-    place = f"line {lines.index('  primaryKeys:') + 1}, column 3: "
-    assert [p for p in error.problems if p.startswith(place) and "'gone'" in p], error.problems
-    path = written(sandbox, PrimaryKeyTable, {**good, "landing": {"path": "/landing", "patern": "*"}})
-    with pytest.raises(ComponentTreeException) as unknown, sandbox.load_component_and_build_defs(path):
-        pass
-    said = str(cause(unknown.value))
-    assert f"defs.yaml:{lines.index('    path: /landing') + 2}" in said
-    assert "patern" in said
+
+
+def test_a_table_that_two_components_have_is_kept_by_one(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
+    """Dagster said `Duplicate asset key` and loaded nothing."""
+    warehouse = lakeidx.Warehouse(f"{tmp_path}/wh")
+    for name in ("d.t", "d.b"):
+        warehouse.create(name, SPEC)
+    written(sandbox, PrimaryKeyTable, {**GOOD, "warehouse": warehouse.uri}, "own")
+    path = written(sandbox, WarehouseTables, {"warehouse": warehouse.uri}, "all")
+    with found(sandbox, path, tmp_path / "state.json") as (_, defs):
+        assert defs.resolve_asset_graph().observable_asset_keys == {dg.AssetKey(["d", "b"])}
+        (check,) = defs.asset_checks or ()
+    said = check.op.compute_fn.decorated_fn()  # type: ignore[union-attr]
+    assert "defs/own/defs.yaml already" in said.description
 
 
 def test_tables_of_a_warehouse_are_external_assets(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
     warehouse = lakeidx.Warehouse(f"{tmp_path}/wh")
-    spec = {"fields": [{"name": "id", "type": "BIGINT"}], "primaryKeys": ["id"], "options": {"bucket": "-1"}}
     for name in ("d.a", "d.b", "d.tmp_c"):
-        warehouse.create(name, spec).upsert([{"id": 1}])
+        warehouse.create(name, SPEC).upsert([{"id": 1}])
     attributes = {"warehouse": warehouse.uri, "exclude": ["*.tmp_*"], "upkeep": True}
     path = written(sandbox, WarehouseTables, attributes)
     state = tmp_path / "state.json"
     with sandbox.load_component_and_build_defs(path) as (component, before):
         assert isinstance(component, WarehouseTables)
         assert not before.resolve_asset_graph().get_all_asset_keys()
-        component.write_state_to_path(state)
-        defs = component.build_defs_from_state(None, state)  # type: ignore[arg-type]
+    with found(sandbox, path, state) as (_, defs):
+        pass
     a, b = dg.AssetKey(["d", "a"]), dg.AssetKey(["d", "b"])
     graph = defs.resolve_asset_graph()
     assert graph.observable_asset_keys == {a, b}
@@ -212,16 +273,13 @@ def test_tables_of_a_warehouse_are_external_assets(sandbox: DefsFolderSandbox, t
 
 def test_the_upkeep_of_one_table(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
     warehouse = lakeidx.Warehouse(f"{tmp_path}/wh")
-    spec = {"fields": [{"name": "id", "type": "BIGINT"}], "primaryKeys": ["id"], "options": {"bucket": "-1"}}
-    table = warehouse.create("d.a", spec)
+    table = warehouse.create("d.a", SPEC)
     for i in range(3):
         table.upsert([{"id": i}])
     attributes = {"warehouse": warehouse.uri, "table": "d.a", "schedules": {"compaction": "0 4 * * *"}}
     path = written(sandbox, TableMaintenance, attributes)
-    with sandbox.load_component_and_build_defs(path) as (component, _):
-        assert isinstance(component, TableMaintenance)
-        component.write_state_to_path(tmp_path / "state.json")
-        defs = component.build_defs_from_state(None, tmp_path / "state.json")  # type: ignore[arg-type]
+    with found(sandbox, path, tmp_path / "state.json") as (_, defs):
+        pass
     assert defs.get_schedule_def("d__a__compaction_schedule").cron_schedule == "0 4 * * *"
     job = defs.resolve_job_def("d__a__compaction_job")
     full = {**QUIET, "ops": {"d__a__compaction": {"config": {"full": True}}}}
@@ -246,7 +304,7 @@ def test_components_share_resources_or_leave_them_to_the_project(tmp_path: Path)
 
     context = ComponentTree.for_test().load_context
     both = dg.Definitions.merge(*(PrimaryKeyTable(config(n)).build_defs(context) for n in ("a", "b")))
-    assert set(both.resources or {}) == {"store", "spark", "tables"}
+    assert set(both.resources or {}) == {"lakeidx_store", "lakeidx_spark", "lakeidx_tables"}
     dg.Definitions.validate_loadable(both)
     alone = PrimaryKeyTable(config("a"), "project").build_defs(context)
     assert not alone.resources

@@ -76,7 +76,9 @@ def looked(uri: str) -> int:
     config = pipeline(uri)
     sensor = build_compaction_sensor(config, dg.define_asset_job("j"))
     tables = TableResource(store=StoreResource())
-    with dg.build_sensor_context(instance=dg.DagsterInstance.ephemeral(), resources={"tables": tables}) as context:
+    with dg.build_sensor_context(
+        instance=dg.DagsterInstance.ephemeral(), resources={"lakeidx_tables": tables}
+    ) as context:
         result = sensor(context)
     assert isinstance(result, dg.SensorResult)
     (seen,) = result.asset_events

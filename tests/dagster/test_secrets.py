@@ -192,6 +192,6 @@ def test_the_command_line_prints_none(deployed: Deployment, arguments: list[str]
 
 def test_spark_settings_that_are_no_json_are_not_quoted() -> None:
     with pytest.raises(InvalidInputError, match="LAKEIDX_SPARK_CONFIG") as caught:
-        SparkResource(spark_config_json=f'{{"spark.secret": {SECRET}').runner().map(len, [[1]], label="x")
+        SparkResource(spark_config_json=f'{{"spark.secret": {SECRET}').runner("s3://a/b").map(len, [[1]], label="x")
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None

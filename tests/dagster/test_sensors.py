@@ -100,7 +100,7 @@ def test_a_folder_that_cannot_be_listed_is_a_reason_to_skip(tmp_path: Path) -> N
     d = Deployment(tmp_path, {"landing": {"path": "s3://lake/landing"}})
     definition = next(s for s in d.defs.sensors or () if s.name == "d__t__landing_sensor")
     store = StoreResource(endpoint_url="http://127.0.0.1:9", aws_access_key_id="k", aws_secret_access_key="s")
-    context = dg.build_sensor_context(instance=d.instance, cursor=None, resources={"store": store})
+    context = dg.build_sensor_context(instance=d.instance, cursor=None, resources={"lakeidx_store": store})
     result = definition(context)
     assert isinstance(result, dg.SensorResult)
     assert "cannot be listed" in str(result.skip_reason)

@@ -123,7 +123,7 @@ def test_wrong_credentials_fail_the_tick(tmp_path: Path) -> None:
 
     definition = _sensor(d.defs, "d__t__landing_sensor")
     with (
-        dg.build_sensor_context(instance=d.instance, resources={"store": Refusing()}) as context,
+        dg.build_sensor_context(instance=d.instance, resources={"lakeidx_store": Refusing()}) as context,
         pytest.raises(LakeIdxError, match="access denied"),
     ):
         definition(context)

@@ -49,8 +49,8 @@ class LosingSpark(SparkResource):
 
     marks: str
 
-    def runner(self) -> Runner:
-        return DyingRunner(super().runner(), killer(self.marks))
+    def runner(self, uri: str) -> Runner:
+        return DyingRunner(super().runner(uri), killer(self.marks))
 
 
 def main(folder: Path, place: str, master: str, config: str) -> None:

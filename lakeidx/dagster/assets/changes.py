@@ -17,7 +17,7 @@ from lakeidx.dagster.assets.maintenance import common
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.reports import column_lineage
 from lakeidx.dagster.names import CHANGES, TABLE, asset_key
-from lakeidx.dagster.resources import StoreResource, TableResource
+from lakeidx.dagster.resources import StoreResource, TableResource, resources_of
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import ChangesConfig
 from lakeidx.storage import ObjectStore
@@ -39,6 +39,7 @@ def build_changes_asset(
         output_required=False,
         **common(pipeline),
     )
+    @resources_of(pipeline)
     def changes(context: dg.AssetExecutionContext, store: StoreResource, tables: TableResource) -> Iterator[Any]:
         with failures_explained():
             table = tables.open(pipeline)

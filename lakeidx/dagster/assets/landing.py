@@ -8,8 +8,8 @@ import dagster as dg
 
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.reports import SAMPLE_ROWS, records_table
-from lakeidx.dagster.names import LANDING, asset_key, key_prefix, partitions_of
-from lakeidx.dagster.resources import StoreResource
+from lakeidx.dagster.names import LANDING, asset_key, key_prefix, partitions_of, stages_group
+from lakeidx.dagster.resources import StoreResource, resources_of
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import landing_files, list_landing, partition_key, unplaced_files
 from lakeidx.storage.base import FileInfo
@@ -24,13 +24,14 @@ def build_landing_asset(pipeline: PipelineConfig) -> dg.SourceAsset:
     @dg.observable_source_asset(
         name=LANDING,
         key_prefix=key_prefix(pipeline),
-        group_name=key_prefix(pipeline)[1],
+        group_name=stages_group(pipeline),
         partitions_def=partitions,
         description=f"Files `{pipeline.landing.pattern}` in `{pipeline.landing.path}`. Observe it to make new files partitions; "
         "the landing sensor does so automatically.",
         metadata={"dagster/uri": pipeline.landing.path},
         tags={**pipeline.tags, "dagster/kind/file": ""},
     )
+    @resources_of(pipeline)
     def landing(context: dg.OpExecutionContext, store: StoreResource) -> dg.DataVersionsByPartition:
         with failures_explained():
             listed = list_landing(store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
@@ -51,6 +52,7 @@ def build_landing_check(pipeline: PipelineConfig) -> dg.AssetChecksDefinition:
         name=UNPLACED_CHECK,
         description="Every file that matches the landing pattern belongs to a partition, so that it is loaded.",
     )
+    @resources_of(pipeline)
     def landing_files_have_partitions(store: StoreResource) -> dg.AssetCheckResult:
         with failures_explained():
             listed = list_landing(store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)

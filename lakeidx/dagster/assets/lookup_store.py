@@ -8,7 +8,7 @@ from lakeidx.dagster.assets.checks import StepEvents, build_specs, check_results
 from lakeidx.dagster.assets.maintenance import common
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.names import LOOKUP_STORE
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
+from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
 from lakeidx.maintenance.lookup_store import LookupStoreReport, run_lookup_store
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
@@ -31,6 +31,7 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         description="Every live data file has a lookup file, so that single keys are found without reading data files.",
         **common(pipeline),
     )
+    @resources_of(pipeline)
     def lookup_store(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> StepEvents:
@@ -38,7 +39,7 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             table = tables.open(pipeline)
             done = spark.submitted(context, LOOKUP_STORE, [pipeline.uri], pipeline)
             if done is None:
-                report = run_lookup_store(table.metadata, spark.runner())
+                report = run_lookup_store(table.metadata, spark.runner(pipeline.uri))
             else:
                 report = LookupStoreReport.model_validate(done)
             yield dg.MaterializeResult(metadata=_lookup_metadata(report))

@@ -30,9 +30,10 @@ from lakeidx.dagster.names import (
     VERIFICATION,
     asset_key,
     key_prefix,
+    stages_group,
     upkeep_pool_name,
 )
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
+from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
@@ -67,7 +68,7 @@ def common(pipeline: PipelineConfig) -> dict[str, Any]:
     """Return the arguments that all of a table's maintenance assets share."""
     return {
         "key_prefix": key_prefix(pipeline),
-        "group_name": key_prefix(pipeline)[1],
+        "group_name": stages_group(pipeline),
         "owners": list(pipeline.owners) or None,
         "tags": pipeline.tags,
         "pool": upkeep_pool_name(pipeline),
@@ -96,6 +97,7 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         description="Sorted runs of buckets that have too many are merged; deletes are dropped at the top level.",
         **common(pipeline),
     )
+    @resources_of(pipeline)
     def compaction(
         context: dg.AssetExecutionContext,
         config: CompactionConfig,
@@ -108,7 +110,9 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             flags = [f"--{name.replace('_', '-')}" for name, on in config.model_dump().items() if on]
             done = spark.submitted(context, "compaction", [pipeline.uri, *flags], pipeline)
             if done is None:
-                report = run_compaction(table.metadata, spark.runner(), full=config.full, dry_run=config.dry_run)
+                report = run_compaction(
+                    table.metadata, spark.runner(pipeline.uri), full=config.full, dry_run=config.dry_run
+                )
             else:
                 report = CompactionReport.model_validate(done)
             context.log_event(table_observation(pipeline, table.metadata))
@@ -149,6 +153,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
         description="Snapshots past their time, and the files only they needed, are deleted.",
         **common(pipeline),
     )
+    @resources_of(pipeline)
     def snapshot_expiry(
         context: dg.AssetExecutionContext, config: ExpiryConfig, tables: TableResource
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
@@ -205,6 +210,7 @@ def build_verification_asset(
         description="Every hash, key and file of the newest snapshot is read and checked, whatever the runs have checked before.",
         **common(pipeline),
     )
+    @resources_of(pipeline)
     def verification(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> StepEvents:
@@ -213,7 +219,7 @@ def build_verification_asset(
             table = tables.open(pipeline)
             report = spark.submitted(context, "checks", [], pipeline)
             if report is None:
-                found = verify_whole(pipeline, table, runner=spark.runner(), progress=_log_groups(context))
+                found = verify_whole(pipeline, table, runner=spark.runner(pipeline.uri), progress=_log_groups(context))
             else:
                 found = Verified.from_json(report)
             found = replace(found, results=(*found.results, count_orphans(pipeline, table, int(clock() * 1000))))

@@ -29,11 +29,14 @@ class PipelineFiles:
     sensor: dg.SensorDefinition
 
 
-def build_pipeline_files(folder: Path, loaded: int, left_out: Mapping[str, tuple[str, ...]]) -> PipelineFiles:
+def build_pipeline_files(
+    folder: Path, loaded: int, left_out: Mapping[str, tuple[str, ...]], *, key: dg.AssetKey = ASSET
+) -> PipelineFiles:
     """Build the asset, check and sensor.
 
     loaded     number of files that were loaded
     left_out   name of a file -> its problems, each one line
+    key        of the asset
     """
     text = _describe(left_out) or f"All {loaded} pipeline files are loaded."
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -43,28 +46,28 @@ def build_pipeline_files(folder: Path, loaded: int, left_out: Mapping[str, tuple
         "lakeidx/problems": _problem_table(left_out),
     }
     asset = dg.AssetSpec(
-        ASSET,
+        key,
         group_name=GROUP,
         description=f"Files in {folder}, one for each table.\n\n{text}",
         metadata=metadata,
         kinds={"yaml"},
     )
 
-    @dg.asset_check(asset=ASSET, name=CHECK, description="Every pipeline file could be loaded; a bad one is left out.")
+    @dg.asset_check(asset=key, name=CHECK, description="Every pipeline file could be loaded; a bad one is left out.")
     def every_pipeline_file_loads() -> dg.AssetCheckResult:
         return dg.AssetCheckResult(passed=not left_out, description=text, metadata=metadata)
 
     @dg.sensor(
-        name="lakeidx__pipeline_files_sensor",
+        name=f"{'__'.join(key.path)}_sensor",
         minimum_interval_seconds=INTERVAL_SECONDS,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Shows pipeline files that are left out as a failed check of lakeidx/pipeline_files.",
+        description=f"Shows what is left out as a failed check of {key.to_user_string()}.",
     )
     def pipeline_files_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         if context.cursor == digest:
             return dg.SensorResult(skip_reason=text, cursor=digest)
         event = dg.AssetCheckEvaluation(
-            asset_key=ASSET, check_name=CHECK, passed=not left_out, description=text, metadata=metadata
+            asset_key=key, check_name=CHECK, passed=not left_out, description=text, metadata=metadata
         )
         return dg.SensorResult(asset_events=[event], cursor=digest)
 

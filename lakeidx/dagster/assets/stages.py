@@ -60,10 +60,11 @@ from lakeidx.dagster.names import (
     key_prefix,
     partitions_of,
     pool_name,
+    stages_group,
     writer_of_files,
 )
 from lakeidx.dagster.preload import preload_imports
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
+from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.maintenance.after_commit import compact_after_commit
@@ -127,7 +128,7 @@ def _open_batch(
     """
     keys, table = _chosen_keys(context), tables.open(pipeline)
     current = current_batch(table.store, table.paths, keys)
-    runner = spark.runner() if spark else LocalRunner()
+    runner = spark.runner(pipeline.uri) if spark else LocalRunner()
     batch = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite)
     return StageBatch(batch, current.committed and batch.files.read(IngestReport) is None, current.committed)
 
@@ -167,7 +168,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
     common: dict[str, Any] = {
         "key_prefix": key_prefix(pipeline),
         "partitions_def": partitions_of(pipeline),
-        "group_name": key_prefix(pipeline)[1],
+        "group_name": stages_group(pipeline),
         "owners": list(pipeline.owners) or None,
         "tags": pipeline.tags,
         "pool": pool_name(pipeline),
@@ -216,6 +217,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         metadata={"dagster/column_schema": column_schema(new_schema(pipeline.spec()))},
         **common,
     )
+    @resources_of(pipeline)
     def ingest(
         context: dg.AssetExecutionContext,
         config: IngestConfig,
@@ -264,7 +266,9 @@ def _plan(
         run_id=context.run.root_run_id or context.run.run_id,
         still_counts=partial(still_counts, table.metadata),
     )
-    batch = make_context(table.metadata, current.batch_id, runner=spark.runner(), overwrite=current.overwrite)
+    batch = make_context(
+        table.metadata, current.batch_id, runner=spark.runner(pipeline.uri), overwrite=current.overwrite
+    )
     set_current_batch(table.store, table.paths, keys, current)
     gone = current.committed and batch.files.read(IngestReport) is None
     return StageBatch(batch, gone, current.committed), [f.path for f in chosen]
@@ -299,6 +303,7 @@ def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) 
         description="A bucket for every staged row: the one its key has by the table's hash index, or a place for a new key.",
         **follows,
     )
+    @resources_of(pipeline)
     def bucket_assignment(context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource) -> StepEvents:
         with failures_explained():
             batch = _open_batch(pipeline, context, tables, spark)
@@ -324,6 +329,7 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
         description="Level-0 data files and hash index files, through one shuffle of Arrow blocks. Nothing is visible yet.",
         **follows,
     )
+    @resources_of(pipeline)
     def index_write(
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
     ) -> dg.MaterializeResult:  # type: ignore[type-arg]
@@ -354,6 +360,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         can_subset=True,
         **{n: common[n] for n in ("pool", "retry_policy", "backfill_policy")},
     )
+    @resources_of(pipeline)
     def commit(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> StepEvents:

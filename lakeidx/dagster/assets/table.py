@@ -10,10 +10,10 @@ import dagster as dg
 
 from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.metadata.changes import consumer_metadata
-from lakeidx.dagster.metadata.overview import overview_metadata, table_description
+from lakeidx.dagster.metadata.overview import overview_metadata, table_description, table_page
 from lakeidx.dagster.metadata.reports import column_lineage, state_metadata, table_metadata
 from lakeidx.dagster.metadata.table_plots import history_plot, view_plots
-from lakeidx.dagster.names import LANDING, TABLE, asset_key
+from lakeidx.dagster.names import LANDING, TABLE, asset_key, table_group
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.metadata import TableMetadata
@@ -43,11 +43,14 @@ def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetS
         deps=[asset_key(pipeline, "commit")],
         kinds={"paimon", "table"},
         description=table_description(pipeline),
-        metadata=table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
+        metadata={
+            **table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
+            **table_page(pipeline),
+        },
         automation_condition=FOLLOWS,
         freshness_policy=_freshness_policy(pipeline),
         skippable=True,
-        **shared,
+        **{**shared, "group_name": table_group(pipeline)},
     )
 
 

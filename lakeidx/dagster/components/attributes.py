@@ -1,25 +1,36 @@
-"""Attributes of components, and errors in them with file, line and column."""
+"""Attributes of components, and what is wrong in them with file, line and column."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import dagster as dg
+from dagster.components.resolved.errors import ResolutionException
 from dagster.components.utils.defs_state import DefsStateConfigArgs
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lakeidx.errors import InvalidInputError
-from lakeidx.pipeline_file.model import PipelineConfig, check_document
-from lakeidx.pipeline_file.problems import PipelineFileError
-from lakeidx.pipeline_file.sections import ChecksConfig, RetriesConfig, SchedulesConfig, Strict
+from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig, check_document
+from lakeidx.pipeline_file.problems import fail, model_problems
+from lakeidx.pipeline_file.sections import (
+    AlertConfig,
+    ChecksConfig,
+    GroupsConfig,
+    RetriesConfig,
+    SchedulesConfig,
+    Strict,
+)
 from lakeidx.pipeline_file.yaml_lines import YamlDocument, resolve_references
+
+M = TypeVar("M", bound=BaseModel)
 
 Resources = Literal["environment", "project"]
 _RESOURCES: Any = Field(
     default="environment",
-    description="environment: resources store, spark, tables are made from AWS_* and LAKEIDX_*; project: it has them",
+    description="environment: the resources store, spark and tables are made from AWS_* and LAKEIDX_*; project: it has them. Their "
+    "names begin with resource_prefix",
 )
 
 
@@ -35,9 +46,12 @@ class UpkeepAttributes(Strict):
     warehouse    folder or ``s3://`` prefix that holds the databases
     owners       shown in Dagster: e-mail addresses or ``team:name``
     tags         shown in Dagster
-    schedules    cron lines of compaction, expiry and verification
+    schedules    cron lines of compaction, expiry, orphans and verification
     checks       limits of the verification's checks
     retries      how often a step is tried again
+    alerts       who is told when a run failed
+    groups       groups of the assets
+    resource_prefix  what the names of the resources begin with
     defs_state   where the list of tables is kept; ``dg utils refresh-defs-state`` and ``dg dev`` read it anew
     """
 
@@ -47,6 +61,9 @@ class UpkeepAttributes(Strict):
     schedules: SchedulesConfig = SchedulesConfig()
     checks: ChecksConfig = ChecksConfig()
     retries: RetriesConfig = RetriesConfig()
+    alerts: tuple[AlertConfig, ...] = ()
+    groups: GroupsConfig = GroupsConfig()
+    resource_prefix: str = RESOURCE_PREFIX
     resources: Resources = _RESOURCES
     defs_state: DefsStateConfigArgs = Field(default_factory=DefsStateConfigArgs.local_filesystem)
 
@@ -70,35 +87,81 @@ class TableMaintenanceAttributes(UpkeepAttributes):
     table: str
 
 
-def pipeline_of(attributes: PrimaryKeyTableAttributes, context: dg.ComponentLoadContext) -> PipelineConfig:
-    """Return the pipeline that attributes describe; templates and ``${NAME}`` are filled in.
-
-    errors   PipelineFileError naming file, line and column of every mistake
+def as_given(model: type[BaseModel]) -> type[BaseModel]:
+    """Return a model that takes whatever attributes a file has, with the JSON schema of another, by which ``dg check yaml`` goes: a
+    mistake is to keep the table of its file from loading, not all of the project.
     """
-    resolution = context.resolution_context.at_path("attributes")
-    given = attributes.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"resources"})
-    value, unknown = resolve_references(resolution.resolve_value(given))
-    tree = context.resolution_context.source_position_tree
-    lines = {} if tree is None else dict(_lines(tree.children.get("attributes"), ()))
-    document = YamlDocument(value, lines)
-    document.problems += [(document.line(at), text) for at, text in unknown]
-    path = str(context.path) if tree is None else tree.position.filename
-    try:
-        return check_document(document, path)
-    except PipelineFileError as error:
-        problems = [_with_column(p, path) for p in error.problems]
-        raise PipelineFileError("; ".join(problems), path=path, problems=problems) from None
+
+    class Given(BaseModel):
+        model_config = ConfigDict(extra="allow")
+
+        @classmethod
+        def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:
+            return model.model_json_schema(*given, **named)
+
+    Given.__name__, Given.__doc__ = model.__name__, model.__doc__
+    return Given
 
 
-def filled_in(value: str, context: dg.ComponentLoadContext) -> str:
-    """Fill in templates and ``${NAME}`` of a warehouse.
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Attributes of a component as they are written, with templates and ``${NAME}`` filled in.
 
-    errors   InvalidInputError
+    file   the ``defs.yaml``, from the project's folder
     """
-    filled, unknown = resolve_references({"warehouse": context.resolution_context.resolve_value(value)})
-    if unknown:
-        raise InvalidInputError(unknown[0][1], path=str(context.path))
-    return str(filled["warehouse"])
+
+    document: YamlDocument
+    path: str
+    file: str
+
+    @classmethod
+    def read(cls, given: BaseModel | None, context: dg.ComponentLoadContext) -> Attributes:
+        """Take over what Dagster has parsed; what cannot be filled in is a problem of the document."""
+        tree = context.resolution_context.source_position_tree
+        lines = {} if tree is None else dict(_lines(tree.children.get("attributes"), ()))
+        path = Path(str(context.path) if tree is None else tree.position.filename)
+        inside = path.is_relative_to(context.project_root)
+        file = str(path.relative_to(context.project_root) if inside else path)
+        value: Any = {} if given is None else dict(given.model_extra or {})
+        unknown: list[Any] = []
+        try:
+            value, unknown = resolve_references(context.resolution_context.at_path("attributes").resolve_value(value))
+        except ResolutionException as error:
+            unknown = [((), str(error).strip().splitlines()[-1])]
+        document = YamlDocument(value, lines)
+        document.problems += [(document.line(at), text) for at, text in unknown]
+        return cls(document, str(path), file)
+
+    def pipeline(self) -> tuple[PipelineConfig, Resources]:
+        """Return the pipeline that the attributes describe, and where its resources come from.
+
+        errors   PipelineFileError naming line and column of every mistake
+        """
+        value = dict(self.document.value)
+        resources = value.pop("resources", "environment")
+        problems = list(self.document.problems)
+        if resources not in ("environment", "project"):
+            problems.append((self.document.line(("resources",)), "resources is environment or project"))
+        return check_document(YamlDocument(value, self.document.lines, problems), self.path), resources
+
+    def checked(self, model: type[M]) -> M:
+        """Return the attributes as their model has them.
+
+        errors   PipelineFileError naming line and column of every mistake
+        """
+        problems = list(self.document.problems)
+        try:
+            found = model.model_validate(self.document.value)
+        except ValidationError as error:
+            problems += model_problems(error, self.document, model)
+        if problems:
+            raise fail(problems, self.path)
+        return found
+
+    def placed(self, problems: Iterator[str] | tuple[str, ...]) -> tuple[str, ...]:
+        """Add the column to each ``line N: text``: where the line's text begins."""
+        lines = Path(self.path).read_text(encoding="utf-8").splitlines() if Path(self.path).is_file() else []
+        return tuple(_with_column(problem, lines) for problem in problems)
 
 
 def _lines(tree: Any, at: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
@@ -110,11 +173,10 @@ def _lines(tree: Any, at: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | i
         yield from _lines(child, (*at, key))
 
 
-def _with_column(problem: str, path: str) -> str:
-    """Add the column to ``line N: text``: where the line's text begins."""
+def _with_column(problem: str, lines: list[str]) -> str:
     place, _, text = problem.partition(": ")
     number = place.removeprefix("line ")
-    if not number.isdecimal() or not Path(path).is_file():
+    if not number.isdecimal() or not 0 < int(number) <= len(lines):
         return problem
-    line = Path(path).read_text(encoding="utf-8").splitlines()[int(number) - 1]
+    line = lines[int(number) - 1]
     return f"line {number}, column {len(line) - len(line.lstrip()) + 1}: {text}"

@@ -4,61 +4,90 @@ What the warehouse has is state: it is read when the state is refreshed, so defi
 asset that a sensor, or *Observe*, looks at; its snapshot is its data version.
 """
 
+import itertools
 import json
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import dagster as dg
-from dagster.components.utils.defs_state import DefsStateConfig
+from dagster.components.utils.defs_state import DefsStateConfig, DefsStateConfigArgs
 from pydantic import BaseModel, ValidationError
 
 from lakeidx.api import Warehouse
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.components.attributes import (
+    Attributes,
     TableMaintenanceAttributes,
     UpkeepAttributes,
     WarehouseTablesAttributes,
-    filled_in,
+    as_given,
 )
+from lakeidx.dagster.components.members import Member, members_of, quiet
 from lakeidx.dagster.components.scaffolding import TableMaintenanceScaffolder, WarehouseTablesScaffolder
-from lakeidx.dagster.factory import TableDefinitions, add_upkeep, merged_definitions
+from lakeidx.dagster.factory import TableDefinitions, add_upkeep, merged_definitions, shared_resources
 from lakeidx.dagster.failures import failures_explained
-from lakeidx.dagster.metadata.overview import table_description
+from lakeidx.dagster.metadata.overview import table_description, table_page
 from lakeidx.dagster.metadata.reports import table_metadata
-from lakeidx.dagster.names import TABLE, asset_key, key_prefix, table_id
-from lakeidx.dagster.resources import TableResource
+from lakeidx.dagster.names import TABLE, asset_key, table_group, table_id
+from lakeidx.dagster.resources import TableResource, resources_of
 from lakeidx.dagster.sensors.compaction import name_state
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.schema.schema_file import new_schema, schema_to_json
 from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.pipeline_file.problems import PipelineFileError
+from lakeidx.pipeline_file.sections import AlertConfig
 
 INTERVAL_SECONDS = 60
 
 
-class _FoundTables(dg.StateBackedComponent):
+class _FoundTables(Member, dg.StateBackedComponent):
     """Tables of a warehouse, as its state names them."""
 
-    def __init__(self, attributes: UpkeepAttributes, warehouse: str) -> None:
+    model: ClassVar[type[UpkeepAttributes]]
+
+    def __init__(self, attributes: Any) -> None:
         self.attributes = attributes
-        self.warehouse = warehouse
+
+    @classmethod
+    def get_model_cls(cls) -> type[BaseModel]:
+        """Return the model of the attributes."""
+        return as_given(cls.model)
 
     @classmethod
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> Self:
-        """Make the component of a ``defs.yaml``."""
-        assert isinstance(attributes, UpkeepAttributes)
-        made = cls(attributes, filled_in(attributes.warehouse, context))
-        key = made.defs_state_config.key
-        context.component_tree.mark_component_defs_state_key(defs_state_key=key, loc=context.component_loc)
+        """Make the component of a ``defs.yaml``; mistakes are its `problems`, each with line and column."""
+        given = Attributes.read(attributes, context)
+        try:
+            made = cls(given.checked(cls.model))
+        except PipelineFileError as error:
+            made = cls(None)
+            made.problems = given.placed(error.problems)
+        made.given = given
+        if not made.problems:
+            key = made.defs_state_config.key
+            context.component_tree.mark_component_defs_state_key(defs_state_key=key, loc=context.component_loc)
         return made
+
+    @property
+    def warehouse(self) -> str:
+        """Folder or prefix of the databases."""
+        return str(self.attributes.warehouse)
+
+    @property
+    def told(self) -> Sequence[AlertConfig]:
+        """Who is told when a run of one of the tables failed."""
+        return tuple(self.attributes.alerts)
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
         """Where the list of tables is kept."""
-        return DefsStateConfig.from_args(self.attributes.defs_state, default_key=f"{type(self).__name__}[{self.name}]")
+        kept = DefsStateConfigArgs.local_filesystem() if self.attributes is None else self.attributes.defs_state
+        name = self.file if self.attributes is None else self.name
+        return DefsStateConfig.from_args(kept, default_key=f"{type(self).__name__}[{name}]")
 
     @property
     @abstractmethod
@@ -75,17 +104,38 @@ class _FoundTables(dg.StateBackedComponent):
         """List the tables."""
 
     def write_state_to_path(self, state_path: Path) -> None:
-        """Write down the schemas of the tables that there are now."""
+        """Write down the schemas of the tables that there are now.
+
+        errors   PipelineFileError for a component with a mistake
+        """
+        if self.problems:
+            raise PipelineFileError("; ".join(self.problems), path=self.file)
         warehouse = Warehouse(self.warehouse)
         found = {name: schema_to_json(warehouse.table(name).schema) for name in self.wanted(warehouse)}
         state_path.write_text(json.dumps(found, indent=1, sort_keys=True), encoding="utf-8")
 
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """Build the assets of the tables; a warehouse that cannot be read now shows as a failed check."""
+        with quiet():
+            shared = self.build_shared(context)
+            if self.problems:
+                return dg.Definitions.merge(*shared, *self.build_left_out(self.problems))
+            try:
+                return dg.Definitions.merge(*shared, super().build_defs(context))
+            except LakeIdxError as error:
+                return dg.Definitions.merge(*shared, *self.build_left_out([str(error)]))
+
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
         """Build the assets of the tables; none before the state was read once."""
         state = {} if state_path is None else json.loads(state_path.read_text(encoding="utf-8"))
-        pipelines = [self._pipeline(name, schema) for name, schema in state.items()]
-        out = TableDefinitions()
-        for pipeline in pipelines:
+        out, pipelines, left_out = TableDefinitions(), [], []
+        for name, schema in state.items():
+            try:
+                pipeline = self._pipeline(name, schema, context)
+            except InvalidInputError as error:
+                left_out.append(str(error))
+                continue
+            pipelines.append(pipeline)
             out.assets.append(_table_asset(pipeline))
             if self.upkeep:
                 add_upkeep(out, pipeline)
@@ -93,14 +143,20 @@ class _FoundTables(dg.StateBackedComponent):
             out.sensors.append(
                 _tables_sensor(f"lakeidx__{zlib.crc32(self.name.encode()):08x}__tables_sensor", pipelines)
             )
-        return merged_definitions([out], self.attributes.resources == "environment")
+        own = self.attributes.resources == "environment"
+        found = shared_resources(self.attributes.resource_prefix) if own else {}
+        return dg.Definitions.merge(merged_definitions([out], found), *self.build_left_out(left_out))
 
-    def _pipeline(self, name: str, schema: dict[str, Any]) -> PipelineConfig:
+    def _pipeline(self, name: str, schema: dict[str, Any], context: dg.ComponentLoadContext) -> PipelineConfig:
         """Describe a table as a pipeline file would; no files land in it.
 
-        errors   InvalidInputError for a name or option that pipeline files do not take
+        errors   InvalidInputError for a name or option that pipeline files do not take, and a table of another component
         """
-        keys = ("owners", "tags", "schedules", "checks", "retries")
+        earlier = itertools.takewhile(lambda m: m is not self, members_of(context))
+        owner = next((m.file for m in earlier if not m.problems and m.claims(name)), None)
+        if owner is not None:
+            raise InvalidInputError(f"table {name} is described by {owner} already: leave it to one of them")
+        keys = ("owners", "tags", "schedules", "checks", "retries", "alerts", "groups", "resource_prefix")
         try:
             return PipelineConfig.model_validate(
                 {
@@ -121,12 +177,9 @@ class _FoundTables(dg.StateBackedComponent):
 class WarehouseTables(_FoundTables):
     """The tables of a warehouse as external assets, with upkeep and checks on request."""
 
+    model = WarehouseTablesAttributes
     attributes: WarehouseTablesAttributes
-
-    @classmethod
-    def get_model_cls(cls) -> type[BaseModel]:
-        """Return the model of the attributes."""
-        return WarehouseTablesAttributes
+    rank = 2
 
     @property
     def name(self) -> str:
@@ -140,20 +193,20 @@ class WarehouseTables(_FoundTables):
 
     def wanted(self, warehouse: Warehouse) -> Sequence[str]:
         """List the tables that the globs choose."""
-        chosen, left_out = self.attributes.tables, self.attributes.exclude
-        return [n for n in warehouse.tables() if _matches(n, chosen) and not _matches(n, left_out)]
+        return [n for n in warehouse.tables() if self.claims(n)]
+
+    def claims(self, table: str) -> bool:
+        """Return whether the globs choose it."""
+        return _matches(table, self.attributes.tables) and not _matches(table, self.attributes.exclude)
 
 
 @dg.scaffold_with(TableMaintenanceScaffolder)
 class TableMaintenance(_FoundTables):
     """Compaction, snapshot expiry, verification and their checks for one table that other programs write."""
 
+    model = TableMaintenanceAttributes
     attributes: TableMaintenanceAttributes
-
-    @classmethod
-    def get_model_cls(cls) -> type[BaseModel]:
-        """Return the model of the attributes."""
-        return TableMaintenanceAttributes
+    rank = 1
 
     @property
     def name(self) -> str:
@@ -170,6 +223,10 @@ class TableMaintenance(_FoundTables):
         warehouse.table(self.attributes.table)
         return [self.attributes.table]
 
+    def claims(self, table: str) -> bool:
+        """Return whether it is this table."""
+        return table == self.attributes.table
+
 
 def _matches(name: str, globs: Sequence[str]) -> bool:
     return any(fnmatchcase(name, g) for g in globs)
@@ -181,13 +238,17 @@ def _table_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         asset_key(pipeline, TABLE),
         kinds={"paimon", "table"},
         description=table_description(pipeline),
-        metadata=table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
-        group_name=key_prefix(pipeline)[1],
+        metadata={
+            **table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
+            **table_page(pipeline),
+        },
+        group_name=table_group(pipeline),
         owners=list(pipeline.owners),
         tags=pipeline.tags,
     )
 
     @dg.multi_observable_source_asset(specs=[spec], name=f"{table_id(pipeline)}__observation")
+    @resources_of(pipeline)
     def table(tables: TableResource) -> Iterator[dg.ObserveResult]:
         with failures_explained():
             seen = table_observation(pipeline, tables.open(pipeline).metadata)
@@ -205,6 +266,7 @@ def _tables_sensor(name: str, pipelines: Sequence[PipelineConfig]) -> dg.SensorD
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Observes each new snapshot of {len(pipelines)} tables, whoever writes them.",
     )
+    @resources_of(pipelines[0])
     def tables_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
         seen: dict[str, str] = json.loads(context.cursor or "{}")
         events: list[dg.AssetObservation] = []

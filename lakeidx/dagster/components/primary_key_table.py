@@ -2,39 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 import dagster as dg
 from pydantic import BaseModel
 
-from lakeidx.dagster.components.attributes import PrimaryKeyTableAttributes, Resources, pipeline_of
+from lakeidx.dagster.components.attributes import Attributes, PrimaryKeyTableAttributes, Resources, as_given
+from lakeidx.dagster.components.members import Member, members_of, quiet
 from lakeidx.dagster.components.scaffolding import PrimaryKeyTableScaffolder
-from lakeidx.dagster.factory import build_table, merged_definitions
-from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.dagster.factory import build_table, merged_definitions, shared_resources
+from lakeidx.dagster.names import key_prefix
+from lakeidx.pipeline_file.model import PipelineConfig, shared_with_others
+from lakeidx.pipeline_file.problems import PipelineFileError, fail
+from lakeidx.pipeline_file.sections import AlertConfig
 
 
 @dg.scaffold_with(PrimaryKeyTableScaffolder)
-class PrimaryKeyTable(dg.Component):
+class PrimaryKeyTable(Member, dg.Component):
     """A table that landing files are upserted into, with its stages, checks, sensors and schedules."""
 
-    def __init__(self, pipeline: PipelineConfig, resources: Resources = "environment") -> None:
+    def __init__(self, pipeline: PipelineConfig | None, resources: Resources = "environment") -> None:
         self.pipeline = pipeline
         self.resources = resources
+        self.compared = False
 
     @classmethod
     def get_model_cls(cls) -> type[BaseModel]:
         """Return the model of the attributes: that of pipeline files."""
-        return PrimaryKeyTableAttributes
+        return as_given(PrimaryKeyTableAttributes)
 
     @classmethod
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> Self:
-        """Make the component of a ``defs.yaml``.
+        """Make the component of a ``defs.yaml``; mistakes are its `problems`, each with line and column."""
+        given = Attributes.read(attributes, context)
+        try:
+            made = cls(*given.pipeline())
+        except PipelineFileError as error:
+            made = cls(None)
+            made.problems = given.placed(error.problems)
+        made.given = given
+        return made
 
-        errors   PipelineFileError naming file, line and column of every mistake
-        """
-        assert isinstance(attributes, PrimaryKeyTableAttributes)
-        return cls(pipeline_of(attributes, context), attributes.resources)
+    @property
+    def told(self) -> Sequence[AlertConfig]:
+        """Who is told when a run of the table failed."""
+        return () if self.pipeline is None else self.pipeline.alerts
+
+    def claims(self, table: str) -> bool:
+        """Return whether it is this table, by its name or as its asset's key has it."""
+        return self.pipeline is not None and table in (self.pipeline.table, ".".join(key_prefix(self.pipeline)))
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """Build the assets, checks, jobs, sensors and schedules of the table."""
-        return merged_definitions([build_table(self.pipeline)], self.resources == "environment")
+        with quiet():
+            return dg.Definitions.merge(*self.build_shared(context), *self._build_own(context))
+
+    def _build_own(self, context: dg.ComponentLoadContext) -> list[dg.Definitions]:
+        if not self.compared and self.given is not None:
+            _compare([m for m in members_of(context) if isinstance(m, PrimaryKeyTable)])
+        if self.problems or self.pipeline is None:
+            return self.build_left_out(self.problems)
+        found = shared_resources(self.pipeline.resource_prefix) if self.resources == "environment" else {}
+        return [merged_definitions([build_table(self.pipeline)], found)]
+
+
+def _compare(components: Sequence[PrimaryKeyTable]) -> None:
+    """Note as a problem of a component what an earlier one describes already: the table, or landing files."""
+    earlier: dict[str, PipelineConfig] = {}
+    for component in components:
+        component.compared = True
+        pipeline, given = component.pipeline, component.given
+        if pipeline is None or given is None:
+            continue
+        shared = list(shared_with_others(pipeline, given.document, earlier))
+        if shared:
+            component.problems = given.placed(fail(shared, given.path).problems)
+        else:
+            earlier[component.file] = pipeline

@@ -139,7 +139,7 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
     ) -> BatchResult | None:
         if is_spark_frame(rows):
             return self._write_frame(table, rows, mode, where, batch_id)
-        runner = self._spark().runner()
+        runner = self._spark().runner(table.uri)
         if mode == "delete":
             return table.delete(rows, batch_id=batch_id, runner=runner)
         if mode == "overwrite":
@@ -153,7 +153,7 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
         from lakeidx.spark import register
 
         if mode == "delete":
-            return table.delete(rows.toArrow(), batch_id=batch_id, runner=self._spark().runner())
+            return table.delete(rows.toArrow(), batch_id=batch_id, runner=self._spark().runner(table.uri))
         if mode == "overwrite" and where is None and table.schema.partition_keys:
             # Spark's overwrite of a partitioned table would leave the partitions that the frame has no rows for.
             return table.overwrite(rows.toArrow(), whole_table=True, batch_id=batch_id)

@@ -1,4 +1,4 @@
-"""One page per table, as Markdown: what it is and how it is queried as the asset's description, its state with every snapshot."""
+"""One page per table, as Markdown: what it is and how it is queried as metadata of its asset, its state with every snapshot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ _OPTIONS_OF_THEIR_OWN = ("bucket", "merge-engine", "changelog-producer")
 
 
 def table_description(pipeline: PipelineConfig) -> str:
-    """Describe a table to someone who wants to use it; from its pipeline file alone."""
+    """Describe a table in a line, as lists of definitions show it."""
+    return pipeline.description or f"The table {pipeline.table}."
+
+
+def table_page(pipeline: PipelineConfig) -> dict[str, Any]:
+    """Describe a table to someone who wants to use it, from its pipeline file alone; metadata of its asset."""
     schema = new_schema(pipeline.spec())
     facts = [
         ("name", f"`{pipeline.table}`"),
@@ -35,8 +40,8 @@ def table_description(pipeline: PipelineConfig) -> str:
         ("options", _options(schema)),
         ("fresh", _freshness(pipeline)),
     ]
-    parts = [pipeline.description or f"The table {pipeline.table}.", _table(("", ""), [f for f in facts if all(f)])]
-    return "\n\n".join([*parts, "**Query it**", *_queries(pipeline)])
+    parts = [_table(("", ""), [f for f in facts if all(f)]), "**Query it**", *_queries(pipeline)]
+    return {"lakeidx/how_to_use": dg.MetadataValue.md("\n\n".join(parts))}
 
 
 def _buckets(schema: TableSchema) -> str:

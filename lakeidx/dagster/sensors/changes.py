@@ -6,7 +6,7 @@ import dagster as dg
 
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import table_id
-from lakeidx.dagster.resources import TableResource
+from lakeidx.dagster.resources import TableResource, resources_of
 from lakeidx.dagster.sensors.compaction import name_state
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -23,6 +23,7 @@ def build_changes_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinit
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Reads what every commit of {pipeline.table} changed.",
     )
+    @resources_of(pipeline)
     def changes_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
         try:
             snapshot = tables.open(pipeline).snapshot

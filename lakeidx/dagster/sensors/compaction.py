@@ -9,7 +9,7 @@ from lakeidx.compaction.plan_buckets import plan_due
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import table_id
-from lakeidx.dagster.resources import TableResource
+from lakeidx.dagster.resources import TableResource, resources_of
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -34,6 +34,7 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Compacts buckets of {pipeline.table} that have num-sorted-run.compaction-trigger runs or more.",
     )
+    @resources_of(pipeline)
     def compaction_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
         try:
             table = tables.open(pipeline)

@@ -7,11 +7,12 @@ import os
 import smtplib
 import ssl
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from email.message import EmailMessage
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -20,12 +21,15 @@ from tenacity import Retrying, stop_after_attempt, wait_fixed
 
 from lakeidx.dagster.failures import ERROR_KIND, REACTIONS, WHAT_TO_DO, Reaction
 from lakeidx.errors import InvalidInputError, UnavailableError
+from lakeidx.pipeline_file.sections import AlertConfig
+from lakeidx.storage.landing_folders import secrets_filled
 
 ALERT = "lakeidx/alert"
 # Dagster's own mark on a run that failed and is about to be run again.
 _WILL_RETRY = "dagster/will_retry"
 _TIMEOUT_SECONDS = 10
 ATTEMPTS = 3
+_SMTP = "smtp://localhost:25"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,7 @@ def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis) -> Aler
     return Alert(
         run_id=run.run_id,
         job=run.job_name,
-        table=run.tags.get("lakeidx/table", ""),
+        table=", ".join(_tables_of(run)),
         steps=diagnosis.steps,
         kind=diagnosis.kind,
         urgent=diagnosis.reaction.alert,
@@ -88,18 +92,40 @@ def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis) -> Aler
     )
 
 
-def build_failed_run_sensor(alerts: Sequence[Receiver] | None = None, **options: Any) -> dg.SensorDefinition:
-    """Build the sensor for all runs of the code location; runs to look at carry the tag ``lakeidx/alert``.
+def _tables_of(run: dg.DagsterRun) -> tuple[str, ...]:
+    """Return the tables that a run is about, as database.table: what its tag says, or the assets that were chosen."""
+    said = run.tags.get("lakeidx/table")
+    if said is not None:
+        return (said,)
+    keys = [key.path for key in run.asset_selection or ()]
+    return tuple(sorted({".".join(path[:2]) for path in keys if len(path) > 1}))
+
+
+def build_failed_run_sensor(
+    alerts: Sequence[Receiver] | None = None,
+    *,
+    tables: Callable[[str], Sequence[AlertConfig] | None] | None = None,
+    name: str = "lakeidx__failed_run_sensor",
+    **options: Any,
+) -> dg.SensorDefinition:
+    """Build the sensor for failed runs; those to look at carry the tag ``lakeidx/alert``.
 
     alerts   functions that are called with an `Alert`; None = those that the environment names (LAKEIDX_ALERT_*)
+    tables   who else is told about a table, ``database.table``, or None where its runs are left alone; with it those of no table
+             are left alone, too
     """
 
     @dg.run_failure_sensor(
-        name="lakeidx__failed_run_sensor",
+        name=name,
         description="Tags a failed run with the kind of error and what to do about it, and sends alerts.",
         **options,
     )
     def failed_run_sensor(context: dg.RunFailureSensorContext) -> None:
+        told: list[Sequence[AlertConfig]] = [()]
+        if tables is not None:
+            told = [found for found in map(tables, _tables_of(context.dagster_run)) if found is not None]
+        if not told:
+            return
         diagnosis = diagnose(_kinds_of_steps(context))
         context.instance.add_run_tags(context.dagster_run.run_id, diagnosis.tags)
         steps = ", ".join(diagnosis.steps) or "no step reported a reason"
@@ -107,7 +133,8 @@ def build_failed_run_sensor(alerts: Sequence[Receiver] | None = None, **options:
         (context.log.error if diagnosis.reaction.alert else context.log.warning)(text)
         alert = _alert_of(context, diagnosis)
         if alert is not None:
-            send_alert(alert, receivers_from() if alerts is None else iter(alerts))
+            own = [_receiver_of(a) for a in dict.fromkeys(a for of_table in told for a in of_table)]
+            send_alert(alert, chain(own, receivers_from() if alerts is None else alerts))
 
     return failed_run_sensor
 
@@ -145,21 +172,33 @@ class Alert:
 Receiver = Callable[[Alert], None]
 
 
+def _receiver_of(alert: AlertConfig) -> Receiver:
+    """Return the receiver that a pipeline file names; InvalidInputError for a secret that is not set, or no function."""
+    if alert.call is not None:
+        return _callable(alert.call)
+    if alert.addresses:
+        server = alert.smtp or os.environ.get("LAKEIDX_ALERT_SMTP", _SMTP)
+        return partial(_send_mail, secrets_filled(server), alert.sender or alert.addresses[0], list(alert.addresses))
+    if alert.slack is not None:
+        return partial(_post_to_slack, secrets_filled(alert.slack))
+    return partial(_post, secrets_filled(alert.webhook or ""))
+
+
 def receivers_from(environment: Mapping[str, str] = os.environ) -> Iterator[Receiver]:
     """Yield the receivers; InvalidInputError for settings that do not fit."""
     if call := environment.get("LAKEIDX_ALERT_CALL"):
-        yield _callable(call)
+        yield _callable(call, "LAKEIDX_ALERT_CALL=")
     if url := environment.get("LAKEIDX_ALERT_WEBHOOK"):
         if urlsplit(url).scheme not in ("http", "https"):
             raise InvalidInputError("LAKEIDX_ALERT_WEBHOOK is not an http or https URL")
         yield partial(_post, url)
     if addresses := environment.get("LAKEIDX_ALERT_EMAIL"):
         to = [a.strip() for a in addresses.split(",") if a.strip()]
-        server = environment.get("LAKEIDX_ALERT_SMTP", "smtp://localhost:25")
+        server = environment.get("LAKEIDX_ALERT_SMTP", _SMTP)
         yield partial(_send_mail, server, environment.get("LAKEIDX_ALERT_FROM", to[0]), to)
 
 
-def send_alert(alert: Alert, receivers: Iterator[Receiver]) -> None:
+def send_alert(alert: Alert, receivers: Iterable[Receiver]) -> None:
     """Send to every receiver, with a few retries each; UnavailableError at the end when some could not be reached."""
     failed = []
     for receiver in receivers:
@@ -174,9 +213,19 @@ def send_alert(alert: Alert, receivers: Iterator[Receiver]) -> None:
 
 
 def _post(url: str, alert: Alert) -> None:
-    """Post an alert to a webhook."""
-    body = json.dumps({"text": alert.text, **asdict(alert)}).encode()
-    # The scheme was checked when the setting was read.
+    """Post an alert to a webhook, with all of its parts."""
+    _send({"text": alert.text, **asdict(alert)}, url)
+
+
+def _post_to_slack(url: str, alert: Alert) -> None:
+    """Post an alert to a webhook that takes a text alone."""
+    _send({"text": alert.text}, url)
+
+
+def _send(content: Mapping[str, Any], url: str) -> None:
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise InvalidInputError("the URL of an alert does not begin with http:// or https://")
+    body = json.dumps(content).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310
     with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):  # noqa: S310
         pass
@@ -206,11 +255,11 @@ def _send_mail(server: str, sender: str, to: list[str], alert: Alert) -> None:
         connection.send_message(message)
 
 
-def _callable(name: str) -> Receiver:
+def _callable(name: str, said: str = "call: ") -> Receiver:
     """Return the function that ``module:function`` names."""
     module, _, function = name.partition(":")
     try:
         found: Receiver = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InvalidInputError(f"LAKEIDX_ALERT_CALL={name} is not module:function: {error}") from error
+        raise InvalidInputError(f"{said}{name} is not module:function: {error}") from error
     return found

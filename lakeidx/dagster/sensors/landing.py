@@ -10,7 +10,7 @@ import dagster as dg
 from lakeidx.dagster.assets.landing import UNPLACED_CHECK, landing_key, unplaced_result
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import partitions_of, table_id, writer_of_files
-from lakeidx.dagster.resources import StoreResource
+from lakeidx.dagster.resources import StoreResource, resources_of
 from lakeidx.dagster.sensors.looking import FoundFiles, look, remember_look
 from lakeidx.dagster.sensors.planning import MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
 from lakeidx.errors import LakeIdxError
@@ -40,6 +40,7 @@ def build_landing_sensor(
         minimum_interval_seconds=interval_seconds,
         description=f"Starts a run for new files {pipeline.landing.pattern} in {pipeline.landing.path}.",
     )
+    @resources_of(pipeline)
     def landing_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
         cursor = LandingCursor.decode(context.cursor)
         now_ms = int(clock() * 1000)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeidx.api.table import Table
-from lakeidx.dagster.metadata.overview import overview_metadata, table_description
+from lakeidx.dagster.metadata.overview import overview_metadata, table_description, table_page
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.view import load_view
 
@@ -26,9 +26,9 @@ def test_a_table_is_described_and_every_program_reads_it(tmp_path: Path) -> None
         "freshness": {"fail_hours": 26},
     }
     pipeline = PipelineConfig.model_validate(spec)
-    text = table_description(pipeline)
+    assert table_description(pipeline) == "The table shop.or-ders."
+    text = table_page(pipeline)["lakeidx/how_to_use"].value
     for said in (
-        "The table shop.or-ders.",
         "| primary key | `day`, `id` |",
         "| partitioned by | `day` |",
         "| buckets | 2 in each partition, by a hash of the key |",

@@ -1,0 +1,94 @@
+"""Knowledge that the components of a project have of each other: whose a table is, who is told of a failed run, what is left out.
+
+A component with a mistake, or of a table that another one has, makes nothing but a failed check that says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
+from lakeidx.dagster.components.attributes import Attributes
+from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
+from lakeidx.pipeline_file.sections import AlertConfig
+
+# Dagster itself uses it when it makes checks of components anew, after these were built.
+warnings.filterwarnings("ignore", "Parameter `execution_type` of function `AssetsDefinition", dg.BetaWarning)
+
+log = logging.getLogger(__name__)
+
+
+class Member:
+    """A component of lakeidx among those of a project.
+
+    given      its attributes as they are written; None for one that code has made
+    problems   what is wrong with it, each one line
+    """
+
+    #: Of two components with one table the lower one keeps it.
+    rank = 0
+    given: Attributes | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """Where it is described."""
+        return type(self).__name__ if self.given is None else self.given.file
+
+    @property
+    def told(self) -> Sequence[AlertConfig]:
+        """Who is told when a run of one of its tables failed."""
+        return ()
+
+    def claims(self, table: str) -> bool:
+        """Return whether a table, ``database.table``, is one of its own."""
+        raise NotImplementedError
+
+    def build_shared(self, context: dg.ComponentLoadContext) -> list[dg.Definitions]:
+        """Build what a project has once: its first component does it."""
+        if self.given is None:
+            return []
+        members = members_of(context)
+        if members[0] is not self:
+            return []
+
+        def told(table: str) -> Sequence[AlertConfig] | None:
+            return next((m.told for m in members if not m.problems and m.claims(table)), None)
+
+        sensor = build_failed_run_sensor(tables=told, name="lakeidx__failed_component_runs_sensor")
+        return [dg.Definitions(sensors=[sensor])]
+
+    def build_left_out(self, problems: Iterable[str]) -> list[dg.Definitions]:
+        """Build the failed check of what is left out; nothing where nothing is."""
+        left_out = {self.file: tuple(problems)}
+        if not left_out[self.file]:
+            return []
+        for problem in left_out[self.file]:
+            log.error("left out: %s: %s", self.file, problem)
+        words = [re.sub(r"[^A-Za-z0-9_]", "_", p) for p in Path(self.file).parent.parts[-2:]]
+        key = dg.AssetKey(["lakeidx", "components", *words])
+        found = build_pipeline_files(Path(self.file).parent, 0, left_out, key=key)
+        return [dg.Definitions(assets=[found.asset], asset_checks=[found.check], sensors=[found.sensor])]
+
+
+def members_of(context: dg.ComponentLoadContext) -> list[Member]:
+    """List the components of lakeidx in a project, those first that keep a table which two have."""
+    found: Any = context.component_tree.get_all_components(of_type=Member)
+    return sorted(found, key=lambda m: (m.rank, m.file))
+
+
+@contextmanager
+def quiet() -> Any:
+    """Keep Dagster from warning a project of what is used here on purpose: partitioned checks, observable sources, their files."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        warnings.simplefilter("ignore", dg.PreviewWarning)
+        yield
