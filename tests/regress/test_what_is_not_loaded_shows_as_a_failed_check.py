@@ -93,7 +93,7 @@ def test_a_landing_file_that_belongs_to_no_partition(tmp_path: Path) -> None:
     again = tick(d, name, first.cursor)
     assert not again.asset_events
     assert "2 more match the pattern and no partition" in str(again.skip_reason)
-    result = _run_check(d.defs, "landing_files_have_partitions", store=StoreResource())
+    result = _run_check(d.defs, "landing_files_have_partitions", lakeidx_store=StoreResource())
     assert not result.passed
     assert "2 files match" in str(result.description)
     for file in ("notes", "z-1"):
