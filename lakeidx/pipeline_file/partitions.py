@@ -8,27 +8,23 @@ The stages after ingest find the batch by a small pointer file in the staging di
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 import zlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 
-from lakeidx.batch.artifacts import SourceFile, check_batch_id, staging_root
-from lakeidx.codec.containers.checksum import crc32, seal, unseal
+from lakeidx.batch.artifacts import SourceFile, staging_root
+from lakeidx.batch.landed_files import UNSAFE, batch_id_of, committed_by, leads_out
+from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage.base import FileInfo, ObjectStore
-from lakeidx.storage.local import local_path
 from lakeidx.tasks.in_parallel import in_parallel
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9._=@+-]")
 POINTER_DIR = "_partitions"
-LEDGER_DIR = "_committed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ def landing_files(listed: Sequence[FileInfo], config: PipelineConfig) -> list[Fi
 
     Links to files outside the folder are none: whoever may put files there could have any file of the machine loaded.
     """
-    inside = [f for f in listed if not _leads_out(config, f)]
+    inside = [f for f in listed if not leads_out(config.landing.path, f)]
     marker = config.landing.success_marker
     names = {f.name for f in inside}
     return [
@@ -102,20 +98,9 @@ def unplaced_files(
         if marker is not None and file.name.endswith(marker) and file.name.removesuffix(marker) in names:
             continue
         key = partition_key(config, file.name)
-        if key is None or (partitions is not None and key not in partitions) or _leads_out(config, file):
+        if key is None or (partitions is not None and key not in partitions) or leads_out(config.landing.path, file):
             out.append(file)
     return sorted(out, key=lambda f: f.name)
-
-
-def _leads_out(config: PipelineConfig, file: FileInfo) -> bool:
-    """Return True for a link, on a local disk, to something outside the landing folder."""
-    folder = config.landing.path
-    if "://" in folder and not folder.startswith("file:"):
-        return False
-    path = local_path(file.path)
-    if not os.path.islink(path):
-        return False
-    return not os.path.realpath(path).startswith(os.path.realpath(local_path(folder)) + os.sep)
 
 
 def _as_source(info: FileInfo) -> SourceFile:
@@ -131,7 +116,11 @@ def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequen
     if config.partitions.by == "files" and config.partitions.key is None:
         names = [key for key in keys if "/" not in key and "\0" not in key and key not in ("", ".", "..")]
         paths = [f"{config.landing.path.rstrip('/')}/{name}" for name in names]
-        found = [f for f in map(store.info, paths) if f is not None and not f.is_dir and not _leads_out(config, f)]
+        found = [
+            f
+            for f in map(store.info, paths)
+            if f is not None and not f.is_dir and not leads_out(config.landing.path, f)
+        ]
     else:
         order = {key: i for i, key in enumerate(keys)}
         landed = landing_files(list_landing(store, config), config)
@@ -142,19 +131,6 @@ def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequen
         shown = ", ".join(keys[:3]) + (", ..." if len(keys) > 3 else "")
         raise NotFoundError(f"partition {shown} of {config.table} has no landing file", path=config.landing.path)
     return [_as_source(f) for f in found]
-
-
-_WHOLE_ID = re.compile("@[0-9a-f]{12}$")
-
-
-def _batch_id_of(keys: Sequence[str], files: Sequence[SourceFile], *, distinct: str = "") -> str:
-    """Make the batch id of some partitions' files: readable, and different when their content is.
-
-    distinct   makes another batch of the same files (an overwrite that was requested once more)
-    """
-    content = json.dumps([[f.path, f.size, f.version] for f in files] + [distinct])
-    name = _UNSAFE.sub("-", keys[0] if len(keys) == 1 else f"{keys[0]}+{len(keys) - 1}").lstrip("._=@+-")[:100]
-    return f"{name or 'batch'}@{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 def plan_batch(
@@ -169,39 +145,14 @@ def plan_batch(
 ) -> tuple[CurrentBatch, list[SourceFile]]:
     """Plan the batch for some partitions and its files: those that were not committed yet, or all for an overwrite."""
     if overwrite is not None:
-        return CurrentBatch(_batch_id_of(keys, files, distinct=f"{overwrite} {run_id}"), overwrite), list(files)
+        return CurrentBatch(batch_id_of(keys, files, distinct=f"{overwrite} {run_id}"), overwrite), list(files)
     batches = [committed_by(store, paths, f) for f in files]
     counts = {b: still_counts(b) for b in set(batches) if b is not None}
     batches = [b if b is not None and counts[b] else None for b in batches]
     fresh = [f for f, batch in zip(files, batches, strict=True) if batch is None]
     if fresh:
-        return CurrentBatch(_batch_id_of(keys, fresh)), fresh
+        return CurrentBatch(batch_id_of(keys, fresh)), fresh
     return CurrentBatch(next(b for b in reversed(batches) if b is not None), committed=True), []
-
-
-def committed_by(store: ObjectStore, paths: TablePaths, file: SourceFile) -> str | None:
-    """Find the batch that has committed a landing file with this content, None when none has; CorruptFileError."""
-    path = _ledger_path(paths, file)
-    try:
-        batch_id, _, checksum = store.get(path).decode().partition("\n")
-        check_batch_id(batch_id)
-        # Older releases wrote the id alone: it ends with a hash of its own, which a cut would shorten.
-        whole = checksum == _checksum_of(batch_id) if checksum else _WHOLE_ID.search(batch_id) is not None
-        if not whole:
-            raise CorruptFileError(
-                f"the checksum of {batch_id!r} is {_checksum_of(batch_id)}, not {checksum}", path=path
-            )
-    except NotFoundError:
-        return None
-    except (UnicodeDecodeError, InvalidInputError) as error:
-        raise CorruptFileError(f"not the id of a batch: {error}", path=path) from error
-    return batch_id
-
-
-def mark_committed(store: ObjectStore, paths: TablePaths, files: Sequence[SourceFile], batch_id: str) -> None:
-    """Write down that the rows of landing files are in the table."""
-    for file in files:
-        store.put(_ledger_path(paths, file), f"{batch_id}\n{_checksum_of(batch_id)}".encode())
 
 
 def set_current_batch(store: ObjectStore, paths: TablePaths, keys: Sequence[str], batch: CurrentBatch) -> None:
@@ -225,14 +176,5 @@ def current_batch(store: ObjectStore, paths: TablePaths, keys: Sequence[str]) ->
 
 
 def _pointer(paths: TablePaths, keys: Sequence[str]) -> str:
-    name = _UNSAFE.sub("-", keys[0])[:80]
+    name = UNSAFE.sub("-", keys[0])[:80]
     return f"{staging_root(paths)}/{POINTER_DIR}/{name}-{zlib.crc32(json.dumps(list(keys)).encode()):08x}"
-
-
-def _checksum_of(batch_id: str) -> str:
-    return f"{crc32(batch_id.encode()):08x}"
-
-
-def _ledger_path(paths: TablePaths, file: SourceFile) -> str:
-    mark = hashlib.sha256(f"{file.path}\n{file.size}\n{file.version}".encode()).hexdigest()[:32]
-    return f"{staging_root(paths)}/{LEDGER_DIR}/{mark}"

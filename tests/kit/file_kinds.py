@@ -25,6 +25,7 @@ from lakeidx.batch.artifacts import (
     IngestReport,
     SourceFile,
 )
+from lakeidx.batch.landed_files import committed_by, mark_committed
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.target_files import read_part_targets
 from lakeidx.codec.values import arrow_to_internal
@@ -42,9 +43,7 @@ from lakeidx.landing.read import LandingOptions, read_landing
 from lakeidx.pipeline_file.model import load_pipeline
 from lakeidx.pipeline_file.partitions import (
     CurrentBatch,
-    committed_by,
     current_batch,
-    mark_committed,
     set_current_batch,
 )
 from lakeidx.storage import LocalStore

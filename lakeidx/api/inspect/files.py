@@ -30,6 +30,7 @@ from lakeidx.batch.artifacts import (
     SupersededRun,
 )
 from lakeidx.batch.commit_priority import PriorityFile
+from lakeidx.batch.landed_files import LEDGER_DIR
 from lakeidx.codec.containers.avro import MAGIC
 from lakeidx.codec.containers.checksum import crc32, unseal
 from lakeidx.codec.distinct import sorted_distinct
@@ -47,7 +48,7 @@ from lakeidx.format.lookup.sst import describe_sst
 from lakeidx.key_index.bucket.consistent_hashing import COMMIT_SUFFIX, FILE_SUFFIX, decode_metadata
 from lakeidx.key_index.table_view import COMMITS_DIR
 from lakeidx.lookup.listing import LISTING_NAME, decode_listing
-from lakeidx.pipeline_file.partitions import LEDGER_DIR, POINTER_DIR, CurrentBatch
+from lakeidx.pipeline_file.partitions import POINTER_DIR, CurrentBatch
 from lakeidx.quality.whole_table import CHECKPOINT_FILE
 from lakeidx.quality.whole_table import decode_checkpoint as decode_verified
 from lakeidx.storage import open_store

@@ -24,6 +24,7 @@ from pydantic import Field
 from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport, SourceFile
 from lakeidx.batch.committed_batch import batch_commits, read_reports
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.landed_files import mark_committed
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.rerun import still_counts
 from lakeidx.batch.upsert import commit_batch, make_context, write_attempt
@@ -74,7 +75,6 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import (
     current_batch,
     files_of_partitions,
-    mark_committed,
     plan_batch,
     set_current_batch,
 )
