@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,6 +115,74 @@ def test_components_of_found_tables_are_scaffolded_as_they_may_be(project: Path,
     written = (project / "shop/defs/orders/defs.yaml").read_text(encoding="utf-8")
     assert "table: lake.orders" in written
     assert f"warehouse: {given[1] if given else '${LAKEIDX_WAREHOUSE:-warehouse}'}" in written
+
+
+OWN = """
+import dagster as dg
+
+
+class Session(dg.ConfigurableResource):
+    \"\"\"What this project calls spark.\"\"\"
+
+
+@dg.asset(ins={"orders": dg.AssetIn(["shop", "orders"], input_manager_key="lakehouse")})
+def rows(spark: Session, orders: list) -> int:
+    return 1
+
+
+@dg.definitions
+def own():
+    from lakeidx.dagster import LakeIdxIOManager
+
+    return dg.Definitions(
+        assets=[rows],
+        resources={
+            "spark": Session(),
+            "store": Session(),
+            "tables": Session(),
+            "io_manager": dg.FilesystemIOManager(),
+            "lakehouse": LakeIdxIOManager(warehouse="warehouse"),
+        },
+        executor=dg.multiprocess_executor,
+    )
+"""
+
+
+def test_a_project_keeps_its_own_resources_executor_and_io_manager(project: Path) -> None:
+    """Its `spark` was `different resources with same key`, and each load warned of what is beta in Dagster."""
+    (project / "shop/defs/own.py").write_text(OWN, encoding="utf-8")
+    words = ("scaffold", "defs", "lakeidx.dagster.PrimaryKeyTable")
+    dg(*words, "orders", "--from", "landing", "--table", "shop.orders")
+    dg(*words, "items", "--table", "shop.items")
+    program = "import sys; from dagster_dg_cli.cli import main; sys.exit(main())"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{project}"}
+
+    def run(*given: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *given], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "BetaWarning" not in done.stderr + done.stdout
+        assert "PreviewWarning" not in done.stderr + done.stdout
+        return done.stdout
+
+    run("check", "defs")
+    found = {a["asset_key"]: a for a in json.loads(run("list", "defs", "--json"))["assets"]}
+    assert {a["group_name"] for k, a in found.items() if k.startswith("shop/") and k.count("/") == 1} == {"shop"}
+    assert {a["group_name"] for k, a in found.items() if k.count("/") == 2} == {"shop_stages"}
+    for key, asset in found.items():
+        assert "\n" not in (asset.get("description") or ""), key
+        assert len(asset.get("description") or "") <= 160, key
+    # Suggestions are fit to be taken as they are.
+    file = project / "shop/defs/orders/defs.yaml"
+    text = file.read_text(encoding="utf-8")
+    taken = text.replace("  alerts: []\n", "  alerts:\n").replace("\n  # ", "\n  ")
+    file.write_text(taken, encoding="utf-8")
+    config = load_pipeline(file)
+    assert len(config.expectations) == 2
+    assert config.max_rejected == "100,5%"
+    assert config.alerts[0].slack == "${LAKEIDX_SECRET_SLACK}"
+    assert "validated successfully" in dg("check", "yaml")
 
 
 def test_this_repository_is_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

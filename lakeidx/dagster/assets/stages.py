@@ -212,8 +212,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         deps=[asset_key(pipeline, LANDING), *written_by],
         automation_condition=condition,
         kinds={"python", "parquet"},
-        description=pipeline.description + "\n\nLanding files, cast to the table's schema; rejected rows are "
-        "written aside with their reasons.",
+        description="Landing files, cast to the table's schema; rejected rows are written aside with their reasons.",
         metadata={"dagster/column_schema": column_schema(new_schema(pipeline.spec()))},
         **common,
     )

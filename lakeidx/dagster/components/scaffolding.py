@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from lakeidx.landing.read import ENDINGS, LandingOptions, is_landing_file, landi
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.pipeline_file.model import check_document
+from lakeidx.pipeline_file.sections import SchedulesConfig
 from lakeidx.pipeline_file.yaml_lines import YamlDocument
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.landing_folders import open_landing
@@ -92,6 +93,7 @@ class PrimaryKeyTableScaffolder(_ScaffolderWithOptions[PrimaryKeyTableParams]):
             "table": table,
             "warehouse": params.warehouse or _WAREHOUSE,
             **found.attributes,
+            **_watched(table),
         }
         if request.scaffold_format != "yaml":
             scaffold_component(request, attributes)
@@ -100,7 +102,7 @@ class PrimaryKeyTableScaffolder(_ScaffolderWithOptions[PrimaryKeyTableParams]):
         body = yaml.safe_dump(
             {"type": request.type_name, "attributes": attributes}, sort_keys=False, allow_unicode=True
         )
-        text = "".join(f"# {note}\n" for note in found.notes) + body
+        text = "".join(f"# {note}\n" for note in found.notes) + body + _suggested(found.attributes)
         if request.append:
             text = f"{file.read_text(encoding='utf-8').rstrip()}\n---\n{text}"
         file.write_text(text, encoding="utf-8")
@@ -119,7 +121,8 @@ class WarehouseTablesScaffolder(_ScaffolderWithOptions[WarehouseTablesParams]):
 
     def scaffold(self, request: dg.ScaffoldRequest[WarehouseTablesParams]) -> None:
         """Write ``defs.yaml``."""
-        scaffold_component(request, {"warehouse": request.params.warehouse or _WAREHOUSE, "tables": ["*"]})
+        attributes = {"warehouse": request.params.warehouse or _WAREHOUSE, "tables": ["*"], "upkeep": False}
+        scaffold_component(request, {**attributes, **_watched(None)})
 
 
 class TableMaintenanceParams(WarehouseTablesParams):
@@ -140,7 +143,30 @@ class TableMaintenanceScaffolder(_ScaffolderWithOptions[TableMaintenanceParams])
         """
         with _in_one_line(request):
             table = _table(request.params.table, request.target_path.name)
-        scaffold_component(request, {"warehouse": request.params.warehouse or _WAREHOUSE, "table": table})
+        attributes = {"warehouse": request.params.warehouse or _WAREHOUSE, "table": table}
+        scaffold_component(request, {**attributes, **_watched(table)})
+
+
+def _watched(table: str | None) -> dict[str, Any]:
+    """Write out what keeps a table: its schedules, and who is told when a run failed.
+
+    table   None for many tables, whose minutes differ
+    """
+    crons = {} if table is None else SchedulesConfig().crons(table)
+    return {"schedules": {**crons, "timezone": "UTC"}, "alerts": []}
+
+
+def _suggested(attributes: Mapping[str, Any]) -> str:
+    """Suggest what a table may have besides, as comments."""
+    key = (attributes["primaryKeys"] or [attributes["fields"][0]["name"]])[-1]
+    return f"""\
+  # - slack: ${{LAKEIDX_SECRET_SLACK}}     # or webhook, email, call; then without the [] above
+  # max_rejected: 100,5%                  # a batch with more rejected rows is refused
+  # expectations:                         # a check each; any type of Great Expectations
+  # - {{type: expect_column_values_to_not_be_null, args: {{column: {key}}}, severity: warn}}
+  # - {{type: expect_table_row_count_to_be_between, args: {{min_value: 1}}, on: table, severity: warn}}
+  # freshness: {{fail_hours: 26}}
+"""
 
 
 @contextmanager

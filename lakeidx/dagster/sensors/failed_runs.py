@@ -20,7 +20,7 @@ import dagster as dg
 from tenacity import Retrying, stop_after_attempt, wait_fixed
 
 from lakeidx.dagster.failures import ERROR_KIND, REACTIONS, WHAT_TO_DO, Reaction
-from lakeidx.errors import InvalidInputError, UnavailableError
+from lakeidx.errors import InvalidInputError, LakeIdxError, UnavailableError
 from lakeidx.pipeline_file.sections import AlertConfig
 from lakeidx.storage.landing_folders import secrets_filled
 
@@ -133,7 +133,7 @@ def build_failed_run_sensor(
         (context.log.error if diagnosis.reaction.alert else context.log.warning)(text)
         alert = _alert_of(context, diagnosis)
         if alert is not None:
-            own = [_receiver_of(a) for a in dict.fromkeys(a for of_table in told for a in of_table)]
+            own = [partial(_tell, a) for a in dict.fromkeys(a for of_table in told for a in of_table)]
             send_alert(alert, chain(own, receivers_from() if alerts is None else alerts))
 
     return failed_run_sensor
@@ -172,16 +172,18 @@ class Alert:
 Receiver = Callable[[Alert], None]
 
 
-def _receiver_of(alert: AlertConfig) -> Receiver:
-    """Return the receiver that a pipeline file names; InvalidInputError for a secret that is not set, or no function."""
-    if alert.call is not None:
-        return _callable(alert.call)
-    if alert.addresses:
-        server = alert.smtp or os.environ.get("LAKEIDX_ALERT_SMTP", _SMTP)
-        return partial(_send_mail, secrets_filled(server), alert.sender or alert.addresses[0], list(alert.addresses))
-    if alert.slack is not None:
-        return partial(_post_to_slack, secrets_filled(alert.slack))
-    return partial(_post, secrets_filled(alert.webhook or ""))
+def _tell(who: AlertConfig, alert: Alert) -> None:
+    """Send to the receiver that a pipeline file names; InvalidInputError for a secret that is not set, or no function."""
+    if who.call is not None:
+        _callable(who.call)(alert)
+    elif who.addresses:
+        server = who.smtp or os.environ.get("LAKEIDX_ALERT_SMTP", _SMTP)
+        _send_mail(secrets_filled(server), who.sender or who.addresses[0], list(who.addresses), alert)
+    elif who.slack is not None:
+        # It takes a text alone.
+        _send({"text": alert.text}, secrets_filled(who.slack))
+    else:
+        _post(secrets_filled(who.webhook or ""), alert)
 
 
 def receivers_from(environment: Mapping[str, str] = os.environ) -> Iterator[Receiver]:
@@ -207,7 +209,8 @@ def send_alert(alert: Alert, receivers: Iterable[Receiver]) -> None:
         except Exception as error:
             # Addresses may hold secrets; the kind of receiver and of error must do. The others still get theirs.
             name = getattr(receiver, "func", receiver)
-            failed.append(f"{getattr(name, '__name__', 'receiver')}: {type(error).__name__}")
+            why = str(error) if isinstance(error, LakeIdxError) else type(error).__name__
+            failed.append(f"{getattr(name, '__name__', 'receiver')}: {why}")
     if failed:
         raise UnavailableError(f"the alert for run {alert.run_id} was not delivered: {', '.join(failed)}")
 
@@ -215,11 +218,6 @@ def send_alert(alert: Alert, receivers: Iterable[Receiver]) -> None:
 def _post(url: str, alert: Alert) -> None:
     """Post an alert to a webhook, with all of its parts."""
     _send({"text": alert.text, **asdict(alert)}, url)
-
-
-def _post_to_slack(url: str, alert: Alert) -> None:
-    """Post an alert to a webhook that takes a text alone."""
-    _send({"text": alert.text}, url)
 
 
 def _send(content: Mapping[str, Any], url: str) -> None:

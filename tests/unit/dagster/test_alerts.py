@@ -17,6 +17,7 @@ from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.sensors import failed_runs
 from lakeidx.dagster.sensors.failed_runs import Alert, build_failed_run_sensor, receivers_from, send_alert
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
+from lakeidx.pipeline_file.sections import AlertConfig
 from lakeidx.testing.limits import HANGS_SECONDS
 
 ALERT = Alert("r1", "d__t__batch", "d.t", ("ingest",), "corrupt_file", True, "Restore the file.", ("corrupt_file: x",))
@@ -180,3 +181,45 @@ def test_a_failed_run_is_alerted_unless_it_is_retried(job: dg.JobDefinition, ret
         assert "lakeidx/what_to_do" in run.tags
     assert [a.kind for a in told] == kinds
     assert all(a.errors and a.table == "d.t" for a in told)
+
+
+def fail_a_run(tags: dict[str, str], tables: Any) -> dict[str, str]:
+    """Tags of a run that failed, after the sensor has seen it."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        config = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+        result = damaged.execute_in_process(config, instance=instance, raise_on_error=False, tags=tags)
+        context = dg.build_run_status_sensor_context(
+            "s", result.get_run_failure_event(), instance, result.dagster_run
+        ).for_run_failure()
+        build_failed_run_sensor([], tables=tables)(context)
+        run = instance.get_run_by_id(result.run_id)
+        assert run is not None
+        return dict(run.tags)
+
+
+@pytest.mark.slow
+def test_a_table_has_alerts_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ways of a pipeline file; a secret is looked up when it is sent, and one that is not set hides none of the others."""
+    lines: list[str] = []
+    mail = type("Handler", (Mail,), {"lines": lines})
+    with serving(socketserver.TCPServer(("127.0.0.1", 0), mail)) as port, webhook(200) as (url, bodies):
+        monkeypatch.setenv("LAKEIDX_SECRET_SLACK", url)
+        given = [
+            {"slack": "${LAKEIDX_SECRET_NONE}"},
+            {"slack": "${LAKEIDX_SECRET_SLACK}"},
+            {"webhook": url},
+            {"email": "a@x.org", "smtp": f"smtp://127.0.0.1:{port}", "sender": "dagster@x.org"},
+            {"call": f"{__name__}:tell"},
+        ]
+        alerts = {"d.t": [AlertConfig.model_validate(a) for a in given], "d.quiet": []}
+        with pytest.raises(UnavailableError, match="variable LAKEIDX_SECRET_NONE is not set"):
+            fail_a_run({"lakeidx/table": "d.t"}, alerts.get)
+        assert set(bodies[0]) == {"text"}
+        assert bodies[1]["table"] == "d.t"
+        assert {"From: dagster@x.org", "To: a@x.org"} <= set(lines)
+        assert [a.table for a in told] == ["d.t"]
+        assert "lakeidx/what_to_do" in fail_a_run({"lakeidx/table": "d.quiet"}, alerts.get)
+        # Runs of somebody else's tables, and of none, are left alone.
+        for tags in ({"lakeidx/table": "d.other"}, {}):
+            assert "lakeidx/what_to_do" not in fail_a_run(tags, alerts.get)
+        assert (len(bodies), len(told)) == (2, 1)
