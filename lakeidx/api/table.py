@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows, absent_columns, as_table, step_rows
+from lakeidx.api.folder_load import load_folder, watch_folder
 from lakeidx.api.maintenance import Maintenance, advise_new_table, of_table
 from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.batch.context import BatchContext
@@ -64,6 +65,8 @@ class Table(TableHandle):
     #: For a table that does not exist yet; see `advise` for one that does.
     advise_files = staticmethod(advise_new_table)
 
+    load = load_folder
+    watch = watch_folder
     compact = of_table(Maintenance.compact)
     expire = of_table(Maintenance.expire)
     orphans = of_table(Maintenance.orphans)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import _thread
 import json
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeidx.api.table import Table
-from lakeidx.cli.context import JsonOption, OnDeleteOption, TableArgument, report_errors
+from lakeidx.cli.context import JsonOption, OnDeleteOption, TableArgument, ended_by_signals, report_errors
 from lakeidx.cli.difference.collect import collect
 from lakeidx.cli.difference.terminal import print_difference
 from lakeidx.cli.output import (
@@ -182,7 +178,7 @@ def tail(
     if on_delete and into is None:
         raise InvalidInputError("--on-delete is for --into: what becomes of deletes in that table")
     target = None if into is None else Table.open(into)
-    with _ended_by_signals() as stop:
+    with ended_by_signals() as stop:
         steps = Table.open(table).follow(
             start,
             consumer=consumer,
@@ -221,24 +217,6 @@ def _print_copied(step: StreamStep, result: BatchResult, *, as_json: bool) -> No
         print(json.dumps({"snapshot": step.snapshot.id, **result.as_dict()}))
     else:
         print(f"snapshot {step.snapshot.id}: {result.ingest.rows_in} changes applied")
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[Event]:
-    """Yield an event that SIGINT and SIGTERM set; the second signal ends the process."""
-    stop = Event()
-
-    def end(number: int, frame: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        # Not here: the main thread, which runs this, may hold the event's lock.
-        _thread.start_new_thread(stop.set, ())
-
-    before = {n: signal.signal(n, end) for n in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _names(columns: str | None) -> list[str] | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from threading import Event
 from typing import Annotated, ParamSpec
 
 import typer
@@ -101,3 +104,21 @@ def stages(no_progress: bool) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("starting", total=None)
         yield lambda stage: bar.update(task, description=stage)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[Event]:
+    """Yield an event that SIGINT and SIGTERM set; the second signal ends the process."""
+    stop = Event()
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        # Not here: the main thread, which runs this, may hold the event's lock.
+        _thread.start_new_thread(stop.set, ())
+
+    before = {n: signal.signal(n, end) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

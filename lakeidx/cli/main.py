@@ -40,6 +40,11 @@ COMMANDS: dict[str, Command | Group] = {
         "upsert",
         "Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present.",
     ),
+    "load": Command(
+        "write_commands",
+        "load",
+        "Load the files of a folder that the table does not have yet, each as one batch; safe beside itself, as from cron.",
+    ),
     "delete": Command("write_commands", "delete", "Delete rows by condition or by key, as one batch."),
     "scan": Command("read_commands", "scan", "Read rows: merged, deletes applied, at any state of the table."),
     "lookup": Command("lookup_command", "lookup", "Print one line per key, in their order: its row as JSON, or null."),

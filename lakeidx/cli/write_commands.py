@@ -1,12 +1,14 @@
-"""``lakeidx upsert|delete``: run landing files through all stages up to the commit; delete rows."""
+"""``lakeidx upsert|load|delete``: run landing files through all stages up to the commit; delete rows."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import sys
+from typing import Annotated, Any
 
 import typer
 
+from lakeidx.api.folder_load import SETTLE_SECONDS
 from lakeidx.api.table import Table
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.batch.upsert import BatchResult
@@ -20,11 +22,12 @@ from lakeidx.cli.context import (
     TableArgument,
     ThreadsOption,
     chosen_runner,
+    ended_by_signals,
     report_errors,
     stages,
 )
 from lakeidx.cli.inputs import key_file, stdin_as_file, takes_landing_options
-from lakeidx.cli.output import for_programs
+from lakeidx.cli.output import for_programs, print_result
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.edits import schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
@@ -37,6 +40,7 @@ MaxRejectedOption = Annotated[
     str | None,
     typer.Option("--max-rejected", help="refuse the batch when more rows are rejected: 100, 5% or 100,5%"),
 ]
+StrictOption = Annotated[bool, typer.Option("--strict", help="refuse the batch when a row is rejected")]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
 
 
@@ -53,7 +57,7 @@ def upsert(
     spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
-    strict: Annotated[bool, typer.Option("--strict", help="refuse the batch when a row is rejected")] = False,
+    strict: StrictOption = False,
     max_rejected: MaxRejectedOption = None,
     overwrite: Annotated[
         str | None, typer.Option("--overwrite", help="replace instead of upsert: partitions | table")
@@ -81,6 +85,55 @@ def upsert(
     _print_batch(result, as_json)
     _show_new_columns(opened, before, result)
     _show_rejects(opened.store, result)
+
+
+@report_errors
+@takes_landing_options
+def load(
+    options: LandingOptions,
+    table: TableArgument,
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="where files land: a folder, s3://..., or any URL that fsspec reads")
+    ],
+    pattern: Annotated[str, typer.Option("--pattern", help="only files of these names, e.g. 'orders-*.csv'")] = "*",
+    watch: Annotated[bool, typer.Option("--watch", help="look again and again, until interrupted")] = False,
+    every: Annotated[float, typer.Option("--every", min=0.1, help="seconds between two looks, with --watch")] = 15.0,
+    settle: Annotated[
+        float, typer.Option("--settle", min=0, help="wait for files on a disk that changed in the last seconds")
+    ] = SETTLE_SECONDS,
+    strict: StrictOption = False,
+    max_rejected: MaxRejectedOption = None,
+    spark: SparkOption = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    threads: ThreadsOption = 2,
+    no_progress: NoProgress = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Load the files of a folder that the table does not have yet, each as one batch; safe beside itself, as from cron.
+
+    A file is known by its name, size and time, and if it was only touched by its content. Files that are skipped are listed with
+    the reason; one that cannot be loaded does not keep others from it, and makes the exit code 1. After a rollback files whose
+    rows it took are loaded again: move bad ones out of the folder first.
+    """
+    opened = Table.open(table)
+    common: dict[str, Any] = {
+        "pattern": pattern, "settle_seconds": settle, "strict": strict, "max_rejected": max_rejected,
+        "runner": chosen_runner(spark, master, remote, threads),
+    }  # fmt: skip
+    if watch:
+        with ended_by_signals() as stop:
+            for result in opened.watch(folder, options, every=every, stop=stop, **common):
+                typer.echo(json.dumps(result.as_dict()) if for_programs(as_json) else str(result))
+                sys.stdout.flush()
+        return
+    with stages(no_progress) as on_stage:
+        on_stage("load")
+        result = opened.load(folder, options, **common)
+    print_result(result, as_json=as_json)
+    if not result.complete:
+        typer.echo(f"lakeidx: {result.note()}", err=True)
+        raise typer.Exit(EXIT_FINDINGS)
 
 
 @report_errors

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 
 from lakeidx.batch.artifacts import SourceFile, staging_root
-from lakeidx.batch.landed_files import UNSAFE, batch_id_of, committed_by, leads_out
+from lakeidx.batch.landed_files import UNSAFE, as_source, batch_id_of, committed_by, leads_out
 from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
@@ -103,11 +103,6 @@ def unplaced_files(
     return sorted(out, key=lambda f: f.name)
 
 
-def _as_source(info: FileInfo) -> SourceFile:
-    """Convert a listed file to the form of stages."""
-    return SourceFile(path=info.path, size=info.size, version=str(info.mtime_ms))
-
-
 def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequence[str]) -> list[SourceFile]:
     """List the landing files of some partitions: in the order of the keys, by name within one.
 
@@ -130,7 +125,7 @@ def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequen
     if not found:
         shown = ", ".join(keys[:3]) + (", ..." if len(keys) > 3 else "")
         raise NotFoundError(f"partition {shown} of {config.table} has no landing file", path=config.landing.path)
-    return [_as_source(f) for f in found]
+    return [as_source(f) for f in found]
 
 
 def plan_batch(

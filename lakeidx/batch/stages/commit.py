@@ -145,7 +145,8 @@ def run_commit(
             make_automatic_tags(context.metadata, schema)
             make_batch_tag(context.metadata, schema)
             closed = context.files.close(report)
-        return closed.model_copy(update={"already": True}) if report.already else closed
+        # Another process may have found our commit, and closed first.
+        return closed.model_copy(update={"already": report.already})
     finally:
         with _committed_all_the_same(context, "its request for priority is left"):
             priority.done()

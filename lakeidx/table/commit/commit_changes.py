@@ -102,7 +102,7 @@ def commit_changes(
 
     schema   the table's newest one, when the caller has just read it
     on_lost  called with the number of races that a snapshot has lost to others; True: they wait, so the next try comes soon
-    returns  ids of the snapshots; `already` when an earlier call had committed the batch
+    returns  ids of the snapshots; `already` when another call, earlier or beside this one, has committed the batch
     errors   CommitConflictError (plan again), InvalidInputError for another number of buckets, CommitUnknownError (call again),
              UnavailableError (back off), UnsupportedError for a store that lets two racing conditional puts win
     """
@@ -184,7 +184,7 @@ class _Attempt:
             latest = self.metadata.latest_snapshot() if self.tries == 1 else self._caught_up()
             done = self._done(self.request if self.tries == 1 else self._maybe_tried, latest)
             if done is not None:
-                self.found_before = self.tries == 1
+                self.found_before = True
                 return done
             try:
                 snapshot_id = self._try_once(latest)
@@ -197,6 +197,7 @@ class _Attempt:
                 done = self._done(self._maybe_tried, self.metadata.latest_snapshot())
                 if done is None:
                     raise
+                self.found_before = True
                 return done
             except NotFoundError:
                 self.writer.forget()
