@@ -19,8 +19,10 @@ from dagster.components.testing import DefsFolderSandbox, create_defs_folder_san
 import lakeidx
 from lakeidx.dagster import PrimaryKeyTable, TableMaintenance, WarehouseTables
 from lakeidx.dagster.components.scaffolding import infer_table
+from lakeidx.dagster.resources import resources_from_environment
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
+from lakeidx.tasks.runner import LazyRunner
 from tests.dagster.pipelines import QUIET
 
 pytestmark = pytest.mark.dagster
@@ -306,9 +308,29 @@ def test_components_share_resources_or_leave_them_to_the_project(tmp_path: Path)
     both = dg.Definitions.merge(*(PrimaryKeyTable(config(n)).build_defs(context) for n in ("a", "b")))
     assert set(both.resources or {}) == {"lakeidx_store", "lakeidx_spark", "lakeidx_tables"}
     dg.Definitions.validate_loadable(both)
+    team = config("c").model_copy(update={"resource_prefix": "team_"})
+    third = dg.Definitions.merge(both, PrimaryKeyTable(team).build_defs(context))
+    assert set(third.resources or {}) - set(both.resources or {}) == {"team_store", "team_spark", "team_tables"}
+    dg.Definitions.validate_loadable(third)
     alone = PrimaryKeyTable(config("a"), "project").build_defs(context)
     assert not alone.resources
     dg.Definitions.validate_loadable(dg.Definitions.merge(alone, dg.Definitions(resources=both.resources)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "uri", "spark"),
+    [
+        ({}, "/lake/d.db/t", False),
+        ({}, "s3://lake/d.db/t", True),
+        ({"LAKEIDX_ENGINE": "spark"}, "/lake/d.db/t", True),
+        ({"LAKEIDX_SPARK_MASTER": "local[2]"}, "/lake/d.db/t", True),
+        ({"LAKEIDX_ENGINE": "local"}, "s3://lake/d.db/t", False),
+    ],
+)
+def test_spark_starts_where_it_is_asked_for_or_the_table_is_far(asked: dict[str, str], uri: str, spark: bool) -> None:
+    """The table of a first try in a local folder waited for a session that it does not need."""
+    resource = resources_from_environment(asked)["lakeidx_spark"]
+    assert isinstance(resource.runner(uri), LazyRunner) == spark
 
 
 def test_dg_finds_the_components() -> None:
