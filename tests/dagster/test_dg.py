@@ -157,16 +157,19 @@ def test_a_project_keeps_its_own_resources_executor_and_io_manager(project: Path
     program = "import sys; from dagster_dg_cli.cli import main; sys.exit(main())"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{project}"}
 
-    def run(*given: str) -> str:
+    def run(*given: str, code: int = 0, **settings: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-c", program, *given], capture_output=True, text=True, env=environment, check=False
+            [sys.executable, "-c", program, *given],
+            capture_output=True,
+            text=True,
+            env={**environment, **settings},
+            check=False,
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == code, done.stderr
         assert "BetaWarning" not in done.stderr + done.stdout
         assert "PreviewWarning" not in done.stderr + done.stdout
-        return done.stdout
+        return done.stdout + (done.stderr if code else "")
 
-    run("check", "defs")
     found = {a["asset_key"]: a for a in json.loads(run("list", "defs", "--json"))["assets"]}
     assert {a["group_name"] for k, a in found.items() if k.startswith("shop/") and k.count("/") == 1} == {"shop"}
     assert {a["group_name"] for k, a in found.items() if k.count("/") == 2} == {"shop_stages"}
@@ -182,7 +185,13 @@ def test_a_project_keeps_its_own_resources_executor_and_io_manager(project: Path
     assert len(config.expectations) == 2
     assert config.max_rejected == "100,5%"
     assert config.alerts[0].slack == "${LAKEIDX_SECRET_SLACK}"
-    assert "validated successfully" in dg("check", "yaml")
+    assert "validated successfully" in dg("check", "yaml", "shop/defs/orders")
+    # A build may ask for what does not load.
+    items = project / "shop/defs/items/defs.yaml"
+    items.write_text(items.read_text(encoding="utf-8").replace("Keys:\n  - id", "Keys:\n  - gone"), encoding="utf-8")
+    said = run("check", "defs", code=1, LAKEIDX_REFUSE_LEFT_OUT="1")
+    assert "shop/defs/items/defs.yaml: line 12, column 3: primary key column 'gone' does not exist" in said
+    assert "shop/defs/orders/defs.yaml:" not in said
 
 
 def test_this_repository_is_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

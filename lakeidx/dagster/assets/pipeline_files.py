@@ -5,6 +5,7 @@ on from the start, once for each change; running the check by hand does the same
 """
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,13 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.dagster.metadata.reports import records_table
+from lakeidx.errors import InvalidInputError
 
 ASSET = dg.AssetKey(["lakeidx", "pipeline_files"])
 CHECK = "every_pipeline_file_loads"
 GROUP = "lakeidx"
 INTERVAL_SECONDS = 60
+_REFUSE = "LAKEIDX_REFUSE_LEFT_OUT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,10 @@ def build_pipeline_files(
     loaded     number of files that were loaded
     left_out   name of a file -> its problems, each one line
     key        of the asset
+    errors     InvalidInputError for anything that is left out where LAKEIDX_REFUSE_LEFT_OUT is set, as in a build
     """
+    if left_out and os.environ.get(_REFUSE):
+        raise InvalidInputError("; ".join(_describe(left_out).splitlines()))
     text = _describe(left_out) or f"All {loaded} pipeline files are loaded."
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     metadata = {

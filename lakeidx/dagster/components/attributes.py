@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -97,7 +97,12 @@ def as_given(model: type[BaseModel]) -> type[BaseModel]:
 
         @classmethod
         def model_json_schema(cls, *given: Any, **named: Any) -> dict[str, Any]:
-            return model.model_json_schema(*given, **named)
+            schema = model.model_json_schema(*given, **named)
+            for part in schema.get("$defs", {}).values():
+                if "on" in part.get("properties", ()):
+                    # To Dagster's reader of YAML the key `on` is true, which is no property.
+                    part.pop("additionalProperties", None)
+            return schema
 
     Given.__name__, Given.__doc__ = model.__name__, model.__doc__
     return Given
@@ -122,7 +127,7 @@ class Attributes:
         path = Path(str(context.path) if tree is None else tree.position.filename)
         inside = path.is_relative_to(context.project_root)
         file = str(path.relative_to(context.project_root) if inside else path)
-        value: Any = {} if given is None else dict(given.model_extra or {})
+        value: Any = {} if given is None else _with_text_keys(given.model_extra or {})
         unknown: list[Any] = []
         try:
             value, unknown = resolve_references(context.resolution_context.at_path("attributes").resolve_value(value))
@@ -170,7 +175,18 @@ def _lines(tree: Any, at: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | i
         return
     yield at, tree.position.start.line
     for key, child in tree.children.items():
-        yield from _lines(child, (*at, key))
+        yield from _lines(child, (*at, _text_key(key)))
+
+
+def _with_text_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_text_key(key): _with_text_keys(child) for key, child in value.items()}
+    return [_with_text_keys(child) for child in value] if isinstance(value, list) else value
+
+
+def _text_key(key: Any) -> Any:
+    """Return the key as it was written: YAML reads a bare `on` as true, and it is the only such key there is."""
+    return "on" if key is True else key
 
 
 def _with_column(problem: str, lines: list[str]) -> str:
