@@ -27,17 +27,16 @@ from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
 from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import new_schema
-from lakeidx.landing.cast_rows import AS_STORED
 from lakeidx.landing.kind_rules import OnDelete
 from lakeidx.landing.new_columns import merge_policy
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_given, ingest_landing
 from lakeidx.options.arguments import PathLike, paths
 from lakeidx.table.handle import TableHandle
 
 if TYPE_CHECKING:
-    from lakeidx.api.deletes import DeletePlan
+    from lakeidx.api.merge import Merge
+    from lakeidx.api.verbs import DeletePlan
     from lakeidx.format.schema.edits import TypeSpec
     from lakeidx.landing.read import LandingOptions
     from lakeidx.lookup.point.table_lookup import TableLookup
@@ -306,8 +305,7 @@ class Table(TableHandle):
 
         keys      the primary key's columns
         returns   one row per key, in their order: column ``_FOUND`` (bool), then the table's columns, null when not found
-        errors    InvalidInputError for a missing or wrong key column, a table without primary key, or one of another writer
-                  with a column ``_FOUND``; CorruptFileError
+        errors    InvalidInputError for a missing or wrong key column, or a column ``_FOUND`` of the table; CorruptFileError
         """
         return self._look_up(keys, unseen=False)
 
@@ -402,8 +400,7 @@ class Table(TableHandle):
         mode = "table" if whole_table else "partitions"
         if whole_table and where is not None:
             raise InvalidInputError("overwrite the whole table, or the partitions of a condition (where), not both")
-        context = self._context(batch_id, runner, mode)
-        context = replacing(context, where)
+        context = replacing(self._context(batch_id, runner, mode), where)
         return self._write(context, rows, "null", merge_schema, on_stage)
 
     def upsert_files(
@@ -465,36 +462,47 @@ class Table(TableHandle):
         """Delete rows by key, or all rows that match a condition, as one batch.
 
         Rows are looked for in the newest snapshot, also those that readers see only after a compaction (deletion vectors). One
-        that another batch updates before this one commits is deleted, too, unless
-        `sequence.field` orders it later.
+        that another batch updates before this one commits is deleted, too, unless `sequence.field` orders it later.
 
         keys      the primary key's columns; keys that are not there are skipped
         where     as for `scan`
         dry_run   only count the rows
         returns   None when no row was found: then nothing is written
-        errors    InvalidInputError without exactly one of the two, or a table without primary key; UnsupportedError for a
-                  merge engine whose readers skip deletes
+        errors    InvalidInputError without exactly one of the two, or a primary key; UnsupportedError by merge engine
         memory    the rows to delete (of a deduplicate table only keys and what decides their order)
         """
-        if (keys is None) == (where is None):
-            raise InvalidInputError("delete takes keys, or a condition (where)")
-        from lakeidx.api import deletes
+        from lakeidx.api.verbs import delete_rows
 
-        deletes.check_deletable(self.schema)
-        if keys is not None:
-            rows = deletes.rows_found(self.schema, self._look_up(keys, unseen=True))
-        if dry_run:
-            return deletes.DeletePlan(
-                rows=deletes.count_where(self, where) if keys is None else deletes.count_keys(self.schema, rows)
-            )
-        if keys is None:
-            rows = deletes.rows_where(self, where)
-        if rows.num_rows == 0:
-            log.info("%s: no row to delete", self.uri)
-            return None
-        rows = rows.append_column(KIND_COLUMN, pa.array(["-D"] * rows.num_rows, pa.string()))
-        rows = rows.replace_schema_metadata(AS_STORED)
-        return self.upsert(rows, batch_id=batch_id, missing="null", runner=runner, on_stage=on_stage)
+        return delete_rows(self, keys, where, batch_id=batch_id, dry_run=dry_run, runner=runner, on_stage=on_stage)
+
+    def update(
+        self,
+        set: Mapping[str, Any],
+        *,
+        where: str | Predicate | None = None,
+        batch_id: str | None = None,
+        dry_run: bool = False,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> BatchResult | DeletePlan | None:
+        """Change columns of all rows that match a condition, as one batch; read again where others have written meanwhile.
+
+        set       by column: a SQL expression over the row's columns, ``{"qty": "qty * 10"}``, or a value that is no text
+        where     as for `scan`; None = every row
+        dry_run   only count the rows
+        returns   None when no row was found
+        errors    InvalidInputError for a column of the key and what DuckDB does not understand; UnsupportedError by merge engine
+        memory    the rows that change
+        """
+        from lakeidx.api.verbs import update_rows
+
+        return update_rows(self, set, where, batch_id=batch_id, dry_run=dry_run, runner=runner, on_stage=on_stage)
+
+    def merge(self, source: Rows, on: Sequence[str] | str, *, aliases: tuple[str, str] = ("target", "source")) -> Merge:
+        """Begin a merge of a source into the table: ``merge(rows, on=["id"]).when_matched_update_all().execute()``."""
+        from lakeidx.api.merge import Merge
+
+        return Merge(self, source, on, aliases)
 
     def _write(
         self,
@@ -521,12 +529,11 @@ class Table(TableHandle):
         return self._finished(result, context)
 
     def _context(self, batch_id: str | None, runner: RunnerLike, overwrite: str | None = None) -> BatchContext:
-        """Make a batch's context; an id is drawn for None only: an empty one would be another with each try."""
+        # An id is drawn for None only: an empty one would be another with each try.
         name = new_batch_id() if batch_id is None else batch_id
         return make_context(self.metadata, name, runner=make_runner(runner), overwrite=overwrite)
 
     def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
-        """Log a committed batch, and compact when the table's options request it."""
         log.info("%s: %r", self.uri, result)
         compact_after_commit(self.metadata, context.runner)
         return result
@@ -563,9 +570,9 @@ class Table(TableHandle):
 
     def index_files(self) -> Listing:
         """List the index files of the newest snapshot."""
-        from lakeidx.api.listings import list_index_files
+        from lakeidx.api import listings
 
-        return list_index_files(self)
+        return listings.list_index_files(self)
 
     def keys(self, rows: Rows) -> pa.Table:
         """Compute per row partitionHash, keyHash, keyBytes (hex), and the bucket its key is in (null when it is in none).

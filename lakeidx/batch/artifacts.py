@@ -93,7 +93,8 @@ class IngestReport(Report):
     newest_change_ms   newest time at which the source committed a row, epoch ms
     digests    of a batch that ended long ago, in the place of its parts and of many sources: see `lakeidx.batch.stages.rerun`
     rows_ignored   rows that `on_delete` leaves out
-    completed_on   snapshot that rows were completed from, 0 for a table without one; None when none was
+    completed_on   snapshot that rows were completed or made from, 0 for a table without one; None when none was
+    operation      see `lakeidx.batch.context.BatchContext`
     """
 
     stage: Literal["ingest"] = "ingest"
@@ -113,6 +114,7 @@ class IngestReport(Report):
     schema_digest: str = ""
     rows_ignored: int = 0
     completed_on: int | None = None
+    operation: str | None = None
     seconds: float
 
     def source_of(self, part: StagedPart) -> SourceFile | None:

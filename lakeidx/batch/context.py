@@ -28,6 +28,9 @@ class BatchContext:
     overwrite   None = upsert; "partitions" = replace the partitions the batch has rows for; "table" = replace all
     replaces    with "partitions": all partitions this condition holds for are replaced, also those the batch has no row for,
                 and it may have rows for no others; bound, over partition columns
+    operation   what users call it: DELETE, UPDATE, MERGE; None = WRITE
+    read_on     snapshot that its rows were made from, 0 for an empty table: nobody else may have written rows since; None = they
+                were made from none
     driver_bytes   what a batch may hold in the driver: the rows of a larger one are placed in tasks; None = as the table's option
                 ``index.driver-memory`` says
     """
@@ -39,6 +42,8 @@ class BatchContext:
     overwrite: str | None = None
     driver_bytes: int | None = None
     replaces: Predicate | None = None
+    operation: str | None = None
+    read_on: int | None = None
 
     @property
     def store(self) -> ObjectStore:

@@ -247,6 +247,8 @@ def ingest_rows(
         new=_new_columns(context, schema),
         merge_schema=merge_schema,
         publish=publish,
+        read_on=context.read_on,
+        operation=context.operation,
     )
 
 

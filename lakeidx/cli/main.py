@@ -46,6 +46,12 @@ COMMANDS: dict[str, Command | Group] = {
         "Load the files of a folder that the table does not have yet, each as one batch; safe beside itself, as from cron.",
     ),
     "delete": Command("write_commands", "delete", "Delete rows by condition or by key, as one batch."),
+    "update": Command("verb_commands", "update", "Change columns of the rows that match a condition, as one batch."),
+    "merge": Command(
+        "verb_commands",
+        "merge",
+        "Merge a file into a table: change or delete the rows that match, insert the others.",
+    ),
     "scan": Command("read_commands", "scan", "Read rows: merged, deletes applied, at any state of the table."),
     "lookup": Command("lookup_command", "lookup", "Print one line per key, in their order: its row as JSON, or null."),
     "changes": Command(

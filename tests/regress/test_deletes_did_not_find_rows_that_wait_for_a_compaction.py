@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from lakeidx.api.deletes import DeletePlan
 from lakeidx.api.table import Table
+from lakeidx.api.verbs import DeletePlan
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.read import LandingOptions

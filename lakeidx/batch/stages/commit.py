@@ -79,6 +79,7 @@ def build_request(
         overwrite=overwrite,
         tried_before=tried_before,
         files_since_ms=files_since_ms,
+        operation=context.files.require(IngestReport).operation,
     )
 
 

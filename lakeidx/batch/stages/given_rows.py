@@ -50,6 +50,8 @@ def stage_table(
     new: Collection[str] = (),
     on_delete: OnDelete = ON_DELETE_DEFAULT,
     publish: Publish | None = None,
+    read_on: int | None = None,
+    operation: str | None = None,
 ) -> IngestReport:
     """Stage rows that are in memory, in order; bad rows are an error, because nobody would read a file of rejected rows.
 
@@ -60,6 +62,7 @@ def stage_table(
     new        columns that the table gets with the batch
     on_delete  what becomes of rows of kind -D and -U: see `lakeidx.landing.kind_rules`
     publish    as for `run_ingest`
+    read_on, operation   see `lakeidx.batch.context.BatchContext`
     errors     NewColumnsError when `merge_schema` has the table get columns first; InvalidInputError naming the row (counted
                from 1) and the reason, and when the batch was staged with other rows
     """
@@ -90,6 +93,8 @@ def stage_table(
         parts=tuple(parts),
         rows_in=rows.num_rows,
         rows_ignored=rows.num_rows - sum(p.rows for p in parts),
+        completed_on=read_on,
+        operation=operation,
     )
     if publish is not None:
         publish()

@@ -161,6 +161,7 @@ class CommitRequest:
     even_empty                       put an APPEND, or COMPACT, snapshot also where nothing is added: its properties say something,
                                      or manifests are merged
     tried_before                     an earlier call may have committed these changes, and its snapshot may have expired since
+    operation                        what users call it, in the snapshot: DELETE, UPDATE, MERGE; releases before 2.0 skip it
     files_since_ms                   none of its files is older (epoch ms); None when they were written just now
     """
 
@@ -181,6 +182,7 @@ class CommitRequest:
     even_empty: CommitKind | None = None
     tried_before: bool = True
     files_since_ms: int | None = None
+    operation: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -376,6 +376,7 @@ class _Attempt:
             watermark=max(watermarks) if watermarks else None,
             statistics=latest.statistics if latest and latest.schema_id == self.schema.id else None,
             properties=dict(self.request.properties),
+            operation=None if self.delta.kind is CommitKind.COMPACT else self.request.operation,
             next_row_id=latest.next_row_id if latest and latest.next_row_id is not None else 0,
         )
 

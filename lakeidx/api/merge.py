@@ -1,0 +1,305 @@
+"""Merge of a source into a table: rows that match are updated or deleted, others inserted, as one batch.
+
+By the primary key only the buckets that the source has keys of are read, through the index; by another condition, or with clauses
+for rows that the source does not have, the table is scanned once. DuckDB joins and computes; columns that no expression changes
+are taken as they are stored. Names and order of clauses are Delta Lake's: of a row the first clause counts whose condition holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeidx.api.arrow_input import Rows as GivenRows
+from lakeidx.api.arrow_input import as_table
+from lakeidx.api.expressions import ROW, Rows, as_column, assigned, check_assignments, quoted
+from lakeidx.api.verbs import check_deletable, check_updatable, run_verb, with_columns
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.table.scan.table_scan import scan_committed
+from lakeidx.table.view import on_newest
+
+if TYPE_CHECKING:
+    from lakeidx.api.runners import RunnerLike
+    from lakeidx.api.table import Table
+    from lakeidx.batch.upsert import BatchResult, OnStage
+
+#: Columns that a clause sets: None for all that the source has.
+Assignments = Mapping[str, Any] | None
+_MATCHED, _NOT_MATCHED, _BY_SOURCE = "matched", "not matched", "not matched by source"
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """What becomes of some rows.
+
+    of      matched, not matched (in the source only), or not matched by source (in the table only)
+    action  update, delete or insert
+    """
+
+    of: str
+    action: str
+    condition: str | None
+    columns: Assignments = None
+
+
+def _each_key_once(schema: TableSchema, rows: pa.Table) -> pa.Table:
+    keys = list(schema.primary_keys)
+    if rows.select(keys).group_by(keys).aggregate([]).num_rows < rows.num_rows:
+        raise InvalidInputError("two rows of the source are for one row of the table: leave one of them")
+    return rows
+
+
+def clause_of(when: Any) -> _Clause:
+    """Return a clause of sqlglot's, whose expressions become DuckDB's."""
+    from sqlglot import exp
+
+    def sql(node: Any) -> str:
+        return str(node.sql(dialect="duckdb"))
+
+    of = _MATCHED if when.args["matched"] else _BY_SOURCE if when.args.get("source") else _NOT_MATCHED
+    condition, then = when.args.get("condition"), when.args["then"]
+    said = None if condition is None else sql(condition)
+    if isinstance(then, exp.Update):
+        star = any(isinstance(e, exp.Star) for e in then.expressions)
+        return _Clause(of, "update", said, None if star else {e.left.name: sql(e.right) for e in then.expressions})
+    if isinstance(then, exp.Insert):
+        if isinstance(then.this, exp.Star):
+            return _Clause(of, "insert", said)
+        values = zip(then.this.expressions, then.expression.expressions, strict=True)
+        return _Clause(of, "insert", said, {column.name: sql(value) for column, value in values})
+    return _Clause(of, "delete", said)
+
+
+@dataclass(slots=True)
+class Merge:
+    """A merge that is put together clause by clause, and run by `execute`.
+
+    table    the target
+    source   rows, each of which matches at most one row of the table
+    on       columns that both have, or a condition as ``target.id = source.customer_id``
+    aliases  names of the table and of the source in expressions
+    """
+
+    table: Table
+    source: GivenRows
+    on: Sequence[str] | str
+    aliases: tuple[str, str] = ("target", "source")
+    _clauses: list[_Clause] = field(default_factory=list)
+
+    def when_matched_update(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
+        """Change columns of matched rows: ``{"name": "source.name", "qty": "target.qty + source.qty"}``."""
+        return self._with(_Clause(_MATCHED, "update", condition, columns))
+
+    def when_matched_update_all(self, condition: str | None = None) -> Merge:
+        """Change matched rows to what the source has, in all columns that it has."""
+        return self._with(_Clause(_MATCHED, "update", condition))
+
+    def when_matched_delete(self, condition: str | None = None) -> Merge:
+        """Delete matched rows."""
+        return self._with(_Clause(_MATCHED, "delete", condition))
+
+    def when_not_matched_insert(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
+        """Insert rows of the source that match none; columns that are not named are null."""
+        return self._with(_Clause(_NOT_MATCHED, "insert", condition, columns))
+
+    def when_not_matched_insert_all(self, condition: str | None = None) -> Merge:
+        """Insert rows of the source that match none, with all columns that it has."""
+        return self._with(_Clause(_NOT_MATCHED, "insert", condition))
+
+    def when_not_matched_by_source_update(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
+        """Change rows of the table that no row of the source matches; the whole table is read."""
+        return self._with(_Clause(_BY_SOURCE, "update", condition, columns))
+
+    def when_not_matched_by_source_delete(self, condition: str | None = None) -> Merge:
+        """Delete rows of the table that no row of the source matches; the whole table is read."""
+        return self._with(_Clause(_BY_SOURCE, "delete", condition))
+
+    def when(self, clause: str) -> Merge:
+        """Add a clause as SQL writes it: ``MATCHED AND source.gone THEN DELETE``, ``NOT MATCHED THEN INSERT *``."""
+        import sqlglot
+
+        text = re.sub(r"^\s*WHEN\s+", "", clause, flags=re.IGNORECASE)
+        try:
+            tree: Any = sqlglot.parse_one(f"MERGE INTO a USING b ON a.k = b.k WHEN {text}", dialect="databricks")
+            (found,) = tree.args["whens"].expressions
+        except (sqlglot.ParseError, ValueError, KeyError, AttributeError) as error:
+            raise InvalidInputError(
+                f"when {clause!r}: write a clause such as MATCHED THEN UPDATE SET name = source.name, "
+                "NOT MATCHED THEN INSERT *, NOT MATCHED BY SOURCE THEN DELETE"
+            ) from error
+        return self._with(clause_of(found))
+
+    def execute(
+        self, *, batch_id: str | None = None, runner: RunnerLike = None, on_stage: OnStage | None = None
+    ) -> BatchResult | None:
+        """Run the merge as one batch.
+
+        returns  None when no row is changed: then nothing is written
+        errors   InvalidInputError for a source that matches one row twice, unknown columns, conditions that DuckDB does not
+                 understand; UnsupportedError for a merge engine that cannot do an action; those of `lakeidx.Table.upsert`
+        memory   the source, and the rows of the table that may match: all of them with clauses for those not in the source
+        """
+        schema, source = self.table.schema, as_table(self.source, self.table.schema.fields)
+        self._check(schema, source)
+        return run_verb(
+            self.table,
+            "MERGE",
+            lambda _: self._changes(schema, source),
+            batch_id=batch_id,
+            runner=runner,
+            on_stage=on_stage,
+        )
+
+    def _with(self, clause: _Clause) -> Merge:
+        self._clauses.append(clause)
+        return self
+
+    def _check(self, schema: TableSchema, source: pa.Table) -> None:
+        if not self._clauses:
+            raise InvalidInputError("a merge needs a clause, such as when_matched_update_all()")
+        if any(c.action == "delete" for c in self._clauses):
+            check_deletable(schema)
+        check_updatable(schema)
+        missing = [] if isinstance(self.on, str) else [n for n in self.on if n not in source.column_names]
+        if missing:
+            raise InvalidInputError(f"on {missing[0]}: the source has {', '.join(source.column_names)}")
+        for clause in self._clauses:
+            if clause.columns is not None:
+                keys = schema.primary_keys if clause.action == "update" else ()
+                check_assignments(clause.columns, schema.fields_by_name, keys)
+
+    # -- matching --------------------------------------------------------------------------------------------------
+
+    def _changes(self, schema: TableSchema, source: pa.Table) -> pa.Table:
+        """Return the rows of the batch with their kinds."""
+        if self._is_upsert(schema, source):
+            return _each_key_once(schema, source)
+        target = self._candidates(schema, source)
+        names = self.aliases
+        numbered = [t.append_column(ROW, pa.array(np.arange(t.num_rows))) for t in (target, source)]
+        rows = Rows(dict(zip(names, numbered, strict=True)))
+        picked = rows.select(self._matching_sql(schema), "merge")
+        out = []
+        for number, clause in enumerate(self._clauses):
+            mine = picked.filter(pc.equal(picked.column("clause"), number))
+            if mine.num_rows:
+                out.append(self._rows_of(clause, schema, target, source, mine))
+        if not out:
+            return pa.table({KIND_COLUMN: pa.array([], pa.string())})
+        return _each_key_once(schema, pa.concat_tables(out, promote_options="permissive"))
+
+    def _is_upsert(self, schema: TableSchema, source: pa.Table) -> bool:
+        """Return True where no row of the table decides anything: whole rows by the key, changed or inserted."""
+        wanted = {_Clause(_MATCHED, "update", None), _Clause(_NOT_MATCHED, "insert", None)}
+        by_key = not isinstance(self.on, str) and set(self.on) == set(schema.primary_keys)
+        whole = set(source.column_names) == set(schema.field_names)
+        return by_key and whole and len(self._clauses) == len(wanted) and all(c in wanted for c in self._clauses)
+
+    def _candidates(self, schema: TableSchema, source: pa.Table) -> pa.Table:
+        """Return the rows of the table that the source may match: by the key those it has, else all."""
+        columns = self._columns_of_key(schema)
+        if columns is None or any(c.of == _BY_SOURCE for c in self._clauses):
+            scan = partial(scan_committed, self.table)
+            return on_newest(self.table.metadata, lambda _: scan().to_arrow())
+        keys = source.select(columns).rename_columns(list(schema.primary_keys)).drop_null()
+        keys = keys.group_by(keys.column_names).aggregate([])
+        found = self.table._look_up(keys, unseen=True)
+        return found.filter(found.column("_FOUND")).drop_columns(["_FOUND"])
+
+    def _columns_of_key(self, schema: TableSchema) -> list[str] | None:
+        """Return the source's columns that are compared with the primary key, in its order; None where not all of it is."""
+        if not isinstance(self.on, str):
+            return list(schema.primary_keys) if set(schema.primary_keys) <= set(self.on) else None
+        import sqlglot
+        from sqlglot import exp
+
+        try:
+            tree = sqlglot.parse_one(self.on, dialect="duckdb")
+        except sqlglot.ParseError as error:
+            raise InvalidInputError(f"on {self.on!r}: {str(error).splitlines()[0]}") from error
+        pairs: dict[str, str] = {}
+        for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
+            both = [part.left, part.right] if isinstance(part, exp.EQ) else []
+            if both and all(isinstance(c, exp.Column) for c in both):
+                sides = {c.text("table"): c.name for c in both}
+                if set(sides) == set(self.aliases):
+                    pairs[sides[self.aliases[0]]] = sides[self.aliases[1]]
+        return [pairs[k] for k in schema.primary_keys] if set(schema.primary_keys) <= set(pairs) else None
+
+    def _matching_sql(self, schema: TableSchema) -> str:
+        """Return the query of the numbers of rows of table and source, and of the clause that takes them."""
+        target, source = map(quoted, self.aliases)
+        on = (
+            self.on
+            if isinstance(self.on, str)
+            else " AND ".join(f"{target}.{quoted(n)} = {source}.{quoted(n)}" for n in self.on)
+        )
+        t, s = f"{target}.{ROW}", f"{source}.{ROW}"
+        sides = {
+            _MATCHED: f"{t} IS NOT NULL AND {s} IS NOT NULL",
+            _NOT_MATCHED: f"{t} IS NULL",
+            _BY_SOURCE: f"{s} IS NULL",
+        }
+        cases = " ".join(
+            f"WHEN {sides[c.of]}{'' if c.condition is None else f' AND ({c.condition})'} THEN {n}"
+            for n, c in enumerate(self._clauses)
+        )
+        join = "FULL" if any(c.of == _BY_SOURCE for c in self._clauses) else "RIGHT"
+        query = f"SELECT {t} AS t, {s} AS s, CASE {cases} END AS clause FROM {target} {join} JOIN {source} ON {on}"  # noqa: S608 - the caller's own
+        return f"SELECT * FROM ({query}) WHERE clause IS NOT NULL ORDER BY s, t"  # noqa: S608 - as above
+
+    # -- rows of a clause --------------------------------------------------------------------------------------------
+
+    def _rows_of(
+        self, clause: _Clause, schema: TableSchema, target: pa.Table, source: pa.Table, picked: pa.Table
+    ) -> pa.Table:
+        """Return the rows of the batch that a clause makes of the picked ones."""
+        mine = {
+            name: None if rows is None else rows.take(picked.column(number))
+            for name, rows, number in (
+                (self.aliases[0], None if clause.of == _NOT_MATCHED else target, "t"),
+                (self.aliases[1], None if clause.of == _BY_SOURCE else source, "s"),
+            )
+        }
+        before, given = mine.values()
+        if clause.action == "delete":
+            assert before is not None
+            return before.append_column(KIND_COLUMN, pa.repeat(pa.scalar("-D"), before.num_rows))
+        values = self._values(clause, schema, mine, picked.num_rows)
+        if clause.action == "update":
+            assert before is not None
+            rows = with_columns(schema, before, values)
+        else:
+            assert given is not None
+            rows = pa.table(values)
+        return rows.append_column(
+            KIND_COLUMN, pa.repeat(pa.scalar("+U" if before is not None else "+I"), rows.num_rows)
+        )
+
+    def _values(
+        self, clause: _Clause, schema: TableSchema, mine: Mapping[str, pa.Table | None], count: int
+    ) -> dict[str, pa.Array | pa.ChunkedArray]:
+        given = mine[self.aliases[1]]
+        if clause.columns is None:
+            assert given is not None
+            keys = schema.primary_keys if clause.action == "update" else ()
+            unknown = [n for n in given.column_names if n not in schema.fields_by_name]
+            if unknown:
+                raise InvalidInputError(
+                    f"the source has a column {unknown[0]!r} that the table does not have: name the columns of the clause"
+                )
+            return {
+                n: as_column(given.column(n), schema.fields_by_name[n]) for n in given.column_names if n not in keys
+            }
+        tables = {name: rows for name, rows in mine.items() if rows is not None}
+        whole = " POSITIONAL JOIN ".join(map(quoted, tables))
+        return assigned(clause.columns, schema.fields_by_name, Rows(tables), whole, count)

@@ -1,0 +1,220 @@
+"""Verbs that read rows before they write: delete and update, by key or by a condition, each as one batch.
+
+A row that goes is a -D row of the batch, one that changes is upserted whole. `lakeidx.api.merge` has the third verb.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakeidx.api.arrow_input import Rows as GivenRows
+from lakeidx.api.expressions import Rows, assigned, check_assignments
+from lakeidx.batch.artifacts import IngestReport
+from lakeidx.batch.stages.rerun import begin_run
+from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch
+from lakeidx.errors import CommitConflictError, InvalidInputError, UnsupportedError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.cast_rows import AS_STORED
+from lakeidx.landing.kind_rules import REMOVING_OPTION
+from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.predicate import Predicate
+from lakeidx.results import Result
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.scan.table_scan import scan_committed
+from lakeidx.table.view import on_newest
+
+if TYPE_CHECKING:
+    from lakeidx.api.runners import RunnerLike
+    from lakeidx.api.table import Table
+
+log = logging.getLogger(__name__)
+_TRIES = 10
+_WAIT_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeletePlan(Result):
+    """Plan of a delete or an update.
+
+    rows   keys it would delete or change
+    """
+
+    rows: int
+    dry_run: bool = True
+
+
+def delete_rows(
+    table: Table,
+    keys: GivenRows | None,
+    where: str | Predicate | None,
+    *,
+    batch_id: str | None,
+    dry_run: bool,
+    runner: RunnerLike,
+    on_stage: OnStage | None,
+) -> BatchResult | DeletePlan | None:
+    """Delete rows by key or by a condition; see `lakeidx.api.table.Table.delete`."""
+    if (keys is None) == (where is None):
+        raise InvalidInputError("delete takes keys, or a condition (where)")
+    schema = table.schema
+    check_deletable(schema)
+    if keys is not None:
+        rows = rows_found(schema, table._look_up(keys, unseen=True))
+    if dry_run:
+        return DeletePlan(rows=count_where(table, where) if keys is None else count_keys(schema, rows))
+    if keys is None:
+        rows = rows_where(table, where)
+    if rows.num_rows == 0:
+        log.info("%s: no row to delete", table.uri)
+        return None
+    rows = rows.append_column(KIND_COLUMN, pa.array(["-D"] * rows.num_rows, pa.string()))
+    context = replace(table._context(batch_id, runner), operation="DELETE")
+    own = batch_id is None and runner is None
+    return table._write(context, rows.replace_schema_metadata(AS_STORED), "null", False, on_stage, own=own)
+
+
+def rows_found(schema: TableSchema, answer: pa.Table) -> pa.Table:
+    """Return the rows to delete of a lookup's answer."""
+    return answer.filter(answer.column("_FOUND")).select(list(_columns_of_deletes(schema)))
+
+
+def rows_where(table: TableHandle, where: str | Predicate | None) -> pa.Table:
+    """Return the rows to delete by a condition."""
+    scan = partial(scan_committed, table, where=where, columns=_columns_of_deletes(table.schema))
+    return on_newest(table.metadata, lambda _: scan().to_arrow())
+
+
+def count_keys(schema: TableSchema, rows: pa.Table) -> int:
+    """Count the keys of rows; one may be there twice."""
+    keys = list(schema.primary_keys)
+    return int(rows.select(keys).group_by(keys).aggregate([]).num_rows)
+
+
+def count_where(table: TableHandle, where: str | Predicate | None) -> int:
+    """Count the rows to delete by a condition; memory for one batch of keys."""
+    scan = partial(scan_committed, table, where=where, columns=table.schema.primary_keys)
+    return on_newest(table.metadata, lambda _: int(sum(t.num_rows for t in scan().batches())))
+
+
+def _columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:
+    """Return what a -D row must carry: its key, what orders it after the row it deletes, and what may not be null."""
+    options = schema.table_options
+    if options.merge_engine != "deduplicate" or options.changelog_producer != "none":
+        return schema.field_names
+    needed = {*schema.primary_keys, *schema.partition_keys, *options.sequence_field}
+    return tuple(f.name for f in schema.fields if f.name in needed or not f.type.nullable)
+
+
+def check_deletable(schema: TableSchema) -> None:
+    """Raise InvalidInputError or UnsupportedError for a table in which a delete would change nothing."""
+    options = schema.table_options
+    if not schema.primary_keys:
+        raise InvalidInputError("rows can be deleted from tables with a primary key only")
+    if options.ignore_delete:
+        raise UnsupportedError("option 'ignore-delete' = true: a delete would change nothing")
+    if options.merge_engine == "first-row":
+        raise UnsupportedError("merge engine first-row does not support deletes")
+    wanted = REMOVING_OPTION.get(options.merge_engine)
+    if wanted is not None and schema.options.get(wanted, "false").lower() != "true":
+        raise UnsupportedError(f"merge engine {options.merge_engine} deletes rows only with option '{wanted}' = true")
+
+
+def update_rows(
+    table: Table,
+    assignments: Mapping[str, Any],
+    where: str | Predicate | None,
+    *,
+    batch_id: str | None,
+    dry_run: bool,
+    runner: RunnerLike,
+    on_stage: OnStage | None,
+) -> BatchResult | DeletePlan | None:
+    """Change columns of the rows that match a condition; see `lakeidx.api.table.Table.update`."""
+    schema = table.schema
+    check_updatable(schema)
+    check_assignments(assignments, schema.fields_by_name, schema.primary_keys)
+    if dry_run:
+        return DeletePlan(rows=count_where(table, where))
+
+    def changed(_: int) -> pa.Table:
+        scan = partial(scan_committed, table, where=where)
+        rows = on_newest(table.metadata, lambda _: scan().to_arrow())
+        return with_columns(schema, rows, assigned_to(schema, rows, assignments))
+
+    return run_verb(table, "UPDATE", changed, batch_id=batch_id, runner=runner, on_stage=on_stage)
+
+
+def assigned_to(
+    schema: TableSchema, rows: pa.Table, assignments: Mapping[str, Any]
+) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Compute what columns of rows become; expressions name the rows' columns, also as ``target.<column>``."""
+    return assigned(assignments, schema.fields_by_name, Rows({"target": rows}), "target", rows.num_rows)
+
+
+def with_columns(schema: TableSchema, rows: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
+    """Return rows with other values of some columns; of a partial-update table the others are null, which leaves them.
+
+    errors   InvalidInputError for a null in a partial-update table: the old value would stay
+    """
+    partial_update = schema.table_options.merge_engine == "partial-update"
+    nulls = next((n for n, c in columns.items() if partial_update and c.null_count), None)
+    if nulls is not None:
+        raise InvalidInputError(f"set {nulls}: merge engine partial-update keeps the old value where a row has null")
+    kept = [n for n in rows.column_names if not partial_update or n in (*schema.primary_keys, *columns)]
+    return pa.table({n: columns.get(n, rows.column(n)) for n in kept})
+
+
+def run_verb(
+    table: Table,
+    operation: str,
+    make_rows: Callable[[int], pa.Table],
+    *,
+    batch_id: str | None,
+    runner: RunnerLike,
+    on_stage: OnStage | None,
+) -> BatchResult | None:
+    """Run a batch of rows that are made from the table's; made again where others have written rows in between.
+
+    make_rows   called with the number of the try, makes the rows of the batch, with row kinds, from the newest state
+    returns     None when no row was made: then nothing is written
+    errors      CommitConflictError when others were faster again and again
+    """
+    tell = on_stage or (lambda stage: None)
+    for tried in range(_TRIES):
+        snapshot = table.metadata.latest_snapshot()
+        context = table._context(batch_id, runner)
+        context = replace(context, operation=operation, read_on=0 if snapshot is None else snapshot.id)
+        try:
+            if batch_id is not None:
+                begin_run(table.metadata, context.files)
+                if context.files.read(IngestReport) is not None:
+                    # Another process, or this batch before it died, has made its rows.
+                    return table._finished(finish_batch(context, tell), context)
+            rows = make_rows(tried)
+            if not rows.num_rows:
+                log.info("%s: no row to write", table.uri)
+                return None
+            return table._write(context, rows, "null", False, on_stage, own=batch_id is None and runner is None)
+        except CommitConflictError as error:
+            if tried + 1 == _TRIES:
+                raise
+            log.info("%s: the rows are read again: %s", operation, error.message)
+            time.sleep(random.random() * _WAIT_SECONDS * 2**tried)  # noqa: S311 - jitter
+    raise AssertionError("unreachable")
+
+
+def check_updatable(schema: TableSchema) -> None:
+    """Raise InvalidInputError or UnsupportedError for a table in which a row cannot be replaced."""
+    if not schema.primary_keys:
+        raise InvalidInputError("rows can be updated in tables with a primary key only")
+    engine = schema.table_options.merge_engine
+    if engine not in ("deduplicate", "partial-update"):
+        raise UnsupportedError(f"merge engine {engine} does not take updates: it computes rows from those that come")

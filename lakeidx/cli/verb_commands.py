@@ -1,0 +1,113 @@
+"""``lakeidx update|merge``: verbs that read rows before they write."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from lakeidx.api.expressions import Rows
+from lakeidx.api.table import Table
+from lakeidx.batch.upsert import BatchResult
+from lakeidx.cli.context import (
+    JsonOption,
+    MasterOption,
+    NoProgress,
+    RemoteOption,
+    SparkOption,
+    TableArgument,
+    ThreadsOption,
+    chosen_runner,
+    report_errors,
+    stages,
+)
+from lakeidx.cli.output import for_programs
+from lakeidx.cli.write_commands import BatchId
+from lakeidx.errors import InvalidInputError
+from lakeidx.storage.local import absolute
+
+_ALL = ("MATCHED THEN UPDATE SET *", "NOT MATCHED THEN INSERT *")
+
+
+@report_errors
+def update(
+    table: TableArgument,
+    assignments: Annotated[
+        list[str],
+        typer.Option("--set", help='column = SQL expression over the row, e.g. "qty = qty * 10"; may be repeated'),
+    ],
+    where: Annotated[
+        str | None, typer.Option("--where", help="SQL condition of the rows that change; default: every row")
+    ] = None,
+    batch_id: BatchId = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only count the rows")] = False,
+    spark: SparkOption = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    threads: ThreadsOption = 2,
+    no_progress: NoProgress = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Change columns of the rows that match a condition, as one batch."""
+    parts = [(text, *text.partition("=")) for text in assignments]
+    wrong = next((text for text, name, _, to in parts if not (name.strip() and to.strip())), None)
+    if wrong is not None:
+        raise InvalidInputError(f'--set {wrong}: write a column and what it becomes, as "qty = qty + 1"')
+    opened, changes = Table.open(table), {name.strip(): to.strip() for _, name, _, to in parts}
+    if dry_run:
+        plan = opened.update(changes, where=where, dry_run=True)
+        assert plan is not None
+        typer.echo(
+            json.dumps(plan.as_dict()) if for_programs(as_json) else f"{plan.as_dict()['rows']} rows would change"
+        )
+        return
+    with stages(no_progress) as on_stage:
+        runner = chosen_runner(spark, master, remote, threads)
+        result = opened.update(changes, where=where, batch_id=batch_id, runner=runner, on_stage=on_stage)
+    assert result is None or isinstance(result, BatchResult)
+    _print(result, as_json)
+
+
+@report_errors
+def merge(
+    table: TableArgument,
+    source: Annotated[str, typer.Argument(help="Parquet, CSV or JSON file with the rows of the source")],
+    on: Annotated[
+        str, typer.Option("--on", help='columns that both have (id,day), or a condition: "target.id = source.customer"')
+    ],
+    when: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--when",
+            help='clause as in SQL, e.g. "MATCHED AND source.gone THEN DELETE"; may be repeated, the first that holds counts; '
+            "default: MATCHED THEN UPDATE SET *, NOT MATCHED THEN INSERT *",
+        ),
+    ] = None,
+    batch_id: BatchId = None,
+    spark: SparkOption = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    threads: ThreadsOption = 2,
+    no_progress: NoProgress = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge a file into a table: change or delete the rows that match, insert the others."""
+    path = absolute(source)
+    rows = Rows({}).select("FROM '" + path.replace("'", "''") + "'", f"the source {path}")
+    merged = Table.open(table).merge(rows, on if "=" in on else [name.strip() for name in on.split(",")])
+    for clause in when or _ALL:
+        merged.when(clause)
+    with stages(no_progress) as on_stage:
+        runner = chosen_runner(spark, master, remote, threads)
+        result = merged.execute(batch_id=batch_id, runner=runner, on_stage=on_stage)
+    _print(result, as_json)
+
+
+def _print(result: BatchResult | None, as_json: bool) -> None:
+    if result is None:
+        typer.echo("no row to change", err=True)
+        if for_programs(as_json):
+            typer.echo(json.dumps({"rows": 0, "snapshots": []}))
+        return
+    typer.echo(json.dumps(result.as_dict()) if for_programs(as_json) else str(result))
