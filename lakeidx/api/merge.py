@@ -39,7 +39,7 @@ _MATCHED, _NOT_MATCHED, _BY_SOURCE = "matched", "not matched", "not matched by s
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """What becomes of some rows.
+    """Clause of a merge: what becomes of some rows.
 
     of      matched, not matched (in the source only), or not matched by source (in the table only)
     action  update, delete or insert
@@ -58,7 +58,7 @@ def _each_key_once(schema: TableSchema, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def clause_of(when: Any) -> _Clause:
+def _clause_of(when: Any) -> _Clause:
     """Return a clause of sqlglot's, whose expressions become DuckDB's."""
     from sqlglot import exp
 
@@ -136,7 +136,7 @@ class Merge:
                 f"when {clause!r}: write a clause such as MATCHED THEN UPDATE SET name = source.name, "
                 "NOT MATCHED THEN INSERT *, NOT MATCHED BY SOURCE THEN DELETE"
             ) from error
-        return self._with(clause_of(found))
+        return self._with(_clause_of(found))
 
     def execute(
         self, *, batch_id: str | None = None, runner: RunnerLike = None, on_stage: OnStage | None = None
@@ -199,7 +199,7 @@ class Merge:
 
     def _is_upsert(self, schema: TableSchema, source: pa.Table) -> bool:
         """Return True where no row of the table decides anything: whole rows by the key, changed or inserted."""
-        wanted = {_Clause(_MATCHED, "update", None), _Clause(_NOT_MATCHED, "insert", None)}
+        wanted = [_Clause(_MATCHED, "update", None), _Clause(_NOT_MATCHED, "insert", None)]
         by_key = not isinstance(self.on, str) and set(self.on) == set(schema.primary_keys)
         whole = set(source.column_names) == set(schema.field_names)
         return by_key and whole and len(self._clauses) == len(wanted) and all(c in wanted for c in self._clauses)

@@ -69,9 +69,9 @@ def delete_rows(
     if keys is not None:
         rows = rows_found(schema, table._look_up(keys, unseen=True))
     if dry_run:
-        return DeletePlan(rows=count_where(table, where) if keys is None else count_keys(schema, rows))
+        return DeletePlan(rows=_count_where(table, where) if keys is None else count_keys(schema, rows))
     if keys is None:
-        rows = rows_where(table, where)
+        rows = _rows_where(table, where)
     if rows.num_rows == 0:
         log.info("%s: no row to delete", table.uri)
         return None
@@ -86,7 +86,7 @@ def rows_found(schema: TableSchema, answer: pa.Table) -> pa.Table:
     return answer.filter(answer.column("_FOUND")).select(list(_columns_of_deletes(schema)))
 
 
-def rows_where(table: TableHandle, where: str | Predicate | None) -> pa.Table:
+def _rows_where(table: TableHandle, where: str | Predicate | None) -> pa.Table:
     """Return the rows to delete by a condition."""
     scan = partial(scan_committed, table, where=where, columns=_columns_of_deletes(table.schema))
     return on_newest(table.metadata, lambda _: scan().to_arrow())
@@ -98,7 +98,7 @@ def count_keys(schema: TableSchema, rows: pa.Table) -> int:
     return int(rows.select(keys).group_by(keys).aggregate([]).num_rows)
 
 
-def count_where(table: TableHandle, where: str | Predicate | None) -> int:
+def _count_where(table: TableHandle, where: str | Predicate | None) -> int:
     """Count the rows to delete by a condition; memory for one batch of keys."""
     scan = partial(scan_committed, table, where=where, columns=table.schema.primary_keys)
     return on_newest(table.metadata, lambda _: int(sum(t.num_rows for t in scan().batches())))
@@ -142,17 +142,17 @@ def update_rows(
     check_updatable(schema)
     check_assignments(assignments, schema.fields_by_name, schema.primary_keys)
     if dry_run:
-        return DeletePlan(rows=count_where(table, where))
+        return DeletePlan(rows=_count_where(table, where))
 
     def changed(_: int) -> pa.Table:
         scan = partial(scan_committed, table, where=where)
         rows = on_newest(table.metadata, lambda _: scan().to_arrow())
-        return with_columns(schema, rows, assigned_to(schema, rows, assignments))
+        return with_columns(schema, rows, _assigned_to(schema, rows, assignments))
 
     return run_verb(table, "UPDATE", changed, batch_id=batch_id, runner=runner, on_stage=on_stage)
 
 
-def assigned_to(
+def _assigned_to(
     schema: TableSchema, rows: pa.Table, assignments: Mapping[str, Any]
 ) -> dict[str, pa.Array | pa.ChunkedArray]:
     """Compute what columns of rows become; expressions name the rows' columns, also as ``target.<column>``."""

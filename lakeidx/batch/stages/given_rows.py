@@ -61,8 +61,7 @@ def stage_table(
     absent     rows that do not have a column, by its name
     new        columns that the table gets with the batch
     on_delete  what becomes of rows of kind -D and -U: see `lakeidx.landing.kind_rules`
-    publish    as for `run_ingest`
-    read_on, operation   see `lakeidx.batch.context.BatchContext`
+    publish    as for `run_ingest`; read_on, operation: see `lakeidx.batch.context.BatchContext`
     errors     NewColumnsError when `merge_schema` has the table get columns first; InvalidInputError naming the row (counted
                from 1) and the reason, and when the batch was staged with other rows
     """

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 import lakeidx
+from lakeidx.api.merge import Merge
 from lakeidx.cli.main import app
 from lakeidx.key_index.hudi_table.table import HudiTagResult
 from lakeidx.table.scan.changes import ChangeScan
@@ -23,6 +24,8 @@ COMMANDS = {
     "table drop": "Warehouse.drop",
     "upsert": "Table.upsert_files",
     "delete": "Table.delete",
+    "update": "Table.update",
+    "merge": "Table.merge",
     "scan": "Table.scan",
     "changes": "Table.changes",
     "diff": "Table.diff",
@@ -73,7 +76,7 @@ PARAMETERS = {
     ("table create", "schema"): "spec", ("table create", "if_not_exists"): "exist_ok", ("table create", "table"): "uri",
     ("table alter", "not_null"): "nullable", ("table alter", "no_default"): "defaults", ("table alter", "set_"): "set",
     ("table alter", "plan"): "dry_run", ("table list", "warehouse"): "self", ("table drop", "table"): "name",
-    ("advise", "what"): "self files", ("tail", "into"): "step",
+    ("update", "assignments"): "set", ("advise", "what"): "self files", ("tail", "into"): "step",
 }  # fmt: skip
 #: Methods that do a command together with the one above: command -> method.
 TOO = {"advise": "Table.advise_files", "tail": "Table.upsert_changes"}
@@ -82,6 +85,11 @@ OF_WHAT_COMES_BACK = {
     ("scan", "explain"): (TableScan, "explain"),
     ("diff", "limit"): (ChangeScan, "to_reader"),
     ("diff", "stat"): (ChangeScan, "stat"),
+    ("merge", "when"): (Merge, "when"),
+    **{
+        ("merge", option): (Merge, "execute")
+        for option in ("batch_id", "no_progress", "spark", "master", "remote", "threads")
+    },
     ("hudi tag", "metrics"): (HudiTagResult, "as_dict"),
 }
 #: Parameters without an option: what a process cannot be handed by its arguments.
@@ -90,6 +98,7 @@ ONLY_PARAMETERS = {
     "Table.follow": {"stop"},  # a signal on the command line
     # A copy by `tail --into` has the columns of its source: `table alter` makes them so.
     "Table.upsert_changes": {"missing", "merge_schema", "runner"},
+    "Table.merge": {"aliases"},  # names for expressions
     "Table.create": {"storage_options"},  # AWS_* variables
     "lakeidx.inspect_file": {"store", "limit"},
     "lakeidx.tag_hudi_table": {"storage_options"},
