@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,11 +55,10 @@ class DagsterUI:
         open_sockets = [c for p in (first, *first.children(recursive=True)) for c in p.net_connections("tcp")]
         return {c.laddr.ip for c in open_sockets if c.status == psutil.CONN_LISTEN}
 
-    def ask(self, query: str) -> Any:
+    def ask(self, query: str, **variables: Any) -> Any:
         """Answer of the GraphQL interface."""
-        request = urllib.request.Request(
-            f"{self.url}/graphql", json.dumps({"query": query}).encode(), {"Content-Type": "application/json"}
-        )
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        request = urllib.request.Request(f"{self.url}/graphql", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=HANGS_SECONDS) as response:
             return json.load(response)["data"]
 
@@ -95,18 +95,21 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
 
     work = tmp_path_factory.mktemp("ui")
     write_landing_files(work / "landing" / "flights", read_flights())
+    with serve(work, "--module", "dagster_project.definitions", LAKEIDX_DEMO="1") as served:
+        yield served
+
+
+@contextmanager
+def serve(work: Path, *arguments: str, **variables: str) -> Iterator[DagsterUI]:
+    """Start the UI over a work folder; end it by Ctrl-C."""
     (port,) = free_ports(1)
     pictures = Path(os.environ.get("LAKEIDX_SCREENSHOTS", work / "pictures"))
     pictures.mkdir(parents=True, exist_ok=True)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("LAKEIDX_LAND", "LAKEIDX_WARE", "DAGSTER"))}
-    command = [sys.executable, "-m", "lakeidx.dagster.ui", "--module", "dagster_project.definitions"]
-    command += ["--work", str(work), "--port", str(port)]
+    command = [sys.executable, "-m", "lakeidx.dagster.ui", *arguments, "--work", str(work), "--port", str(port)]
     with (work / "ui.log").open("wb") as log:
         process = subprocess.Popen(
-            command,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**environment, "LAKEIDX_ENGINE": "local", "LAKEIDX_DEMO": "1"},
+            command, stdout=log, stderr=subprocess.STDOUT, env={**environment, "LAKEIDX_ENGINE": "local", **variables}
         )
     try:
         wait_for(f"http://127.0.0.1:{port}/server_info", process, work / "ui.log")
@@ -154,7 +157,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def page(ui: DagsterUI) -> Iterator[Any]:
+def page() -> Iterator[Any]:
     """A page of a headless Chromium."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:

@@ -1,0 +1,185 @@
+"""The Checks tab after each kind of run, as a browser shows it: the list and a check's page say the same, and what is so.
+
+The tests build on each other, in order: a deployment is used, not reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeidx.dagster.assets.stages import commit_checks
+from lakeidx.dagster.names import asset_keys
+from lakeidx.dagster.ui import prepare_home
+from tests.browser.conftest import DagsterUI, serve
+from tests.browser.test_ui import picture
+from tests.dagster.pipelines import Deployment
+
+pytestmark = pytest.mark.browser
+LOCATION = "lakeidx.dagster.definitions"
+LAUNCH = "mutation($p: ExecutionParams!) {launchPipelineExecution(executionParams: $p) {__typename}}"
+AGAIN = "mutation($p: ReexecutionParams!) {launchPipelineReexecution(reexecutionParams: $p) {__typename}}"
+#: What stands in the list beside a check's name, with its picture.
+GOOD, WARNED, BROKEN = ("Succeeded", "check_circle"), ("Failed", "warning_outline"), ("Failed", "cancel")
+NEVER = ("Not evaluated", "status")
+_LISTED = """() => Object.fromEntries([...document.querySelectorAll('[class*=MiddleTruncate_container]')]
+  .filter(name => name.parentElement.parentElement.querySelector('[role=img]'))
+  .map(name => [name.title, [name.nextElementSibling?.textContent ?? '',
+                             name.parentElement.parentElement.querySelector('[role=img]').ariaLabel]]))"""
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DagsterUI, Deployment, Deployment]]:
+    """A UI over the tables d.t, partitioned by a column, and d.u, which is not."""
+    work = tmp_path_factory.mktemp("checks")
+    instance = dg.DagsterInstance.from_config(str(prepare_home(work)))
+    there = {"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}}
+    t = Deployment(work / "t", {"expectations": [{**there, "name": "v_is_there"}]}, instance)
+    u = Deployment(work / "u", {"table": "d.u", "partitionKeys": []}, instance)
+    (work / "pipelines").mkdir()
+    for d in (t, u):
+        text = (d.folder / "pipelines" / "t.yaml").read_text(encoding="utf-8")
+        (work / "pipelines" / f"{d.config.table_name}.yaml").write_text(text, encoding="utf-8")
+    with serve(work, LAKEIDX_PIPELINES=str(work / "pipelines")) as ui:
+        yield ui, t, u
+
+
+def see(ui: DagsterUI, page: Any, asset: str, *, names: set[str], wrong: dict[str, tuple[str, str]]) -> None:
+    """Look at the list, and at the pages of a check that is as it should be and of all others.
+
+    names   of all checks; those that are not `wrong` are good
+    """
+    page.goto(f"{ui.url}/assets/{asset}?view=checks")
+    page.get_by_text(min(names), exact=True).first.wait_for()
+    page.wait_for_timeout(1500)
+    listed = {name: tuple(shown) for name, shown in page.evaluate(_LISTED).items() if name in names}
+    assert listed == {name: wrong.get(name, GOOD) for name in names}
+    for name in [*sorted(wrong)[:2], *sorted(names - wrong.keys())[:1]]:
+        page.locator(f"[title='{name}']").first.click()
+        page.get_by_text("Execution history", exact=True).wait_for()
+        if wrong.get(name) == NEVER:
+            page.wait_for_timeout(500)
+            for verdict in ("Passed", "Failed", "Execution failed", "Skipped"):
+                assert not page.get_by_text(verdict, exact=True).count()
+            continue
+        page.get_by_text("Evaluation result", exact=True).wait_for()
+        page.get_by_text("Failed" if name in wrong else "Passed", exact=True).last.wait_for()
+
+
+def rules(d: Deployment) -> set[str]:
+    return {spec.name for spec in commit_checks(d.config)}
+
+
+def materialize(ui: DagsterUI, page: Any, d: Deployment, key: str, runs: int) -> dict[str, Any]:
+    """Materialize the stages and the table from their assets, as the button of a graph does; the run."""
+    d.know(key)
+    chosen = [{"path": list(k.path)} for k in asset_keys(d.config)]
+    job = {"repositoryLocationName": LOCATION, "repositoryName": "__repository__", "pipelineName": "__ASSET_JOB"}
+    tags = {"tags": [{"key": "dagster/partition", "value": key}]}
+    ui.ask(LAUNCH, p={"mode": "default", "selector": {**job, "assetSelection": chosen}, "executionMetadata": tags})
+    return ui.wait_for_runs(page, runs, job="__ASSET_JOB", may_fail=True)[0]
+
+
+def test_a_failed_ingest_of_a_table_without_rows_judges_nothing(shop: Any, page: Any) -> None:
+    ui, t, _ = shop
+    pq.write_table(pa.table({"other": [1]}), t.landing / "bad.parquet")
+    assert materialize(ui, page, t, "bad.parquet", 1)["status"] == "FAILURE"
+    see(ui, page, "d/t", names=rules(t), wrong=dict.fromkeys(rules(t), NEVER))
+
+
+def test_one_partition(shop: Any, page: Any) -> None:
+    ui, t, _ = shop
+    t.land("a.parquet", [(1, k, "a") for k in range(30)])
+    assert materialize(ui, page, t, "a.parquet", 2)["status"] == "SUCCESS"
+    see(ui, page, "d/t", names=rules(t), wrong={})
+    see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={})
+
+
+def test_a_failed_ingest_leaves_the_checks_as_they_were(shop: Any, page: Any) -> None:
+    ui, t, _ = shop
+    assert materialize(ui, page, t, "bad.parquet", 3)["status"] == "FAILURE"
+    see(ui, page, "d/t", names=rules(t), wrong={})
+    see(ui, page, "d/t/bucket_assignment", names={"batch_rows_accounted"}, wrong={})
+    picture(ui, page, "checks-after-failed-ingest")
+
+
+def test_an_execution_again_from_the_failure(shop: Any, page: Any) -> None:
+    ui, t, _ = shop
+    t.land("bad.parquet", [(1, 50, "mended")])
+    ui.ask(AGAIN, p={"parentRunId": ui.runs()[0]["runId"], "strategy": "FROM_FAILURE"})
+    assert ui.wait_for_runs(page, 4, job="__ASSET_JOB", may_fail=True)[0]["status"] == "SUCCESS"
+    see(ui, page, "d/t", names=rules(t), wrong={})
+    assert len(t.content()) == 31
+
+
+def test_a_range_in_one_run(shop: Any, page: Any) -> None:
+    ui, t, _ = shop
+    for name in ("r1.parquet", "r2.parquet", "r3.parquet"):
+        t.land(name, [(1, 60, name)])
+    t.know("r2.parquet")
+    assert t.run("r1.parquet", "r3.parquet").success
+    see(ui, page, "d/t", names=rules(t), wrong={})
+    see(ui, page, "d/t/bucket_assignment", names={"batch_rows_accounted"}, wrong={})
+    see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={})
+
+
+def test_a_run_per_partition(shop: Any, page: Any) -> None:
+    ui, t, _ = shop
+    for name in ("s1.parquet", "s2.parquet"):
+        t.land(name, [(1, 70, name)])
+        assert t.run(name).success
+    see(ui, page, "d/t", names=rules(t), wrong={})
+    see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={})
+
+
+def test_an_unpartitioned_table(shop: Any, page: Any) -> None:
+    ui, _, u = shop
+    u.land("a.parquet", [(1, k, "a") for k in range(3)])
+    u.land("b.parquet", [(1, 1, "b")])
+    pq.write_table(pa.table({"other": [1]}), u.landing / "c.parquet")
+    assert u.run("a.parquet", "b.parquet").success
+    assert not u.run("c.parquet", raise_on_error=False).success
+    see(ui, page, "d/u", names=rules(u), wrong={})
+
+
+def test_a_failing_warning(shop: Any, page: Any) -> None:
+    ui, t, _ = shop
+    t.land("w.parquet", [(1, k, "w") for k in range(25)] + [(1, 99, "x")], ["-D"] * 25 + ["?"])
+    assert t.run("w.parquet").success
+    see(ui, page, "d/t", names=rules(t), wrong={"stale_hashes": WARNED})
+    picture(ui, page, "checks-warning")
+    see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={"rows_rejected": WARNED})
+    page.locator("[title='rows_rejected']").first.click()
+    page.get_by_text("lakeidx/rejected_path").wait_for()
+    picture(ui, page, "checks-rows-rejected")
+
+
+def test_a_failing_error_before_the_commit(shop: Any, page: Any) -> None:
+    ui, t, _ = shop
+    t.land("n.parquet", [(1, 1, None)])
+    assert not t.run("n.parquet", raise_on_error=False).success
+    see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={"v_is_there": BROKEN})
+    see(ui, page, "d/t", names=rules(t), wrong={"stale_hashes": WARNED})
+
+
+def test_a_failing_error(shop: Any, page: Any) -> None:
+    ui, t, _ = shop
+    index: Path = next((t.folder / "wh").rglob("index/index-*"))
+    for file in (t.folder / "wh").rglob("bucket-0/*.parquet"):
+        file.unlink()
+    assert index.exists()
+    t.land("e.parquet", [(1, 3, "e")])
+    assert not t.run("e.parquet", raise_on_error=False).success
+    page.goto(f"{ui.url}/assets/d/t?view=checks")
+    page.locator("[title='referenced_files_exist']").first.click()
+    page.get_by_text("FAILED: ").first.wait_for()
+    listed = page.evaluate(_LISTED)
+    assert tuple(listed["referenced_files_exist"]) == BROKEN
+    assert tuple(listed["hash_in_one_bucket"]) == GOOD
+    picture(ui, page, "checks-failed")
