@@ -53,7 +53,7 @@ _DESCRIPTIONS = {
     "stale_hashes": "Few hashes of the index belong to keys that were deleted.",
     "bucket_rows_within_target": "No bucket holds more keys than dynamic-bucket.target-row-num.",
     "bucket_skew": "No bucket holds far more keys than the mean of its partition.",
-    REJECTED: "No row of the batch was rejected. More than max_rejected allows, and the batch is refused.",
+    REJECTED: "No row of the batch was rejected. One with more than max_rejected allows is refused.",
     "batch_rows_accounted": "Ingested rows = inserted + updated + upserted (fixed buckets) + deleted + rejected.",
     "staged_rows_committed": "Staged rows = committed rows + rows replaced by later rows of the batch.",
     "orphans_below_limit": "Files that nothing refers to stay below the limit.",
