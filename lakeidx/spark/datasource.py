@@ -48,7 +48,7 @@ FORMAT = "lakeidx"
 #: Found when a frame is written: Spark starts several processes to plan and read, and each would load the whole pipeline
 #: for it, which takes longer than all that reading needs.
 _WRITER = "lakeidx.spark.table_writer:TableWriter"
-_STREAM_READER = "lakeidx.spark.stream_reader:TableStreamReader"
+_STREAM_READER = "lakeidx.spark.streams.reader:TableStreamReader"
 #: Where Spark keeps the type of a CHAR column, a string otherwise: CharVarcharUtils of Spark 4.0.
 _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"

@@ -57,7 +57,7 @@ def spark_offset(table: Table) -> dict[str, Any]:
 def spark_reader(table: Table, **options: str) -> Any:
     pytest.importorskip("pyspark")
     from lakeidx.spark.read_options import ReadOptions
-    from lakeidx.spark.stream_reader import TableStreamReader
+    from lakeidx.spark.streams.reader import TableStreamReader
 
     given = ReadOptions.parse({"path": table.uri, **options})
     return TableStreamReader(given, table.schema.field_names, table.schema.arrow_schema)

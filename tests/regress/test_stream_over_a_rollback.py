@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakeidx.spark import joins
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.stream_reader import TableStreamReader
+from lakeidx.spark.streams.reader import TableStreamReader
 
 ALL = ReadAllAvailable()
 

@@ -1,6 +1,6 @@
 """``spark.readStream.format("lakeidx")``: what a query gives over stops, a crash, a new column and a rollback.
 
-`tests/unit/spark/test_stream_reader.py` has the crashes between any two steps.
+`tests/unit/spark/streams/test_reader.py` has the crashes between any two steps.
 """
 
 from __future__ import annotations

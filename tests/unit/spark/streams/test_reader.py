@@ -20,7 +20,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.stream_reader import TableStreamReader
+from lakeidx.spark.streams.reader import TableStreamReader
 
 SPEC: dict[str, Any] = {
     "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
