@@ -93,7 +93,8 @@ def options_of_write(options: Mapping[str, str]) -> Mapping[str, str]:
     if "path" not in options:
         raise InvalidInputError(
             "Spark does not say which table is written: INSERT INTO name WITH (path = '/lake/db.db/table') SELECT ..., "
-            ".writeTo(name).option('path', ...) or .write.format('lakeidx').save('/lake/db.db/table'); names are made by "
+            ".writeTo(name).option('path', ...), .write.format('lakeidx').save('/lake/db.db/table') or "
+            ".writeStream.format('lakeidx').start('/lake/db.db/table'); names are made by "
             f"{_HOW_TO_CREATE}, without a query"
         )
     return options

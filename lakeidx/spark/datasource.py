@@ -5,6 +5,7 @@
     spark.read.format("lakeidx").option("scan.snapshot-id", "3").load("/lake/db.db/flights")
     frame.write.format("lakeidx").mode("append").save("/lake/db.db/flights")            # upserts
     spark.readStream.format("lakeidx").load("/lake/db.db/flights")                      # follows the snapshots
+    stream.writeStream.format("lakeidx").option("checkpointLocation", ...).start("/lake/db.db/flights")  # upserts
 
 A frame is one state of the table, found when it is loaded: Spark pickles the source then, and plans the frame's queries with that
 pickle. Of a frame with ``.schema(...)`` and of a name of its catalog it makes the source with the first query.
@@ -29,6 +30,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
 )
@@ -49,6 +51,7 @@ FORMAT = "lakeidx"
 #: for it, which takes longer than all that reading needs.
 _WRITER = "lakeidx.spark.table_writer:TableWriter"
 _STREAM_READER = "lakeidx.spark.streams.reader:TableStreamReader"
+_STREAM_WRITER = "lakeidx.spark.streams.writer:StreamWriter"
 #: Where Spark keeps the type of a CHAR column, a string otherwise: CharVarcharUtils of Spark 4.0.
 _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -104,6 +107,13 @@ class LakeIdxDataSource(DataSource):
         """Make a writer of one batch."""
         options = ReadOptions.parse(options_of_write(self.options), writes=True)
         made: DataSourceWriter = resolve_name(_WRITER)(options, arrow_schema(schema), overwrite=overwrite)
+        return made
+
+    @one_line
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Make a writer of one micro-batch."""
+        given = {k.lower(): v for k, v in options_of_write(self.options).items()}
+        made: DataSourceStreamWriter = resolve_name(_STREAM_WRITER)(given, arrow_schema(schema), overwrite=overwrite)
         return made
 
     def _find(self, options: ReadOptions) -> ReadState:

@@ -80,15 +80,20 @@ def opened(options: ReadOptions, columns: pa.Schema) -> TableHandle:
             ) from error
         return _make(options, columns, exist_ok=True)
     _check_same(table.schema, options)
+    _refuse_absent(columns.names, table.schema.primary_keys)
     return table
+
+
+def _refuse_absent(columns: Sequence[str], keys: Sequence[str]) -> None:
+    absent = [k for k in keys if k not in columns]
+    if absent:
+        raise InvalidInputError(f"the data frame has no column {absent[0]}, which is of the table's keys or partitions")
 
 
 def _make(options: ReadOptions, columns: pa.Schema, *, exist_ok: bool) -> TableHandle:
     fields = [c for c in columns if c.name != KIND_COLUMN]
     keys = [k for option in _KEYS for k in _texts(options.table_options.get(option, ""))]
-    absent = [k for k in keys if k not in [c.name for c in fields]]
-    if absent:
-        raise InvalidInputError(f"the data frame has no column {absent[0]}, which is of the table's keys or partitions")
+    _refuse_absent([c.name for c in fields], keys)
     spec = {"fields": column_specs(fields), "options": dict(options.table_options)}
     check_index_type(new_schema(spec))
     return TableHandle.create(options.path, spec, options.storage or None, exist_ok=exist_ok)

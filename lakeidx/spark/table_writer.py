@@ -59,11 +59,18 @@ class TableWriter(DataSourceArrowWriter):
     columns     of the data frame
     overwrite   replace the partitions the rows touch (the table, when it has no partitions) instead of upserting; with option
                 ``where`` all partitions it holds for
+    whole       an overwrite replaces the table, whatever partitions it has
     time_zone   of the session; None: tasks know it when it was set there
     """
 
     def __init__(
-        self, options: ReadOptions, columns: pa.Schema, *, overwrite: bool, time_zone: str | None = None
+        self,
+        options: ReadOptions,
+        columns: pa.Schema,
+        *,
+        overwrite: bool,
+        whole: bool = False,
+        time_zone: str | None = None,
     ) -> None:
         if options.where is not None and not overwrite:
             raise InvalidInputError('where: is for writes with .mode("overwrite"); filter the data frame')
@@ -75,7 +82,7 @@ class TableWriter(DataSourceArrowWriter):
         self.time_zone = time_zone
         self.base = table.schema
         self.schema = self._merged(table, self.base)
-        self.mode = None if not overwrite else "partitions" if self.base.partition_keys else "table"
+        self.mode = None if not overwrite else "partitions" if self.base.partition_keys and not whole else "table"
         files = self._context(table).files
         #: Rows of a batch that was ingested are only compared, whatever columns the table has got since.
         self.known = options.batch_id is not None and _counts(table.metadata, files)

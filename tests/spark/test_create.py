@@ -62,6 +62,25 @@ def test_bad_input_is_one_line_and_leaves_nothing(frame: DataFrame, tmp_path: Pa
         assert not Path(path).exists()
 
 
+def test_a_frame_without_a_key_is_one_line_before_any_task(frame: DataFrame, tmp_path: Path) -> None:
+    path = f"{tmp_path}/shop.db/orders"
+    create(frame.schema, path, primary_key=["day", "id"], partition_by=["day"])
+    failing = frame.selectExpr("assert_true(false)", "*")
+    for key in ("id", "day"):
+        for options in ({}, {"missing": "null"}, {"_kind": "-D"}):
+            rows = failing.drop(key)
+            if "_kind" in options:
+                rows = rows.selectExpr("*", "'-D' _kind")
+            options.pop("_kind", None)
+            with pytest.raises(Exception, match=f"the data frame has no column {key}, which is of the table's keys"):
+                upsert(rows, path, options=options)
+            with pytest.raises(Exception, match=f"the data frame has no column {key}, which is of the table's keys"):
+                rows.write.format("lakeidx").mode("append").options(**options).save(path)
+    with pytest.raises(Exception, match=f"{tmp_path}/none: not a Paimon table"):
+        upsert(failing, f"{tmp_path}/none")
+    assert ids(Table.open(path)) == []
+
+
 def test_create_writes_the_rows_and_makes_the_name(spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     path = f"{tmp_path}/it's/shop.db/orders"
     done = create(frame, path, primary_key=["id"], options={"bucket": "1", "batch-id": "first"}, name="made_orders")
