@@ -48,7 +48,7 @@ ui-demo: install ## the same without Spark, in a folder of its own: land a new m
 #: These take all processors, one after another.
 FIRST  := fast golden
 #: These mostly wait for servers and JVMs: some at a time, what takes longest first; those behind take what they leave.
-BESIDE := interop spark dagster browser s3 azure postgres hbase
+BESIDE := interop spark matrix dagster browser s3 azure postgres hbase
 BEHIND := slow properties
 LANES  := $(FIRST) $(BESIDE) $(BEHIND)
 .PHONY: $(LANES)
@@ -110,6 +110,8 @@ versions: install-dev ## run the light tests with the `lowest-direct` or the `hi
 	@$(BIN)/python -m uv pip install --quiet --python $(WORK)/versions/bin/python --no-deps -e .
 	@NUMBA_CACHE_DIR=$(WORK)/versions/kernels LAKEIDX_EXAMPLES_SCALE=0.1 $(WORK)/versions/bin/python -m pytest tests/unit -q --lane fast \
 		-p no:cacheprovider --ignore=tests/unit/dagster/test_deploy_files.py
+	@NUMBA_CACHE_DIR=$(WORK)/versions/kernels $(WORK)/versions/bin/python -m pytest tests/matrix/test_light_doors.py -q --lane matrix \
+		-p no:cacheprovider
 
 bench: install-dev ## measure lakeidx beside its peers (each result is checked before it is timed; LARGE=1: 60 million rows beside delta-rs and Lance instead, a quarter of an hour, 20 GB of disk)
 	@$(BIN)/python -m bench $(if $(LARGE),large --minutes 60)

@@ -46,7 +46,7 @@ EXAMPLES_SCALE = float(os.environ.get("LAKEIDX_EXAMPLES_SCALE", "1"))
 
 TESTS = Path(__file__).parent
 #: A test with several marks belongs to the first of its lanes; what is slow without needing anything comes last.
-_MARKED = ("spark", "interop", "s3", "azure", "dagster", "hbase", "browser", "postgres", "slow")
+_MARKED = ("matrix", "spark", "interop", "s3", "azure", "dagster", "hbase", "browser", "postgres", "slow")
 #: Folders whose unmarked tests are a lane; all other unmarked tests are the fast one.
 _FOLDERS = {"golden_tests": "golden", "property": "properties"}
 #: Where files of tests cost no disk, and what must be free there: lanes leave up to 1 GB each.

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lakeidx.codec.values import map_types
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.cast_rows import short_text
 from lakeidx.landing.row_kinds import KIND_COLUMN
-from lakeidx.types import DataType, Field, Root, to_arrow
+from lakeidx.types import DataType, Field, Root
 
 
 class _ArrowStreamable(Protocol):
@@ -21,6 +23,8 @@ class _ArrowStreamable(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
+#: What Arrow raises for values that it makes no column of.
+_NO_ARROW = (pa.ArrowException, OverflowError, ValueError, TypeError)
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | _ArrowStreamable | list[Mapping[str, Any]]
 
 
@@ -47,8 +51,10 @@ def as_table(rows: Any, fields: Sequence[Field] = ()) -> pa.Table:
             return rows.read_all()
         if hasattr(rows, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(rows).read_all()
-    except pa.ArrowException as error:
-        raise InvalidInputError(f"{type(rows).__name__} does not become Arrow data: {error}") from error
+    except _NO_ARROW as error:
+        raise InvalidInputError(
+            f"{type(rows).__name__} does not become Arrow data: {_where(rows)}{_said(error)}"
+        ) from error
     if isinstance(rows, list):
         _check_dictionaries(rows)
         types = {f.name: f.type for f in fields}
@@ -58,6 +64,20 @@ def as_table(rows: Any, fields: Sequence[Field] = ()) -> pa.Table:
         "rows must be Arrow data (a table, a reader, or what exports __arrow_c_stream__) or a list of dictionaries, not "
         f"{type(rows).__name__}"
     )
+
+
+def _where(rows: Any) -> str:
+    """Name the first column of a data frame that does not become Arrow data by itself; pandas does not always say."""
+    for name in getattr(rows, "columns", ()):
+        try:
+            pa.RecordBatchReader.from_stream(rows[[name]]).read_all()
+        except _NO_ARROW:
+            return f"column {name!r}: "
+    return ""
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 def _check_dictionaries(rows: Sequence[Any]) -> None:
@@ -73,9 +93,30 @@ def _check_dictionaries(rows: Sequence[Any]) -> None:
 def _column(values: list[Any], name: str, wanted: DataType | None) -> pa.Array:
     """Make a column of Python values; their types say what it is, but for maps, which look like rows of different fields."""
     try:
-        return pa.array(values, to_arrow(wanted) if wanted is not None and _has_map(wanted) else None)
-    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-        raise InvalidInputError(f"column {name!r}: the values do not become one Arrow column: {error}") from error
+        return pa.array(
+            values if wanted is None or not _has_map(wanted) else [_with_entries(v, wanted) for v in values]
+        )
+    except _NO_ARROW as error:
+        raise InvalidInputError(
+            f"column {name!r}: the values do not become one Arrow column: {_said(error)}"
+        ) from error
+
+
+def _with_entries(value: Any, t: DataType) -> Any:
+    """Write the maps in a value as lists of entries, for Arrow to find their types: made with a given one, values are cut to it."""
+    if value is None:
+        return None
+    if t.root is Root.ROW:
+        return {**value, **{f.name: _with_entries(value[f.name], f.type) for f in t.fields if f.name in value}}
+    if t.root is Root.ARRAY and t.element is not None:
+        return [_with_entries(v, t.element) for v in value]
+    if t.root not in (Root.MAP, Root.MULTISET):
+        return value
+    entries = list(value.items() if isinstance(value, Mapping) else value)
+    if not all(isinstance(e, (tuple, list)) and len(e) == 2 for e in entries):
+        raise ValueError(f"a map is a dictionary or a list of pairs, not {short_text(value)}")
+    key, item = map_types(t)
+    return [{"key": _with_entries(k, key), "value": _with_entries(v, item)} for k, v in entries]
 
 
 def _has_map(t: DataType) -> bool:

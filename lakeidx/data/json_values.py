@@ -27,6 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeidx.data.nested_nulls import map_entries
+
 
 def json_columns(table: pa.Table) -> list[list[Any]]:
     """Return the columns as lists of values."""
@@ -57,7 +59,7 @@ def json_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if pa.types.is_struct(t):
         return _objects(column, [f.name for f in t])
     if pa.types.is_map(t):
-        entries = column.cast(pa.list_(pa.struct([t.key_field, t.item_field])))
+        entries = map_entries(column)
         pairs = zip(*map(json_values, pc.list_flatten(entries).flatten()), strict=True)
         return _lists(entries, [[key, value] for key, value in pairs])
     if pa.types.is_nested(t):

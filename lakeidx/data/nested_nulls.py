@@ -39,6 +39,13 @@ def settle_column(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, bool]:
     return pa.chunked_array([a for a, _ in settled], column.type), any(bad is not None for _, bad in settled)
 
 
+def map_entries(maps: pa.MapArray) -> pa.ListArray:
+    """Return maps as lists of their entries; Arrow's own cast refuses values with a null ROW above a required field."""
+    fields = [f.with_nullable(True) for f in _children(maps.type)]
+    entries = pa.StructArray.from_arrays([maps.keys, maps.items], fields=fields)
+    return pa.ListArray.from_arrays(pa.array(np.asarray(maps.offsets)), entries, mask=_null_mask(maps))
+
+
 def _children(t: pa.DataType) -> list[pa.Field]:
     if pa.types.is_struct(t):
         return [t.field(i) for i in range(t.num_fields)]

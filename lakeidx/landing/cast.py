@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lakeidx.codec.columns import is_text
 from lakeidx.codec.values import map_types
 from lakeidx.data.declared import fit_declared, has_ranges, out_of_range
-from lakeidx.data.nested_nulls import without_hidden_nulls
+from lakeidx.data.nested_nulls import map_entries, without_hidden_nulls
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import (
     BYTES_ROOTS,
@@ -125,22 +125,27 @@ def _plain_type(t: pa.DataType) -> pa.DataType:
     if isinstance(t, pa.BaseExtensionType):
         return _plain_type(t.storage_type)
     if pa.types.is_struct(t):
-        return pa.struct([f.with_type(_plain_type(f.type)) for f in t])
+        return pa.struct([_plain_field(f) for f in t])
     if pa.types.is_map(t):
         if pa.types.is_null(t.key_type):
             # Arrow makes such maps of none, and ends the process where a function copies one.
             raise InvalidInputError(
                 f"{t} has no type for its keys: make the maps with one, as pa.map_(pa.string(), ...)"
             )
-        return pa.map_(*(f.with_type(_plain_type(f.type)) for f in (t.key_field, t.item_field)))
+        return pa.map_(*(_plain_field(f) for f in (t.key_field, t.item_field)))
     if pa.types.is_decimal(t) and t.bit_width < 128:
         return pa.decimal128(t.precision, t.scale)
     if pa.types.is_fixed_size_list(t):
-        return pa.list_(t.value_field.with_type(_plain_type(t.value_type)), t.list_size)
+        return pa.list_(_plain_field(t.value_field), t.list_size)
     for is_of, make in _LISTS:
         if is_of(t):
-            return make(t.value_field.with_type(_plain_type(t.value_type)))
+            return make(_plain_field(t.value_field))
     return _PLAIN.get(t, t)
+
+
+def _plain_field(f: pa.Field) -> pa.Field:
+    """Return what a nested type holds in a plain layout; of dictionaries in it a part of a column would keep all texts."""
+    return f.with_type(_plain_type(f.type.value_type if pa.types.is_dictionary(f.type) else f.type))
 
 
 def _cast_array(array: pa.Array, wanted: DataType) -> CastColumn:
@@ -196,7 +201,8 @@ def _cast_nested(array: pa.Array, wanted: DataType) -> CastColumn:
         values = pa.StructArray.from_arrays([c.values for c in inside], fields=list(target), mask=gone)
         return CastColumn(values, failed if failed.any() else None)
     lists = None if pa.types.is_struct(target) else _as_lists(array)
-    pairs = lists is not None and pa.types.is_struct(lists.type.value_type) and len(lists.type.value_type) == 2
+    held = None if lists is None else lists.type.value_type
+    pairs = held is not None and (pa.types.is_null(held) or (pa.types.is_struct(held) and len(held) == 2))
     if lists is None or (pa.types.is_map(target) and not pairs):
         raise InvalidInputError(f"{array.type} does not cast to {wanted}")
     there = np.asarray(lists.is_valid())
@@ -204,7 +210,8 @@ def _cast_nested(array: pa.Array, wanted: DataType) -> CastColumn:
     # Of lists of nothing but null Arrow 26 loses some.
     parts = pa.nulls(int(bounds[-1])) if pa.types.is_null(lists.type.value_type) else pc.list_flatten(lists)
     if pa.types.is_map(target):
-        inside = [_cast_inside(part, t) for part, t in zip(parts.flatten(), map_types(wanted), strict=True)]
+        halves = parts.flatten() if pa.types.is_struct(parts.type) else [parts, parts]
+        inside = [_cast_inside(half, t) for half, t in zip(halves, map_types(wanted), strict=True)]
         bad = _any_failed(inside, len(parts)) | np.asarray(inside[0].values.is_null())
     else:
         assert wanted.element is not None
@@ -243,7 +250,7 @@ def _as_lists(array: pa.Array) -> pa.Array | None:
     """Return lists of any layout as plain ones, and maps as lists of structs; None for what is neither."""
     t = array.type
     if pa.types.is_map(t):
-        return array.cast(pa.list_(pa.struct([t.key_field, t.item_field])))
+        return map_entries(array)
     if pa.types.is_list(t):
         return array
     if pa.types.is_list_view(t) or pa.types.is_large_list_view(t):

@@ -164,5 +164,10 @@ def _read_parquet(
             check_layout(batch)
             yield Piece(pa.Table.from_batches([batch]), position)
             position += batch.num_rows
+    except pa.ArrowNotImplementedError as error:
+        # Such as dictionaries in a ROW, which Arrow writes.
+        raise InvalidInputError(
+            f"Arrow cannot read the Parquet file ({error}): write it with plain types", path=path
+        ) from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(f"the Parquet file is damaged after row {position - 1}: {error}", path=path) from error

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.jit import frozen, helper, kernel
+from lakeidx.data.nested_nulls import map_entries
 from lakeidx.data.parquet.chunks import ChunkPlace, plain_value
 from lakeidx.data.parquet.thrift import (
     BINARY,
@@ -78,7 +79,7 @@ def leaf_values(values: pa.Array, rows: Numbers, slots: Sequence[Numbers] = ()) 
     """
     t = values.type
     if pa.types.is_map(t):
-        values = values.cast(pa.list_(pa.struct([t.key_field, t.item_field])))
+        values = map_entries(values)
     if pa.types.is_struct(t):
         for child in values.flatten():
             yield from leaf_values(child, rows, slots)

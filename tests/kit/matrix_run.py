@@ -1,0 +1,69 @@
+"""Cells of the matrix: rows through a way in, and what a way out shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lakeidx
+from tests.kit.matrix_in import Load, Refused, WayIn, can_write
+from tests.kit.matrix_out import WayOut
+from tests.kit.matrix_values import Column, Row, columns, plain, rows_of
+
+_MOST = 30
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A table that a way in has filled, and what it has to hold by id."""
+
+    table: lakeidx.Table
+    columns: Sequence[Column]
+    rows: Mapping[int, Mapping[str, Any]]
+
+    def check(self, way: WayOut, folder: Path) -> None:
+        """Compare what a way out shows with what is there."""
+        shown = way.read(self.table, self.columns, folder)
+        assert sorted(shown) == sorted(self.rows)
+        wrong = []
+        for c in (c for c in self.columns if not shown or c.name in next(iter(shown.values()))):
+            for i, row in self.rows.items():
+                wanted = way.expected(row[c.name], c.type)
+                if plain(shown[i][c.name]) != plain(wanted):
+                    wrong.append(f"{c.name}: {wanted!r:.150} is shown as {shown[i][c.name]!r:.150}")
+        assert not wrong, "\n".join([f"{len(wrong)} cells", *list(dict.fromkeys(wrong))[:_MOST]])
+
+
+def create(folder: Path, found: Sequence[Column]) -> lakeidx.Table:
+    """Make the table of the matrix."""
+    fields = [{"name": "id", "type": "INT"}, *({"name": c.name, "type": c.spec} for c in found)]
+    spec = {"fields": fields, "primaryKeys": ["id"], "options": {"bucket": "1", "write-only": "true"}}
+    return lakeidx.Table.create(f"{folder}/d.db/t", spec)
+
+
+def fill(way: WayIn, layout: int, folder: Path) -> Filled:
+    """Put everything that a way can write through it; each row is taken, or is not for its one bad value."""
+    found = columns()
+    good, bad = rows_of(found, can_write(way, layout))
+    known = [c for c in found if c.name in good[0].values]
+    bad = [r for r in bad if r.bad in good[0].values]
+    table = create(folder, found)
+    _check_refused(way.put(Load(folder, table, known, good, bad, layout)), good, bad)
+    stored = {r.id: {c.name: c.stored(r.values.get(c.name)) for c in found} for r in good}
+    return Filled(table, found, stored)
+
+
+def _check_refused(refused: Refused, good: Sequence[Row], bad: Sequence[Row]) -> None:
+    """Compare what was refused with the rows that have a bad value; reasons name its column, and are one line."""
+    wrong = [f"good row {r.id} refused: {refused[r.id]}" for r in good if r.id in refused]
+    for row in bad:
+        assert row.bad is not None
+        why = refused.get(row.id)
+        if why is None:
+            wrong.append(f"{row.bad} takes {row.values[row.bad]!r:.80}")
+        elif (row.bad not in why and "not UTF-8" not in why) or "\n" in why:
+            wrong.append(f"{row.bad}, {row.values[row.bad]!r:.80}: {why!r}")
+    wrong += [f"unknown row {i} refused: {refused[i]}" for i in refused.keys() - {r.id for r in (*good, *bad)}]
+    assert not wrong, "\n".join([f"{len(wrong)} cells", *wrong[:_MOST]])
