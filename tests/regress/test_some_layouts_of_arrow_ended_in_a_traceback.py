@@ -113,7 +113,7 @@ SPEC: dict[str, Any] = {
         (pl.DataFrame({"id": pl.Series([5], dtype=pl.Int128)}), "DataFrame does not become Arrow data"),
         ([{"id": 1}, {"id": "x"}], "column 'id': the values do not become one Arrow column"),
         ([{"id": 2**80}], "column 'id': the values do not become one Arrow column"),
-        ([{"id": 1, "m": {"a": "x"}}], "column 'm': the values do not become one Arrow column"),
+        ([{"id": 1, "m": {"a": "x"}}], "row 1: cast: column m is not MAP<STRING, INT>"),
         (pa.table({"id": [9], "m": [{"a": 1}]}), "column m: struct<a: int64> does not cast to MAP<STRING, INT>"),
     ],
 )
