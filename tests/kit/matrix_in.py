@@ -131,7 +131,7 @@ def rejected(table: lakeidx.Table, path: str | None) -> Refused:
     return {int(m[1]) if m else -r["line"]: r["reason"] for m, r in found}
 
 
-def _upserted(table: lakeidx.Table, file: Path, options: LandingOptions | None = None) -> Refused:
+def upserted(table: lakeidx.Table, file: Path, options: LandingOptions | None = None) -> Refused:
     return rejected(table, table.upsert_files([file], options or LandingOptions(missing="null")).ingest.rejected_path)
 
 
@@ -142,7 +142,7 @@ def _put_parquet(load: Load) -> Refused:
         version="2.6",
         row_group_size=64,
     )
-    return _upserted(load.table, load.folder / "f.parquet")
+    return upserted(load.table, load.folder / "f.parquet")
 
 
 def _writes_parquet(column: Column, value: Any, layout: int) -> pa.Array:
@@ -152,7 +152,7 @@ def _writes_parquet(column: Column, value: Any, layout: int) -> pa.Array:
 def _put_ipc(load: Load) -> Refused:
     rows = arrow_rows(load.columns, [*load.good, *load.bad], load.layout)
     pyarrow.feather.write_feather(rows, str(load.folder / "f.arrow"), compression="zstd", chunksize=50)
-    return _upserted(load.table, load.folder / "f.arrow")
+    return upserted(load.table, load.folder / "f.arrow")
 
 
 def _put_csv(load: Load) -> Refused:
@@ -163,7 +163,7 @@ def _put_csv(load: Load) -> Refused:
     (load.folder / "f.csv").write_bytes(b"".join(lines))
     begins = [1 + sum(line.count(b"\n") for line in lines[:at]) for at in range(len(lines))]
     ids = dict(zip(begins[1:], (r.id for r in (*load.good, *load.bad)), strict=True))
-    return {ids.get(-i, i): why for i, why in _upserted(load.table, load.folder / "f.csv").items()}
+    return {ids.get(-i, i): why for i, why in upserted(load.table, load.folder / "f.csv").items()}
 
 
 def _writes_csv(column: Column, value: Any, _: int) -> Any:
@@ -186,7 +186,7 @@ def json_rows(columns: Sequence[Column], rows: Sequence[Row], layout: int) -> li
 def _put_json(load: Load) -> Refused:
     rows = json_rows(load.columns, [*load.good, *load.bad], load.layout)
     (load.folder / "f.jsonl").write_bytes(b"".join(json_bytes(r) + b"\n" for r in rows))
-    return _upserted(load.table, load.folder / "f.jsonl")
+    return upserted(load.table, load.folder / "f.jsonl")
 
 
 def _put_commands(load: Load) -> Refused:

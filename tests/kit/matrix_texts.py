@@ -27,10 +27,14 @@ def clock_text(nanos: int) -> str:
     return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{fraction}"
 
 
+def _refuse_first_second(nanos: int) -> None:
+    if -(2**63) <= nanos < -(2**63) // 10**9 * 10**9 + 10**9:
+        raise Unfit("Arrow reads no nanoseconds of the first second that they have")
+
+
 def moment_text(nanos: int, zoned: bool, between: str = "T") -> str:
     """ISO text of a moment; one of a zone that is in another year there has the zone in which it is not."""
-    if nanos < -(2**63) // 10**9 * 10**9 + 10**9 and nanos >= -(2**63):
-        raise Unfit("Arrow reads no nanoseconds of the first second that they have")
+    _refuse_first_second(nanos)
     hours = 0 if not zoned else 12 if nanos < FIRST else -12 if nanos >= END else 0
     days, rest = divmod(nanos + hours * 3600 * 10**9, DAY)
     zone = "" if not zoned else "Z" if not hours else f"{hours:+03d}:00"
@@ -133,6 +137,7 @@ def connect_value(value: Any, t: DataType, *, precise: bool) -> Any:
         per = _PER["us" if t.root is Root.TIME else epoch_unit(t)]
         if value % per or not -(2**63) <= value // per < 2**63:
             raise Unfit("not in the unit")
+        _refuse_first_second(value)
         return value // per if precise or t.root is Root.TIMESTAMP else clock_text(value)
     if t.root is Root.DECIMAL and precise:
         number = int(value.scaleb(t.scale)) if isinstance(value, Decimal) else value

@@ -6,18 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit.matrix_changes import CHANGES_IN
 from tests.kit.matrix_in import WAYS_IN
 from tests.kit.matrix_out import WAYS_OUT
 from tests.kit.matrix_run import fill
 from tests.kit.share import share_of
 
 pytestmark = pytest.mark.matrix
-IN = [(name, layout) for name, way in WAYS_IN.items() for layout in range(way.layouts)]
+WAYS = WAYS_IN | CHANGES_IN
+IN = [(name, layout) for name, way in WAYS.items() for layout in range(way.layouts)]
 
 
 @pytest.mark.parametrize(("name", "layout"), IN, ids=[f"{n}-{i}" for n, i in IN])
 def test_what_goes_in_comes_out_or_is_refused(name: str, layout: int, tmp_path: Path) -> None:
-    filled = fill(WAYS_IN[name], layout, tmp_path)
+    filled = fill(WAYS[name], layout, tmp_path)
     # The first way in is followed by all ways out.
     outs = (
         list(WAYS_OUT) if (name, layout) == IN[0] else share_of(WAYS_OUT, 0.2, key=lambda out: f"{name} {layout} {out}")

@@ -52,6 +52,19 @@ def decode_base64(text: pa.Array) -> pa.Array:
     return out if text.null_count == 0 else pc.if_else(pc.is_valid(text), out, pa.scalar(None, pa.binary()))
 
 
+def decode_latin_1(text: pa.Array) -> pa.Array:
+    """Decode texts whose characters stand for a byte each; null stays null.
+
+    errors   ValueError for a character beyond 255
+    """
+    filled = pc.fill_null(text, "")
+    offsets = np.zeros(len(filled) + 1, dtype=np.int32)
+    np.cumsum(np.asarray(pc.utf8_length(filled)), out=offsets[1:])
+    data = "".join(filled.to_pylist()).encode("latin-1")
+    out = pa.BinaryArray.from_buffers(pa.binary(), len(filled), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return out if text.null_count == 0 else pc.if_else(pc.is_valid(text), out, pa.scalar(None, pa.binary()))
+
+
 def decimals_of(values: pa.Array, scale: int) -> pa.Array:
     """Read big-endian two's complement integers (bytes) as decimals of a scale, DECIMAL(38, scale).
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.landing.cdc.base64_bytes import decimals_of, decode_base64
+from lakeidx.landing.cast import decode_hex
+from lakeidx.landing.cdc.base64_bytes import decimals_of, decode_base64, decode_latin_1
 from lakeidx.landing.cdc.connect_schema import EPOCHS, VARIABLE_DECIMAL, ZONED, ConnectColumn
+from lakeidx.landing.cdc.envelopes import Envelope
 from lakeidx.types import BYTES_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 #: The type of `io.debezium.data.VariableScaleDecimal` in JSON.
 _VARIABLE = pa.struct([("scale", pa.int32()), ("value", pa.string())])
 _UNITS = {"D": 0, "s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_BYTES_AS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "base64": decode_base64,
+    "latin-1": decode_latin_1,
+    "hex": decode_hex,
+}
 _FAILURES = (pa.ArrowInvalid, ValueError)
 
 
@@ -32,29 +38,29 @@ def json_type_of(column: ConnectColumn) -> pa.DataType | None:
     return pa.string() if column.type in ("string", "bytes") else None
 
 
-def decode(values: pa.Array, declared: ConnectColumn | None, wanted: DataType, *, connect: bool) -> pa.Array:
+def decode(values: pa.Array, declared: ConnectColumn | None, wanted: DataType, envelope: Envelope) -> pa.Array:
     """Decode a column of JSON values; values that are not what they should be stay as they are, for the cast to refuse them.
 
     declared   what the schema part says, if there is one
-    connect    the message is Kafka Connect's: without schema part bytes are base64, and numbers count from the epoch in
-               the unit of the table column's precision
+    envelope   says what bytes are without schema part, and whether numbers count from the epoch, in the unit of the precision of
+               the table's column
     """
 
     def whole(part: pa.Array) -> pa.Array:
         if declared is not None:
             return _declared(part, declared, wanted)
-        return _guessed(part, wanted) if connect else part
+        return _guessed(part, wanted, envelope)
 
     try:
         return whole(values)
     except _FAILURES:
-        return _one_by_one(values, whole)
+        return _one_by_one(values, whole, "not as " + envelope.bytes_as if wanted.root in BYTES_ROOTS else "")
 
 
-def _guessed(values: pa.Array, wanted: DataType) -> pa.Array:
+def _guessed(values: pa.Array, wanted: DataType, envelope: Envelope) -> pa.Array:
     if pa.types.is_string(values.type) and wanted.root in BYTES_ROOTS:
-        return decode_base64(values)
-    if wanted.root is not Root.DATE and wanted.root not in TIMESTAMP_ROOTS:
+        return _BYTES_AS[envelope.bytes_as](values)
+    if not envelope.counts or (wanted.root is not Root.DATE and wanted.root not in TIMESTAMP_ROOTS):
         return values
     if pa.types.is_string(values.type):
         numbers = pc.match_substring_regex(values, r"^-?\d+$")
@@ -68,16 +74,22 @@ def _guessed(values: pa.Array, wanted: DataType) -> pa.Array:
     return _from_epoch(values, "timestamp", unit)
 
 
-def _one_by_one(values: pa.Array, decode_part: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """Decode values of which some cannot be, each distinct one by itself; as text, with those left as they were."""
+def _one_by_one(values: pa.Array, decode_part: Callable[[pa.Array], pa.Array], mark: str) -> pa.Array:
+    """Decode values of which some cannot be, each distinct one by itself; as text, with those left as they were.
+
+    mark   put before them where they could be taken for decoded ones, which are hex
+    """
     if pa.types.is_struct(values.type):
         return values
     encoded = values.dictionary_encode()
     texts = []
     for i in range(len(encoded.dictionary)):
         part = encoded.dictionary.slice(i, 1)
-        with suppress(*_FAILURES):
+        try:
             part = decode_part(part)
+        except _FAILURES:
+            if mark and pa.types.is_string(part.type):
+                part = pc.binary_join_element_wise(mark, part, ": ")
         texts.append(part[0].as_py().hex() if pa.types.is_binary(part.type) else pc.cast(part, pa.string())[0].as_py())
     return pa.array(texts, pa.string()).take(encoded.indices)
 

@@ -35,6 +35,8 @@ class Envelope:
     time, time_unit   when the source committed the change; ``text`` is ISO, else the unit of a number
     tables            names of the source's table, joined by dots
     declared          field that holds column types of the source's DDL
+    bytes_as          how bytes are written: hex, base64, or latin-1, a character each
+    counts            numbers in columns of DATE and TIMESTAMP count from the epoch
     """
 
     name: str
@@ -52,6 +54,8 @@ class Envelope:
     skipped: tuple[tuple[str, str], ...] = ()
     skipped_by: tuple[tuple[str, str], ...] = ()
     declared: str | None = None
+    bytes_as: str = "hex"
+    counts: bool = False
 
 
 _DEBEZIUM_TABLES = tuple(("source", n) for n in ("db", "schema", "table", "collection"))
@@ -69,11 +73,13 @@ ENVELOPES = {
             "debezium", ("op",), ("after",), ("before",), {"c": INSERT, "r": INSERT, "u": UPDATE, "d": DELETE},
             ("source", "ts_ms"), "ms", _DEBEZIUM_TABLES, truncates=("t",), skipped=(("m", "messages"),),
             skipped_by=(("ddl", "ddl"), ("tableChanges", "ddl"), ("status", "transaction marks")),
+            bytes_as="base64", counts=True,
         ),
         Envelope(
             "canal", ("type",), ("data",), ("old",), {"INSERT": INSERT, "UPDATE": UPDATE, "DELETE": DELETE},
             ("es",), "ms", (("database",), ("table",)), many=True, partial=True, deleted_in_after=True, truncates=("TRUNCATE",),
             skipped=tuple((word, "ddl") for word in _CANAL_DDL), declared="mysqlType",
+            bytes_as="latin-1",
         ),
         Envelope(
             "maxwell", ("type",), ("data",), ("old",),
@@ -83,6 +89,7 @@ ENVELOPES = {
                 *((word, "ddl") for word in _MAXWELL_DDL),
                 ("bootstrap-start", "bootstrap marks"), ("bootstrap-complete", "bootstrap marks"),
             ),
+            bytes_as="base64",
         ),
         Envelope(
             "ogg", ("op_type",), ("after",), ("before",), {"I": INSERT, "U": UPDATE, "D": DELETE},

@@ -54,7 +54,7 @@ def make_piece(
         mine = place if filled is None else pa.array(event + (is_old | filled) * len(counts))
         both = pa.concat_arrays([_whole(events.after[f.name]), _whole(events.before[f.name])]).take(mine)
         declared = run.columns.get(f.name) if run.columns is not None else None
-        columns[f.name] = decode(both, declared, f.type, connect=envelope.name == "debezium")
+        columns[f.name] = decode(both, declared, f.type, envelope)
     for name, path in target.order.items():
         values = _whole(events.order[name]).take(pa.array(event))
         columns[name] = order_values(values, path[-1], envelope.time_unit, schema[name].type)
@@ -107,7 +107,7 @@ def _images(
     for f in target.fields:
         found = _whole((events.before if f.name in target.keys else events.said)[f.name]).take(pa.array(chosen))
         declared = run.columns.get(f.name) if run.columns is not None else None
-        values[f.name] = decode(found, declared, f.type, connect=envelope.name == "debezium")
+        values[f.name] = decode(found, declared, f.type, envelope)
     return BeforeImages((np.cumsum(counts) - counts)[chosen], counts[chosen], pa.table(values))
 
 
