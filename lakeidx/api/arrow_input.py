@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -62,7 +63,21 @@ def as_table(rows: Any, fields: Sequence[Field] = ()) -> pa.Table:
         return pa.table({n: _column([r.get(n) for r in rows], n, types.get(n)) for n in names})
     raise InvalidInputError(
         "rows must be Arrow data (a table, a reader, or what exports __arrow_c_stream__) or a list of dictionaries, not "
-        f"{type(rows).__name__}"
+        f"{_right_form(rows)}"
+    )
+
+
+def _right_form(given: Any) -> str:
+    """Return what was given in the place of rows, and how what it may have meant is written."""
+    if isinstance(given, str | os.PathLike):
+        return f"the text {str(given)[:60]!r}: a condition is given as where=..., files to upsert_files([...])"
+    if not isinstance(given, Mapping):
+        return f"{type(given).__name__}: one row or key is [{{'id': 1}}]"
+    columns = any(isinstance(v, list | tuple) for v in given.values())
+    return (
+        "a dictionary: make a table of its columns, pyarrow.table(...)"
+        if columns
+        else "a dictionary: put it into a list, [{...}]"
     )
 
 
@@ -87,7 +102,8 @@ def _check_dictionaries(rows: Sequence[Any]) -> None:
         )
     wrong = next((i for i, r in enumerate(rows) if not isinstance(r, Mapping)), None)
     if wrong is not None:
-        raise InvalidInputError(f"row {wrong + 1} of the list is no dictionary, but {type(rows[wrong]).__name__}")
+        kind = type(rows[wrong]).__name__
+        raise InvalidInputError(f"row {wrong + 1} of the list is no dictionary, but {kind}: write {{'id': 1}} for it")
 
 
 def _column(values: list[Any], name: str, wanted: DataType | None) -> pa.Array:

@@ -186,11 +186,26 @@ class Maintenance:
             )
         self.table.store.delete(self.table.metadata.paths.consumer_path(id))
 
-    def rollback(self, *, snapshot: int | None = None, tag: str | None = None, dry_run: bool = False) -> RollbackResult:
-        """Make an older state the newest again; no writer may be at work in the meantime."""
+    def rollback(
+        self,
+        to: int | str | None = None,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        dry_run: bool = False,
+    ) -> RollbackResult:
+        """Make an older state the newest again; no writer may be at work in the meantime.
+
+        to   a snapshot's number, or the name of a tag; or give `snapshot` or `tag`, which say which of the two it is
+        """
         from lakeidx.api.reports import RollbackResult
         from lakeidx.maintenance.rollback import roll_back_table
 
+        if to is not None:
+            if snapshot is not None or tag is not None:
+                raise InvalidInputError("name one state to roll back to")
+            number = not isinstance(to, str) or to.isdecimal()
+            snapshot, tag = (int(to), None) if number else (None, str(to))
         report = roll_back_table(
             self.table.metadata, self.table.schema, snapshot_id=_snapshot_id(snapshot), tag=tag, dry_run=dry_run
         )

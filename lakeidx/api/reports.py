@@ -146,6 +146,13 @@ class VerifyResult(Result):
         """True when no rule found anything."""
         return all(r.passed for r in self.results)
 
+    def fails(self, on: str = "error") -> bool:
+        """Return True when a rule of this severity, or a worse one, found something.
+
+        on   ``error``: answers are wrong, or will be; ``warning``: also what only deserves a look
+        """
+        return any(on == "warning" or r.severity == "error" for r in self.findings)
+
     @property
     def findings(self) -> tuple[RuleResult, ...]:
         """The rules that found something."""
@@ -160,9 +167,8 @@ class VerifyResult(Result):
         found = self.findings
         if not found:
             return f"{self.table}: all {len(self.results)} rules hold"
-        return f"{self.table}: {len(found)} of {len(self.results)} rules found something: " + ", ".join(
-            r.name for r in found
-        )
+        named = ", ".join(r.name if r.severity == "error" else f"{r.name} (warning)" for r in found)
+        return f"{self.table}: {len(found)} of {len(self.results)} rules found something: {named}"
 
     def __str__(self) -> str:
         lines = [self.note()]

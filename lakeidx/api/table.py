@@ -144,8 +144,8 @@ class Table(TableHandle):
     @overload
     def scan(
         self,
-        *,
         where: str | Predicate | None = None,
+        *,
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
@@ -158,8 +158,8 @@ class Table(TableHandle):
     @overload
     def scan(
         self,
-        *,
         where: str | Predicate | None = None,
+        *,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         incremental: tuple[StateName, StateName | None],
@@ -169,8 +169,8 @@ class Table(TableHandle):
 
     def scan(
         self,
-        *,
         where: str | Predicate | None = None,
+        *,
         columns: Sequence[str] | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
@@ -191,8 +191,7 @@ class Table(TableHandle):
         timestamp    ISO text, datetime, or epoch milliseconds; without a zone UTC
         incremental  (after, upto): what the commits in between brought, see `changes`
         mode         with `incremental`; see `lakeidx.table.scan.changes`
-        kinds        with `incremental`: rows have their kind in ``_rowkind`` and deletes are there, too; else only new and changed
-                     rows
+        kinds        with `incremental`: rows have their kind in ``_rowkind``, deletes among them; else only new and changed rows
         """
         from lakeidx.table.scan.incremental import IncrementalMode
         from lakeidx.table.scan.layout import Layout
@@ -367,8 +366,7 @@ class Table(TableHandle):
     ) -> BatchResult | None:
         """Upsert what a step of another table's stream brings (`follow`), as one batch; None when it has no row.
 
-        The batch is named after the step: when the step comes again, because a run ended before it was recorded, it changes
-        nothing.
+        The batch is named after the step: one that comes again, as its run ended before it was recorded, changes nothing.
         errors   as for `upsert`
         memory   the rows of the step
         """
@@ -415,8 +413,7 @@ class Table(TableHandle):
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult:
-        """Upsert landing files (Parquet, CSV, JSON lines, changes of a database) as one batch; bad rows are split off with
-        their reasons.
+        """Upsert landing files (Parquet, CSV, JSON lines, changes of a database) as one batch; bad rows go aside, with reasons.
 
         strict        refuse the batch when a row is rejected (RejectedRowsError)
         max_rejected  refuse it when more rows are: ``100``, ``5%`` or ``100,5%``

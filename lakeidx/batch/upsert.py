@@ -64,6 +64,36 @@ class BatchResult(Result):
         """True when the batch had been committed before, and nothing was done now."""
         return self.commit.already
 
+    @property
+    def rows(self) -> int:
+        """Rows that came in, rejected and ignored ones among them."""
+        return self.ingest.rows_in
+
+    @property
+    def rejected(self) -> int:
+        """Rows that were rejected."""
+        return self.ingest.rows_rejected
+
+    @property
+    def inserts(self) -> int:
+        """Rows of new keys, where the index tells them from known ones; see `upserts`."""
+        return self.assign.inserts
+
+    @property
+    def updates(self) -> int:
+        """Rows of known keys, where the index tells them from new ones."""
+        return self.assign.updates
+
+    @property
+    def upserts(self) -> int:
+        """Rows of keys of which nobody looked whether they were known."""
+        return self.assign.upserts
+
+    @property
+    def deletes(self) -> int:
+        """Rows that delete their key."""
+        return self.assign.deletes
+
     def note(self) -> str:
         """Return why nothing was done."""
         if not self.already:

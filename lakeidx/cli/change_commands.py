@@ -55,7 +55,13 @@ def changes(
         str,
         typer.Argument(metavar="A..B", help="after A up to B: snapshot ids, tags or ISO times; one may be omitted"),
     ],
-    mode: Mode = IncrementalMode.AUTO,
+    mode: Annotated[
+        IncrementalMode | None,
+        typer.Option(
+            "--mode",
+            help="derived: -U +U +I -D computed from the states, for any table; default on a terminal, else auto: as recorded",
+        ),
+    ] = None,
     where: Where = None,
     columns: Columns = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="at most this many rows")] = None,
@@ -66,9 +72,11 @@ def changes(
     """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D."""
     opened = Table.open(table)
     after, upto = find_range(opened.metadata, states)
+    people = for_people(row_format, output, as_json=as_json)
+    mode = mode or (IncrementalMode.DERIVED if people else IncrementalMode.AUTO)
     found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns), limit=limit)
     kind = chosen_format(row_format, output, RowFormat, RowFormat.JSONL, as_json=as_json)
-    if for_people(row_format, output, as_json=as_json):
+    if people:
         print_first_rows(found.batches(), found.arrow_schema)
     else:
         print_rows(found.batches(), found.arrow_schema, kind, output)

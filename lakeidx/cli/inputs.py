@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,30 +29,42 @@ _COLUMNAR = ("parquet", "arrow")
 
 @contextmanager
 def stdin_as_file(files: Sequence[str], file_format: str | None) -> Iterator[list[str]]:
-    """Return the files, ``-`` replaced by a temporary file with the content of standard input, deleted when the command ends.
+    """Return the files; streams, which are read once, as temporary files with their content, deleted when the command ends.
 
-    file_format   format of what comes
-    errors        InvalidInputError when ``-`` is there twice or without a format; errors of what is done with the files name
-                  ``stdin`` for the one that stands for it
+    Streams are ``-``, standard input, and pipes such as ``<(...)`` of a shell.
+    file_format   format of what comes by streams
+    errors        InvalidInputError when ``-`` is there twice, or a stream without a format; errors of what is done with the files
+                  name ``stdin`` for one that stands for a stream
     """
-    if _STDIN not in files:
+    streams = [f for f in files if _is_stream(f)]
+    if not streams:
         yield list(files)
         return
-    if list(files).count(_STDIN) > 1:
+    if streams.count(_STDIN) > 1:
         raise InvalidInputError("- can be given once: standard input is read once")
     if file_format is None:
-        raise InvalidInputError(f"- needs --format: {', '.join((*ROW_FORMATS, *change_formats()))}")
+        raise InvalidInputError(f"{streams[0]} needs --format: {', '.join((*ROW_FORMATS, *change_formats()))}")
     with tempfile.TemporaryDirectory(prefix=STDIN_FOLDER) as folder:
-        path = Path(folder) / f"stdin.{file_format}"
-        with path.open("wb") as sink:
-            shutil.copyfileobj(sys.stdin.buffer, sink)
-        if file_format not in _COLUMNAR:
-            path = path.rename(path.with_name(path.name + _codec_ending(path)))
+        given = [_copied(f, Path(folder) / f"{i}.{file_format}") if _is_stream(f) else f for i, f in enumerate(files)]
         try:
-            yield [str(path) if f == _STDIN else f for f in files]
+            yield given
         except LakeIdxError as error:
             error.path = None if error.path is None else shown_source(error.path)
             raise
+
+
+def _is_stream(file: str) -> bool:
+    """Return True for what is no file that may be read twice: standard input, and pipes."""
+    return file == _STDIN or Path(file).is_fifo()
+
+
+def _copied(stream: str, path: Path) -> str:
+    """Copy a stream to a file whose ending says how it is compressed."""
+    with path.open("wb") as sink, nullcontext(sys.stdin.buffer) if stream == _STDIN else open(stream, "rb") as source:
+        shutil.copyfileobj(source, sink)
+    if not path.suffix.endswith(_COLUMNAR):
+        path = path.rename(path.with_name(path.name + _codec_ending(path)))
+    return str(path)
 
 
 @contextmanager

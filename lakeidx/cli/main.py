@@ -95,7 +95,7 @@ COMMANDS: dict[str, Command | Group] = {
     "verify": Command(
         "maintain_commands",
         "verify",
-        "Run every check over the whole table, reading every page of every file; exit 1 when one fails.",
+        "Run every check over the whole table, reading every page of every file; exit 1 when one finds an error.",
     ),
     "rollback": Command(
         "maintain_commands", "rollback", "Roll the table back to an older snapshot or tag; stop all writers first."

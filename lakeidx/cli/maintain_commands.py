@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -110,6 +111,13 @@ def orphans(
     typer.echo(found.note(), err=True)
 
 
+class FailOn(StrEnum):
+    """Severities from which on a finding makes a verification fail."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
 @report_errors
 def verify(
     table: TableArgument,
@@ -133,13 +141,16 @@ def verify(
             "--checkpoint", help="folder for finished work: an interrupted run resumes from it", metavar="FOLDER"
         ),
     ] = None,
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="exit 1 for errors (wrong answers, now or soon), or for warnings, too")
+    ] = FailOn.ERROR,
     spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run every check over the whole table, reading every page of every file; exit 1 when one fails."""
+    """Run every check over the whole table, reading every page of every file; exit 1 when one finds an error."""
     opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("verification")
@@ -155,6 +166,7 @@ def verify(
     print_result(verdict, as_json=as_json)
     if not verdict.passed:
         typer.echo(f"lakeidx: {verdict.note()}", err=True)
+    if verdict.fails(fail_on):
         raise typer.Exit(EXIT_FINDINGS)
 
 
@@ -235,13 +247,14 @@ def consumer_delete(
 @report_errors
 def rollback(
     table: TableArgument,
+    to: Annotated[str | None, typer.Argument(metavar="[SNAPSHOT|TAG]", help="a snapshot's number or a tag")] = None,
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="roll back to this snapshot")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="roll back to this tag")] = None,
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
     """Roll the table back to an older snapshot or tag; stop all writers first."""
-    print_result(Table.open(table).rollback(snapshot=snapshot, tag=tag, dry_run=dry_run), as_json=as_json)
+    print_result(Table.open(table).rollback(to, snapshot=snapshot, tag=tag, dry_run=dry_run), as_json=as_json)
 
 
 @report_errors

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lakeidx.errors import InvalidInputError
 from lakeidx.options.descriptors import (
     INT_MAX,
     LONG_MAX,
@@ -461,3 +462,21 @@ OPTIONS: tuple[Option[Any], ...] = tuple(
     v for part in (TableOptions, RetentionOptions) for v in vars(part).values() if isinstance(v, Option)
 )
 OPTION_BY_KEY: dict[str, Option[Any]] = {o.key: o for o in OPTIONS}
+
+
+def check_retained(options: TableOptions, of: str, least: int, most: int) -> None:
+    """Raise InvalidInputError when options want to retain at least more than at most.
+
+    of            ``snapshot`` or ``changelog``: how the names of the options begin
+    least, most   in force: what is not set may come from a default, or another option, which the error says
+    """
+    if least <= most:
+        return
+    keys = f"{of}.num-retained.min", f"{of}.num-retained.max"
+    shown = [
+        f"'{key}' = {value}" + ("" if key in options.raw else " (not set: the default)")
+        for key, value in zip(keys, (least, most), strict=True)
+    ]
+    raise InvalidInputError(
+        f"option {shown[0]} is larger than {shown[1]}: set '{keys[0]}' to at most {most}, too (of one expiry: --retain-min)"
+    )

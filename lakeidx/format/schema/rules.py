@@ -13,7 +13,7 @@ from typing import Any
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.schema.table_schema import KEY_PREFIX, POSTPONE_BUCKET, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.options.descriptors import parse_names
-from lakeidx.options.table_options import STATS_MODES, TableOptions
+from lakeidx.options.table_options import STATS_MODES, TableOptions, check_retained
 from lakeidx.types import BYTES_ROOTS, FIELD_KEYS, STRING_ROOTS, DataType, Field, Root, parse_type
 
 #: Paimon's, then lakeidx's own: row kinds come in as ``_kind``, lookups answer with ``_FOUND``.
@@ -307,8 +307,7 @@ def _check_merge(schema: TableSchema, options: TableOptions) -> None:  # noqa: C
 
 
 def _check_retention(schema: TableSchema, options: TableOptions) -> None:
-    if options.snapshot_num_retained_min > options.snapshot_num_retained_max:
-        raise InvalidInputError("option 'snapshot.num-retained.min' is larger than 'snapshot.num-retained.max'")
+    check_retained(options, "snapshot", options.snapshot_num_retained_min, options.snapshot_num_retained_max)
     if options.partition_expiration_time is not None and not schema.partition_keys:
         raise InvalidInputError("option 'partition.expiration-time' needs partition columns")
     if options.record_level_expire_time is not None:

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.errors import NotFoundError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot, decode_snapshot
-from lakeidx.options.table_options import TableOptions
+from lakeidx.options.table_options import TableOptions, check_retained
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_files
 from lakeidx.table.expiration.files_to_delete import (
     DataFileKey,
@@ -58,8 +58,7 @@ def changelog_retention_of(options: TableOptions) -> Retention:
     num_min = options.changelog_num_retained_min or options.snapshot_num_retained_min
     num_max = options.changelog_num_retained_max or options.snapshot_num_retained_max
     time_ms = options.changelog_time_retained
-    if num_min > num_max:
-        raise InvalidInputError("option 'changelog.num-retained.min' is larger than 'changelog.num-retained.max'")
+    check_retained(options, "changelog", num_min, num_max)
     return Retention(
         num_min=num_min,
         num_max=num_max,

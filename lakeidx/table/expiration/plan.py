@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.consumer import encode_hint
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.options.table_options import TableOptions
+from lakeidx.options.table_options import TableOptions, check_retained
 from lakeidx.table.expiration.files_to_delete import (
     DataFileKey,
     ExpirePlan,
@@ -74,8 +74,7 @@ def retention_of(options: TableOptions) -> Retention:
 
     errors   InvalidInputError when the least number is above the most
     """
-    if options.snapshot_num_retained_min > options.snapshot_num_retained_max:
-        raise InvalidInputError("option 'snapshot.num-retained.min' is larger than 'snapshot.num-retained.max'")
+    check_retained(options, "snapshot", options.snapshot_num_retained_min, options.snapshot_num_retained_max)
     pairs = (
         (options.changelog_num_retained_max, options.snapshot_num_retained_max),
         (options.changelog_num_retained_min, options.snapshot_num_retained_min),

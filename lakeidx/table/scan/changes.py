@@ -53,7 +53,7 @@ from lakeidx.table.scan.layout import ROW_KIND, Layout
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State, StateName, check_range, find_state, snapshot_state
-from lakeidx.table.scan.table_scan import ScanUnit, TableScan, bind_where
+from lakeidx.table.scan.table_scan import ScanUnit, TableScan, as_pandas, bind_where
 from lakeidx.table.view import on_newest
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
@@ -166,6 +166,13 @@ class ChangeScan:
         """Read all rows."""
         tables = list(self.batches())
         return pa.concat_tables(tables) if tables else self.arrow_schema.empty_table()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Read all rows as a pandas DataFrame; `options` are those of Arrow's conversion (``types_mapper=pd.ArrowDtype``).
+
+        errors   InvalidInputError when pandas is not installed
+        """
+        return as_pandas(self.to_arrow(), **options)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Stream all rows."""

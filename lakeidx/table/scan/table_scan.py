@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -195,6 +196,13 @@ class TableScan:
         tables = list(self.batches(threads=threads))
         return pa.concat_tables(tables) if tables else self.arrow_schema.empty_table()
 
+    def to_pandas(self, **options: Any) -> Any:
+        """Read all rows as a pandas DataFrame; `options` are those of Arrow's conversion (``types_mapper=pd.ArrowDtype``).
+
+        errors   InvalidInputError when pandas is not installed
+        """
+        return as_pandas(self.to_arrow(), **options)
+
     def to_reader(self) -> pa.RecordBatchReader:
         """Read all rows as a stream."""
         batches = (b for t in self.batches() for b in t.to_batches())
@@ -339,3 +347,10 @@ def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:
     if not isinstance(where, Predicate):
         raise InvalidInputError(f"where must be SQL text or a predicate, not {where!r}")
     return bind(where, schema.fields)
+
+
+def as_pandas(rows: pa.Table, **options: Any) -> Any:
+    """Return rows as a pandas DataFrame; InvalidInputError when pandas is not installed."""
+    if find_spec("pandas") is None:
+        raise InvalidInputError("pandas is not installed: pip install pandas, or read with to_arrow()")
+    return rows.to_pandas(**options)

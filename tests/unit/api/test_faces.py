@@ -10,6 +10,7 @@ import typer
 
 import lakeidx
 from lakeidx.api.merge import Merge
+from lakeidx.api.reports import VerifyResult
 from lakeidx.cli.main import app
 from lakeidx.key_index.hudi_table.table import HudiTagResult
 from lakeidx.table.scan.changes import ChangeScan
@@ -23,6 +24,7 @@ COMMANDS = {
     "table list": "Warehouse.list",
     "table drop": "Warehouse.drop",
     "upsert": "Table.upsert_files",
+    "load": "Table.load",
     "delete": "Table.delete",
     "update": "Table.update",
     "merge": "Table.merge",
@@ -67,8 +69,9 @@ ONLY_SHELL = {"as_json", "row_format", "list_format", "diff_format", "advice_for
 PARAMETERS = {
     ("*", "partition"): "partitions", ("*", "no_progress"): "progress on_stage on_module", ("*", "row_format"): "",
     **{("*", option): "runner" for option in ("spark", "master", "remote", "threads")},
-    **{("upsert", o): "options" for o in ("file_format", "delimiter", "columns", "ignore_extra", "missing", "order", "op_column",
-                                          "op_value", "merge_schema", "check_before", "on_delete", "source", "landing_option")},
+    **{(c, o): "options" for c in ("upsert", "load") for o in (
+        "file_format", "delimiter", "columns", "ignore_extra", "missing", "order", "op_column",
+        "op_value", "merge_schema", "check_before", "on_delete", "source", "landing_option")},
     **{("advise", o): "needs" for o in ("moves", "other_writers", "stateless", "hbase")},
     **{("advise", o): "machine" for o in ("cores", "latency_ms")}, ("advise", "keys"): "batches keys",
     ("orphans", "yes"): "remove", ("orphans", "dry_run"): "remove", ("inspect", "file"): "path",
@@ -76,10 +79,11 @@ PARAMETERS = {
     ("table create", "schema"): "spec", ("table create", "if_not_exists"): "exist_ok", ("table create", "table"): "uri",
     ("table alter", "not_null"): "nullable", ("table alter", "no_default"): "defaults", ("table alter", "set_"): "set",
     ("table alter", "plan"): "dry_run", ("table list", "warehouse"): "self", ("table drop", "table"): "name",
-    ("update", "assignments"): "set", ("advise", "what"): "self files", ("tail", "into"): "step",
+    ("update", "assignments"): "set",
+    ("load", "settle"): "settle_seconds", ("load", "watch"): "every", ("advise", "what"): "self files", ("tail", "into"): "step",
 }  # fmt: skip
 #: Methods that do a command together with the one above: command -> method.
-TOO = {"advise": "Table.advise_files", "tail": "Table.upsert_changes"}
+TOO = {"load": "Table.watch", "advise": "Table.advise_files", "tail": "Table.upsert_changes"}
 #: Options that a method of what comes back does.
 OF_WHAT_COMES_BACK = {
     ("scan", "explain"): (TableScan, "explain"),
@@ -90,12 +94,14 @@ OF_WHAT_COMES_BACK = {
         ("merge", option): (Merge, "execute")
         for option in ("batch_id", "no_progress", "spark", "master", "remote", "threads")
     },
+    ("verify", "fail_on"): (VerifyResult, "fails"),
     ("hudi tag", "metrics"): (HudiTagResult, "as_dict"),
 }
 #: Parameters without an option: what a process cannot be handed by its arguments.
 ONLY_PARAMETERS = {
     "Table.scan": {"timestamp_ms", "layers"},  # another spelling; rules to leave out, for measurements
     "Table.follow": {"stop"},  # a signal on the command line
+    "Table.watch": {"stop"},  # a signal on the command line
     # A copy by `tail --into` has the columns of its source: `table alter` makes them so.
     "Table.upsert_changes": {"missing", "merge_schema", "runner"},
     "Table.merge": {"aliases"},  # names for expressions

@@ -76,7 +76,9 @@ def test_retention_by_option_names() -> None:
     )
     del options["changelog.num-retained.max"]
     assert not retention_of(TableOptions(options)).consumers_keep_changelog_only
-    with pytest.raises(InvalidInputError, match=r"'snapshot\.num-retained\.min' is larger"):
+    with pytest.raises(
+        InvalidInputError, match=r"'snapshot\.num-retained\.min' = 9 is larger than 'snapshot\.num-retained\.max' = 3"
+    ):
         retention_of(TableOptions({"snapshot.num-retained.min": "9", "snapshot.num-retained.max": "3"}))
 
 

@@ -1,0 +1,156 @@
+"""Commands and calls as people write them first: each works, or says in one line how it is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner, Result
+
+import lakeidx
+from lakeidx.api.reports import VerifyResult
+from lakeidx.cli.main import app
+from lakeidx.errors import InvalidInputError
+from lakeidx.quality.result import RuleResult, Severity
+
+SPEC: dict[str, Any] = {
+    "fields": [{"name": "id", "type": "BIGINT"}, {"name": "name", "type": "STRING"}],
+    "primaryKeys": ["id"],
+    "options": {"bucket": "-1"},
+}
+
+
+def call(*arguments: object, code: int = 0, stdin: bytes = b"") -> Result:
+    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
+    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
+    return result
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> lakeidx.Table:
+    made = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", SPEC)
+    for name in ("Ada", "Bob", "Cy"):
+        made.upsert([{"id": 1, "name": name}])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        (lambda t: t.delete("id in (1,2)"), "where="),
+        (lambda t: t.lookup("id = 1"), "where="),
+        (lambda t: t.upsert("rows.csv"), "upsert_files"),
+        (lambda t: t.upsert(Path("rows.csv")), "upsert_files"),
+        (lambda t: t.upsert({"id": 1, "name": "x"}), r"put it into a list, \[\{...\}\]"),
+        (lambda t: t.upsert({"id": [1], "name": ["x"]}), r"pyarrow.table"),
+        (lambda t: t.delete([1, 2]), r"write \{'id': 1\} for it"),
+        (lambda t: t.lookup(1), r"\[\{'id': 1\}\]"),
+        (lambda t: t.rollback(1, tag="a"), "name one state"),
+        (
+            lambda t: t.alter(set={"snapshot.num-retained.max": 5}),
+            r"'snapshot.num-retained.min' = 10 \(not set: the default\) is larger than 'snapshot.num-retained.max' = 5: set",
+        ),
+        (lambda t: t.expire(retain_max=5), "to at most 5, too"),
+    ],
+)
+def test_a_mistake_in_one_argument_says_the_right_form(
+    table: lakeidx.Table, wrong: Callable[[lakeidx.Table], object], right: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=right):
+        wrong(table)
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "name": "Cy"}]
+
+
+def test_what_a_result_prints_it_has(table: lakeidx.Table) -> None:
+    result = table.upsert([{"id": 1, "name": "D"}, {"id": 2, "name": "E"}])
+    shown = {
+        n: getattr(result, n) for n in ("rows", "inserts", "updates", "upserts", "deletes", "rejected", "snapshots")
+    }
+    assert shown == {n: tuple(v) if isinstance(v, list) else v for n, v in result.as_dict().items() if n in shown}
+    assert result.rows == 2
+
+
+def test_scans_and_changes_become_pandas(table: lakeidx.Table) -> None:
+    assert table.scan("id = 1").to_pandas().to_dict("records") == [{"id": 1, "name": "Cy"}]
+    assert list(table.changes(0).to_pandas().columns) == ["id", "name", "_rowkind"]
+
+
+@pytest.mark.parametrize(("to", "newest"), [("2", 2), (1, 1), ("mark", 1)])
+def test_a_rollback_takes_a_snapshot_or_a_tag(table: lakeidx.Table, to: str | int, newest: int) -> None:
+    table.create_tag("mark", snapshot=1)
+    if isinstance(to, int):
+        table.rollback(to)
+    else:
+        assert json.loads(call("rollback", table.uri, to).stdout)["snapshot"] == newest
+    assert table.snapshot is not None
+    assert table.snapshot.id == newest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "answer"),
+    [
+        (["lookup", "--keys"], b'{"id": 1}\n', ("name", "Cy")),
+        (["keys", "--rows"], b'{"id": 1}\n', ("bucket", 0)),
+        (["delete", "--dry-run", "--keys"], b'{"id": 1}\n', ("rows", 1)),
+        (["upsert", "--format", "csv"], b"id,name\n1,Z\n", ("updates", 1)),
+    ],
+)
+def test_a_pipe_is_a_file_that_is_read_once(
+    table: lakeidx.Table, tmp_path: Path, arguments: list[str], text: bytes, answer: tuple[str, object]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(text,))
+    writer.start()
+    command, *options = arguments
+    given = json.loads(call(command, table.uri, *options, pipe).stdout)
+    writer.join()
+    assert answer in given.items()
+
+
+def test_changes_are_a_story_on_a_terminal_and_what_was_recorded_elsewhere(
+    table: lakeidx.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = [json.loads(line)["_rowkind"] for line in call("changes", table.uri, "0..").stdout.splitlines()]
+    assert recorded == ["+I", "+I", "+I"]
+    monkeypatch.setattr("lakeidx.cli.output.for_programs", lambda as_json: as_json)
+    told = call("changes", table.uri, "0..").stdout
+    assert [word for word in told.split() if word in ("+I", "-U", "+U")] == ["+I", "-U", "+U", "-U", "+U"]
+    plain = call("changes", table.uri, "0..", "--mode", "auto").stdout
+    assert [word for word in plain.split() if word in ("+I", "-U", "+U")] == ["+I", "+I", "+I"]
+
+
+def _rule(severity: Severity, *, passed: bool = False) -> RuleResult:
+    return RuleResult(name="r", passed=passed, severity=severity, metrics={}, description="")
+
+
+@pytest.mark.parametrize(
+    ("rules", "code", "strict"),
+    [
+        ([_rule(Severity.ERROR, passed=True)], 0, 0),
+        ([_rule(Severity.WARN)], 0, 1),
+        ([_rule(Severity.WARN), _rule(Severity.ERROR)], 1, 1),
+    ],
+)
+def test_a_verification_fails_from_a_severity_on(
+    table: lakeidx.Table, monkeypatch: pytest.MonkeyPatch, rules: list[RuleResult], code: int, strict: int
+) -> None:
+    monkeypatch.setattr(lakeidx.Table, "verify", lambda *_, **__: VerifyResult(table="t", results=tuple(rules)))
+    call("verify", table.uri, code=code)
+    call("verify", table.uri, "--fail-on", "error", code=code)
+    call("verify", table.uri, "--fail-on", "warning", code=strict)
+
+
+def test_a_table_with_javas_iceberg_option_passes_the_nightly_verification(tmp_path: Path) -> None:
+    options = {"bucket": "-1", "metadata.iceberg.storage": "table-location"}
+    made = lakeidx.Table.create(f"{tmp_path}/wh/d.db/i", {**SPEC, "options": options})
+    made.upsert(pa.table({"id": pa.array([1], pa.int64()), "name": ["x"]}))
+    done = call("verify", made.uri)
+    assert "options_followed (warning)" in done.stderr
+    call("verify", made.uri, "--fail-on", "warning", code=1)
