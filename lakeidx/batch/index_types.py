@@ -37,7 +37,9 @@ from lakeidx.table.metadata import TableMetadata
 _INDEX_FOLDER = "_index"
 _MS_PER_DAY = 86_400_000
 _MEMORY_TABLES = 8
-_HASH, _BUCKET, _STATE = "hash", "bucket", "state"
+_HASH, _STATE = "hash", "state"
+#: Of tables whose buckets are computed from the key, or that have one.
+COMPUTED_BUCKETS = "bucket"
 
 # Indexes kept in this process: they live from batch to batch, those of the tables used last.
 _in_memory: OrderedDict[str, Locator] = OrderedDict()
@@ -86,7 +88,7 @@ class TableIndex:
     @property
     def name(self) -> str:
         """The index type; "bucket" for tables whose buckets are computed."""
-        return _BUCKET if self.type is None else self.type.name
+        return COMPUTED_BUCKETS if self.type is None else self.type.name
 
     @property
     def is_global(self) -> bool:

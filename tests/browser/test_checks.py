@@ -41,7 +41,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DagsterUI, 
     instance = dg.DagsterInstance.from_config(str(prepare_home(work)))
     there = {"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}}
     t = Deployment(work / "t", {"expectations": [{**there, "name": "v_is_there"}]}, instance)
-    u = Deployment(work / "u", {"table": "d.u", "partitionKeys": []}, instance)
+    u = Deployment(work / "u", {"table": "d.u", "partitionKeys": [], "options": {"bucket": 2}}, instance)
     (work / "pipelines").mkdir()
     for d in (t, u):
         text = (d.folder / "pipelines" / "t.yaml").read_text(encoding="utf-8")
@@ -146,6 +146,28 @@ def test_an_unpartitioned_table(shop: Any, page: Any) -> None:
     assert u.run("a.parquet", "b.parquet").success
     assert not u.run("c.parquet", raise_on_error=False).success
     see(ui, page, "d/u", names=rules(u), wrong={})
+
+
+@pytest.mark.parametrize(("table", "told"), [("t", ("inserts", "updates", "deletes")), ("u", ("upserts", "deletes"))])
+def test_what_a_run_did_is_one_glance_and_a_plot(shop: Any, page: Any, table: str, told: tuple[str, ...]) -> None:
+    ui, *deployments = shop
+    d: Deployment = next(d for d in deployments if d.config.table_name == table)
+    for n in range(4):
+        d.land(f"glance{n}.parquet", [(1, k, f"{n}") for k in range(3 + n)] + [(1, 2, None)], ["+I"] * (3 + n) + ["-D"])
+        assert d.run(f"glance{n}.parquet").success
+    page.goto(f"{ui.url}/assets/d/{table}?view=events")
+    page.get_by_role("columnheader", name="rows in", exact=True).wait_for()
+    figures = ("rows_in", *told, "rows_rejected", "files_written", "buckets_touched", "snapshot_id", "seconds")
+    for name in figures:
+        page.get_by_text(f"lakeidx/{name}", exact=True).first.wait_for()
+    for name in {"inserts", "updates", "upserts"} - set(told):
+        assert not page.get_by_text(f"lakeidx/{name}", exact=True).count()
+    picture(ui, page, f"run-glance-{table}")
+    page.get_by_role("button", name="Plots").first.click()
+    page.locator("canvas").first.wait_for()
+    for name in figures:
+        page.get_by_text(f"lakeidx/{name}", exact=True).first.wait_for()
+    picture(ui, page, f"run-plots-{table}", settle_ms=3000)
 
 
 def test_a_failing_warning(shop: Any, page: Any) -> None:

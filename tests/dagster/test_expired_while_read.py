@@ -42,7 +42,7 @@ def plain(metadata: Any) -> dict[str, Any]:
 
 def page(uri: str) -> int:
     batch = SimpleNamespace(metadata=Table.open(uri).metadata, files=SimpleNamespace(batch_id="b"))
-    return of_one_state(table_result(pipeline(uri), batch))  # type: ignore[arg-type]
+    return of_one_state(table_result(pipeline(uri), batch, None))  # type: ignore[arg-type]
 
 
 def of_one_state(result: dg.MaterializeResult[Any]) -> int:

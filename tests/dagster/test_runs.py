@@ -50,6 +50,13 @@ def test_a_batch_goes_through_all_stages_and_its_checks_pass(tmp_path: Path) -> 
     assert (page["buckets"], page["data_files"]) == ("3", "3")
     assert "| snapshot | 1, APPEND |" in page["overview"]
     assert page["overview"].rstrip().endswith("| APPEND | +25 |")
+    run = [line.strip("| ").split(" | ") for line in page["run"].splitlines()]
+    assert dict(zip(run[0], run[2], strict=True)).items() >= {
+        ("rows in", "25"), ("inserts", "25"), ("updates", "0"), ("deletes", "0"), ("rows rejected", "0"),
+        ("files written", "3"), ("buckets touched", "3"), ("snapshot", "1"),
+    }  # fmt: skip
+    assert float(page["seconds"]) > 0
+    assert int(page["bytes_written"]) > 0
     (source,) = (
         d.defs.resolve_asset_graph().get(dg.AssetKey(["d", "t"])).metadata["dagster/code_references"].code_references
     )
@@ -60,6 +67,19 @@ def test_a_batch_goes_through_all_stages_and_its_checks_pass(tmp_path: Path) -> 
     assert {e.asset_key for e in result.get_asset_check_evaluations()} == {
         dg.AssetKey(["d", "t"]), dg.AssetKey(["d", "t", "ingest"]), dg.AssetKey(["d", "t", "bucket_assignment"]),
     }  # fmt: skip
+
+
+def test_fixed_buckets_say_upserts_and_no_inserts_that_nobody_counted(tmp_path: Path) -> None:
+    d = Deployment(tmp_path, {"options": {"bucket": 2}})
+    d.land("a.parquet", rows(0, 3, "a"))
+    d.land("b.parquet", [(1, 0, "b"), (1, 1, "b")], ["+I", "-D"])
+    d.run("a.parquet")
+    done = d.run("b.parquet")
+    for asset in ("bucket_assignment", "commit", "t"):
+        said = metrics(done, asset)
+        assert (said["upserts"], said["deletes"]) == (1, 1)
+        assert said.keys().isdisjoint({"inserts", "updates"})
+    assert metrics(d.run("b.parquet"), "t")["run"] == "The batch was in the table already: nothing was done."
 
 
 def test_a_partition_that_is_run_again_changes_nothing_unless_asked_to(tmp_path: Path) -> None:

@@ -366,7 +366,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         with failures_explained():
             batch = _open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
-                metadata = dict(_already_committed_result(batch).metadata or {})
+                metadata, done = dict(_already_committed_result(batch).metadata or {}), None
             else:
                 of_job = spark.submit_stage(context, "commit", pipeline, batch.context)
                 report = commit_batch(batch.context)
@@ -374,10 +374,12 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                 if report.attempt > 1:
                     # Also when it was committed before: a step that died after its commit has not said it.
                     _observe_attempt(context, pipeline, batch.context, report.attempt)
-                metadata = committed(batch.context, already=report.already if of_job is None else of_job["already"])
+                already = report.already if of_job is None else of_job["already"]
+                metadata = committed(batch.context, already=already)
+                done = None if already else read_reports(batch.context.files)
             results: tuple[dg.MaterializeResult[Any], ...] = (
                 dg.MaterializeResult(asset_key=published.key, metadata=metadata),
-                table_result(pipeline, batch.context),
+                table_result(pipeline, batch.context, done),
             )
             yield from (r for r in results if r.asset_key in context.selected_asset_keys)
             yield from report_checks(

@@ -8,10 +8,11 @@ from typing import Any
 
 import dagster as dg
 
+from lakeidx.batch.committed_batch import BatchReports
 from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.metadata.changes import consumer_metadata
 from lakeidx.dagster.metadata.overview import overview_metadata, table_description, table_page
-from lakeidx.dagster.metadata.reports import column_lineage, state_metadata, table_metadata
+from lakeidx.dagster.metadata.reports import column_lineage, run_metadata, state_metadata, table_metadata
 from lakeidx.dagster.metadata.table_plots import history_plot, view_plots
 from lakeidx.dagster.names import LANDING, TABLE, asset_key, table_group
 from lakeidx.format.schema.schema_file import new_schema
@@ -63,11 +64,15 @@ def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
     return dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=wanted.fail_hours), warn_window=warn)
 
 
-def table_result(pipeline: PipelineConfig, batch: BatchContext) -> dg.MaterializeResult:  # type: ignore[type-arg]
-    """Return the table as the newest snapshot has it, with pictures; its data version is that snapshot."""
+def table_result(pipeline: PipelineConfig, batch: BatchContext, done: BatchReports | None) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    """Return the table as the newest snapshot has it, with pictures; its data version is that snapshot.
+
+    done   what the run did; None when it found the batch committed
+    """
     view, schema = load_newest(batch.metadata), batch.metadata.latest_schema()
     snapshot = view.snapshot
     metadata = {
+        **run_metadata(done),
         **overview_metadata(batch.metadata, view),
         **table_metadata(pipeline.table, pipeline.uri, schema),
         **state_metadata(batch.metadata, view),

@@ -8,6 +8,8 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.batch.committed_batch import BatchReports
+from lakeidx.batch.index_types import COMPUTED_BUCKETS
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.errors import RejectedRowsError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
@@ -82,10 +84,7 @@ def assign_metadata(report: BucketAssignmentReport) -> dict[str, Any]:
         "dagster/row_count": report.rows,
         "lakeidx/batch_id": report.batch_id,
         "lakeidx/attempt": report.attempt,
-        "lakeidx/inserts": report.inserts,
-        "lakeidx/updates": report.updates,
-        "lakeidx/upserts": report.upserts,
-        "lakeidx/deletes": report.deletes,
+        **_changes(report),
         "lakeidx/buckets": len(report.targets),
         "lakeidx/new_buckets": report.new_buckets,
         "lakeidx/seconds": round(report.seconds, 3),
@@ -126,10 +125,7 @@ def commit_metadata(
         "lakeidx/replans": report.replans,
         "lakeidx/rows_in": ingest.rows_in,
         "lakeidx/rows_rejected": ingest.rows_rejected,
-        "lakeidx/inserts": assign.inserts,
-        "lakeidx/updates": assign.updates,
-        "lakeidx/upserts": assign.upserts,
-        "lakeidx/deletes": assign.deletes,
+        **_changes(assign),
         "lakeidx/buckets": len(assign.targets),
         "lakeidx/new_buckets": assign.new_buckets,
         "lakeidx/data_bytes": write.data_bytes,
@@ -143,6 +139,39 @@ def commit_metadata(
         out["lakeidx/snapshot_id"] = report.snapshot_ids[-1]
         out["lakeidx/snapshot"] = link(snapshot_paths[-1])
     return out
+
+
+def run_metadata(reports: BatchReports | None) -> dict[str, Any]:
+    """Return what a run did to the table: figures that Dagster plots over time, and a table of them to read at one glance.
+
+    reports   those of its batch; None when an earlier run had committed it
+    """
+    if reports is None:
+        return {"lakeidx/run": dg.MetadataValue.md("The batch was in the table already: nothing was done.")}
+    ingest, assign, write, commit = reports.ingest, reports.assign, reports.write, reports.commit
+    figures: dict[str, int | float] = {
+        "lakeidx/rows_in": ingest.rows_in,
+        **_changes(assign),
+        "lakeidx/rows_rejected": ingest.rows_rejected,
+        "lakeidx/files_written": write.data_files,
+        "lakeidx/buckets_touched": len(assign.targets),
+        "lakeidx/bytes_written": write.data_bytes + write.index_bytes,
+        "lakeidx/seconds": round(ingest.seconds + assign.seconds + write.seconds + commit.seconds, 3),
+    }
+    snapshots = ", ".join(map(str, commit.snapshot_ids)) or "none: nothing changed"
+    cells = {
+        **{name.partition("/")[2].replace("_", " "): f"{n:,}" for name, n in figures.items()},
+        "snapshot": snapshots,
+    }
+    lines = [" | ".join(cells), " | ".join("---:" for _ in cells), " | ".join(cells.values())]
+    return {"lakeidx/run": dg.MetadataValue.md("\n".join(f"| {line} |" for line in lines)), **figures}
+
+
+def _changes(assign: BucketAssignmentReport) -> dict[str, int]:
+    """Return rows by what they did; where nobody looks which keys there are (fixed buckets), new and changed ones as upserts."""
+    counted = assign.index_type != COMPUTED_BUCKETS or assign.inserts
+    names = ("inserts", "updates", "deletes") if counted else ("upserts", "deletes")
+    return {f"lakeidx/{name}": getattr(assign, name) for name in names}
 
 
 def state_metadata(metadata: TableMetadata, view: SnapshotView) -> dict[str, Any]:
