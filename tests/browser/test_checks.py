@@ -163,10 +163,13 @@ def test_what_a_run_did_is_one_glance_and_a_plot(shop: Any, page: Any, table: st
     for name in {"inserts", "updates", "upserts"} - set(told):
         assert not page.get_by_text(f"lakeidx/{name}", exact=True).count()
     picture(ui, page, f"run-glance-{table}")
-    page.get_by_role("button", name="Plots").first.click()
+    page.goto(f"{ui.url}/assets/d/{table}?view=overview")
+    page.get_by_text("lakeidx/rows_in", exact=True).first.wait_for()
+    page.get_by_text("Plots", exact=True).first.click()
     page.locator("canvas").first.wait_for()
     for name in figures:
         page.get_by_text(f"lakeidx/{name}", exact=True).first.wait_for()
+    page.get_by_text("lakeidx/rows_in", exact=True).first.scroll_into_view_if_needed()
     picture(ui, page, f"run-plots-{table}", settle_ms=3000)
 
 
