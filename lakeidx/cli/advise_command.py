@@ -27,20 +27,22 @@ class AdviceFormat(StrEnum):
     JSON = "json"
 
 
+_Keys = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keys",
+        help=f"a batch: {ENDINGS}, with the key columns; may be repeated. Default: the table's last, or the last file",
+    ),
+]
+
+
 @report_errors
 def advise(
     what: Annotated[
         list[str],
         typer.Argument(metavar="TABLE|FILE...", help="a table's directory, or landing files for a new table"),
     ],
-    keys: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--keys",
-            help=f"a batch: {ENDINGS}, with the key columns; may be repeated. Default: the table's last batch, "
-            "or the last of the files",
-        ),
-    ] = None,
+    keys: _Keys = None,
     key: Annotated[str | None, typer.Option("--key", help="with files: key columns, comma list")] = None,
     partition_by: Annotated[
         str | None, typer.Option("--partition-by", help="with files: partition columns, comma list")
@@ -66,7 +68,13 @@ def advise(
     advice_format: Annotated[AdviceFormat | None, typer.Option("--format", help="output format; default table")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Recommend an index type and its sizes; predict files touched, bytes, memory and seconds per batch for every type."""
+    """Recommend an index type and its sizes; predict files touched, bytes, memory and seconds per batch for every type.
+
+    Examples:
+        lakeidx advise lake/shop.db/orders
+        lakeidx advise monday.csv tuesday.csv --key id
+
+    """
     kind = chosen_format(advice_format, None, AdviceFormat, AdviceFormat.TABLE, as_json=as_json)
     how: dict[str, Any] = {
         "batch_rows": batch_rows,

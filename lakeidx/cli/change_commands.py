@@ -69,7 +69,14 @@ def changes(
     output: Output = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D."""
+    """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D.
+
+    Examples:
+        lakeidx changes lake/shop.db/orders 0..
+        lakeidx changes lake/shop.db/orders 3.. --where 'id = 7'
+        lakeidx changes lake/shop.db/orders yesterday.. -o changes.parquet
+
+    """
     opened = Table.open(table)
     after, upto = find_range(opened.metadata, states)
     people = for_people(row_format, output, as_json=as_json)
@@ -118,7 +125,13 @@ def diff(
     output: Output = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two states by key: every row that is new, changed (before and after) or deleted, once."""
+    """Compare two states by key: every row that is new, changed (before and after) or deleted, once.
+
+    Examples:
+        lakeidx diff lake/shop.db/orders 1 2
+        lakeidx diff lake/shop.db/orders yesterday 12 -o page.html
+
+    """
     opened = Table.open(table)
     if keys and columns is not None:
         raise InvalidInputError("give --keys or --columns, not both")
@@ -146,16 +159,19 @@ def diff(
         print_rows(found.batches(), found.arrow_schema, RowFormat(kind.value), output)
 
 
+_Start = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        help="latest-full, latest, compacted-full, earliest, a snapshot id, a tag (changes after it) or an ISO time",
+    ),
+]
+
+
 @report_errors
 def tail(
     table: TableArgument,
-    start: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            help="latest-full, latest, compacted-full, earliest, a snapshot id, a tag (changes after it) or an ISO time",
-        ),
-    ] = "latest-full",
+    start: _Start = "latest-full",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="wait for new snapshots until interrupted")] = False,
     every: Annotated[float, typer.Option("--every", min=0.01, help="seconds between polls, with --follow")] = 1.0,
     consumer: Annotated[
@@ -180,6 +196,11 @@ def tail(
 
     On a terminal a table per snapshot, of its first rows; else JSON lines. Without --follow it ends at the newest snapshot.
     An interrupt ends it after the snapshot it is at; a second one at once.
+
+    Examples:
+        lakeidx tail lake/shop.db/orders --from latest --follow
+        lakeidx tail lake/shop.db/orders --consumer copy --into lake/copy.db/orders
+
     """
     if into is not None and consumer is None:
         raise InvalidInputError("--into needs --consumer, the name under which the table keeps what was upserted")

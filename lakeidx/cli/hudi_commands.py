@@ -41,6 +41,10 @@ def tag(
 
     Files are chosen by the key ranges and bloom filters in their footers, and the keys of chosen files are read, so the
     answer is exact. What was opened and how often filters were wrong goes to stderr.
+
+    Examples:
+        lakeidx hudi tag lake/hudi/trips --keys keys.csv
+
     """
     with key_file(keys) as file:
         tool = load_plugin(TOOLS, "hudi")

@@ -48,6 +48,11 @@ def rebuild(
 
     Without --type the files get exactly the indexes that the table's options request. --type hash makes the hash index of a table
     with dynamic buckets anew from the keys in its data files, in one commit, when index files are missing or damaged.
+
+    Examples:
+        lakeidx index rebuild lake/shop.db/orders
+        lakeidx index rebuild lake/shop.db/orders --type bloom-filter --columns name
+
     """
     opened = Table.open(table)
     with stages(no_progress) as on_stage:
@@ -81,7 +86,12 @@ def resize(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Split buckets that have grown and merge small ones (index.type = bucket with engine CONSISTENT_HASHING)."""
+    """Split buckets that have grown and merge small ones (index.type = bucket with engine CONSISTENT_HASHING).
+
+    Examples:
+        lakeidx index resize lake/shop.db/orders --target-size '1 gb'
+
+    """
     opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("ring resize")

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -158,18 +159,25 @@ def landing_options(
 def takes_landing_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command whose first parameter is `options` the options of `landing_options` in its place, behind its own."""
     own = inspect.signature(command, eval_str=True)
-    read = inspect.signature(landing_options, eval_str=True)
+    read = inspect.signature(landing_options, eval_str=True).parameters
 
     @wraps(command)
     def run(**given: Any) -> None:
-        options = landing_options(**{n: given.pop(n) for n in read.parameters})
+        options = landing_options(**{n: given.pop(n) for n in read})
         command(options, **given)
 
     _, *others = own.parameters.values()
-    joined = [*others, *read.parameters.values()]
+    joined = [*others, *map(_in_section, read.values())]
     run.__signature__ = own.replace(parameters=joined)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in joined}
     return run
+
+
+def _in_section(option: inspect.Parameter) -> inspect.Parameter:
+    """Put an option into the section of the help for those by which files are read."""
+    info = copy(option.annotation.__metadata__[0])
+    info.rich_help_panel = "How files are read"
+    return option.replace(annotation=Annotated[option.annotation.__origin__, info])
 
 
 def _names(text: str | None) -> tuple[str, ...]:

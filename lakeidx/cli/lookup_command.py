@@ -31,7 +31,13 @@ def lookup(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Print one line per key, in their order: its row as JSON, or null."""
+    """Print one line per key, in their order: its row as JSON, or null.
+
+    Examples:
+        lakeidx lookup lake/shop.db/orders --keys keys.csv
+        lakeidx lookup lake/shop.db/orders --keys <(echo '{"id": 1}')
+
+    """
     opened = Table.open(table)
     fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
     answers = TableLookup(opened.metadata)
@@ -72,7 +78,12 @@ def keys(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table)."""
+    """Print partitionHash, keyHash, keyBytes (hex) and the bucket of each row's key (null: not in the table).
+
+    Examples:
+        lakeidx keys lake/shop.db/orders --rows keys.csv
+
+    """
     opened = Table.open(table)
     schema = opened.schema
     wanted = {*schema.partition_keys, *schema.trimmed_primary_keys}

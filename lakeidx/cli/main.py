@@ -155,11 +155,23 @@ COMMANDS: dict[str, Command | Group] = {
 }
 
 
+#: Commands by what they are for.
+SECTIONS = {
+    "Make and change tables": ("table",),
+    "Write rows": ("upsert", "load", "update", "merge", "delete"),
+    "Read rows": ("scan", "lookup", "changes", "diff", "tail"),
+    "Go back": ("tag", "rollback", "consumer"),
+    "Upkeep": ("compact", "expire", "orphans", "verify", "index", "lookup-store"),
+    "Look inside": ("snapshots", "files", "buckets", "keys", "inspect"),
+    "Choose, set up": ("advise", "hudi", "warm-up"),
+}
+
+
 class Program(LazyGroup):
     """All commands."""
 
     def __init__(self, **attrs: Any) -> None:
-        super().__init__(Group(_HELP, COMMANDS), **attrs)
+        super().__init__(Group(_HELP, COMMANDS, sections=SECTIONS), **attrs)
 
 
 # Plain help: importing rich costs as much as all the rest of ``lakeidx --help``.
@@ -167,7 +179,8 @@ app = typer.Typer(
     cls=Program,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog="lakeidx COMMAND --help shows what a command takes, with examples.",
 )
 
 

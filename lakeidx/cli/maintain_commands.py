@@ -47,7 +47,13 @@ def compact(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compact the buckets that need it, or all of them."""
+    """Compact the buckets that need it, or all of them.
+
+    Examples:
+        lakeidx compact lake/shop.db/orders
+        lakeidx compact lake/shop.db/orders --full --partition day=2026-11-22
+
+    """
     opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("compaction")
@@ -84,7 +90,13 @@ def expire(
     ] = "1 h",
     as_json: JsonOption = False,
 ) -> None:
-    """Expire snapshots, tags and consumers by the table's options or the flags given, and clean staging."""
+    """Expire snapshots, tags and consumers by the table's options or the flags given, and clean staging.
+
+    Examples:
+        lakeidx expire lake/shop.db/orders --dry-run
+        lakeidx expire lake/shop.db/orders --retain-min 1 --retain-time '7 d'
+
+    """
     result = Table.open(table).expire(
         retain_min=retain_min,
         retain_max=retain_max,
@@ -105,7 +117,13 @@ def orphans(
     list_format: ListFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List files that nothing refers to; with --yes delete them."""
+    """List files that nothing refers to; with --yes delete them.
+
+    Examples:
+        lakeidx orphans lake/shop.db/orders --older-than '3 d'
+        lakeidx orphans lake/shop.db/orders --yes
+
+    """
     found = Table.open(table).orphans(older_than=older_than, remove=yes and not dry_run)
     print_list(found.rows(), list_format, as_json)
     typer.echo(found.note(), err=True)
@@ -150,7 +168,13 @@ def verify(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run every check over the whole table, reading every page of every file; exit 1 when one finds an error."""
+    """Run every check over the whole table, reading every page of every file; exit 1 when one finds an error.
+
+    Examples:
+        lakeidx verify lake/shop.db/orders
+        lakeidx verify lake/shop.db/orders --fail-on warning --json
+
+    """
     opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("verification")
@@ -181,7 +205,12 @@ def lookup_store(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Build missing lookup files for the newest snapshot."""
+    """Build missing lookup files for the newest snapshot.
+
+    Examples:
+        lakeidx lookup-store lake/shop.db/orders
+
+    """
     opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("lookup store")
@@ -199,7 +228,12 @@ def tag_create(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a tag for a snapshot."""
+    """Create a tag for a snapshot.
+
+    Examples:
+        lakeidx tag create lake/shop.db/orders yesterday --retain '30 d'
+
+    """
     print_result(Table.open(table).create_tag(name, snapshot=snapshot, retain=retain), as_json=as_json)
 
 
@@ -210,7 +244,12 @@ def tag_delete(
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a tag, and the files that only it needs."""
+    """Delete a tag, and the files that only it needs.
+
+    Examples:
+        lakeidx tag delete lake/shop.db/orders yesterday
+
+    """
     print_result(Table.open(table).delete_tag(name, dry_run=dry_run), as_json=as_json)
 
 
@@ -220,7 +259,12 @@ def tag_list(
     list_format: ListFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the tags."""
+    """List the tags.
+
+    Examples:
+        lakeidx tag list lake/shop.db/orders
+
+    """
     print_list(Table.open(table).tags(), list_format, as_json)
 
 
@@ -230,7 +274,12 @@ def consumer_list(
     list_format: ListFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the consumers with the oldest snapshot that expiry keeps for each, and the leases of running streams."""
+    """List the consumers with the oldest snapshot that expiry keeps for each, and the leases of running streams.
+
+    Examples:
+        lakeidx consumer list lake/shop.db/orders
+
+    """
     print_list(Table.open(table).consumers(), list_format, as_json)
 
 
@@ -238,7 +287,12 @@ def consumer_list(
 def consumer_delete(
     table: TableArgument, id: Annotated[str, typer.Argument(metavar="ID")], as_json: JsonOption = False
 ) -> None:
-    """Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position."""
+    """Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position.
+
+    Examples:
+        lakeidx consumer delete lake/shop.db/orders copy
+
+    """
     Table.open(table).delete_consumer(id)
     if as_json:
         print_json({"deleted": id})
@@ -253,13 +307,24 @@ def rollback(
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Roll the table back to an older snapshot or tag; stop all writers first."""
+    """Roll the table back to an older snapshot or tag; stop all writers first.
+
+    Examples:
+        lakeidx rollback lake/shop.db/orders 3 --dry-run
+        lakeidx rollback lake/shop.db/orders yesterday
+
+    """
     print_result(Table.open(table).rollback(to, snapshot=snapshot, tag=tag, dry_run=dry_run), as_json=as_json)
 
 
 @report_errors
 def warm_up(no_progress: NoProgress = False, as_json: JsonOption = False) -> None:
-    """Compile all kernels now; later runs load them from disk."""
+    """Compile all kernels now; later runs load them from disk.
+
+    Examples:
+        lakeidx warm-up
+
+    """
     started = time.monotonic()
     with stages(no_progress) as on_module:
         count = kernels.warm_up(on_module)

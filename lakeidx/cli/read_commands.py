@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from lakeidx.api.system_table import SystemTable
 
 
+_Time = Annotated[
+    str | None,
+    typer.Option("--timestamp", metavar="TIME", help="read the state at this time: 2026-11-22T10:30:00Z or epoch ms"),
+]
+_Where = Annotated[str | None, typer.Option("--where", help="SQL condition, e.g. \"month = 6 AND carrier = 'UA'\"")]
+
+
 @report_errors
 def scan(
     table: TableArgument,
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="read this snapshot")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="read this tag")] = None,
-    timestamp: Annotated[
-        str | None,
-        typer.Option(
-            "--timestamp", metavar="TIME", help="read the state at this time: 2026-11-22T10:30:00Z or epoch ms"
-        ),
-    ] = None,
-    where: Annotated[
-        str | None, typer.Option("--where", help="SQL condition, e.g. \"month = 6 AND carrier = 'UA'\"")
-    ] = None,
+    timestamp: _Time = None,
+    where: _Where = None,
     columns: Annotated[str | None, typer.Option("--columns", help="comma list")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="at most this many rows")] = None,
     incremental: Annotated[
@@ -72,6 +72,12 @@ def scan(
     """Read rows: merged, deletes applied, at any state of the table.
 
     TABLE$audit_log and TABLE$binlog are Paimon's system tables: rows with their kinds in front, deletes included.
+
+    Examples:
+        lakeidx scan lake/shop.db/orders --where "total > 8" --columns id,total
+        lakeidx scan lake/shop.db/orders -o orders.parquet
+        lakeidx scan lake/shop.db/orders --timestamp 2026-11-22T10:30:00Z --json
+
     """
     common: dict[str, Any] = {
         "where": where, "columns": None if columns is None else [c.strip() for c in columns.split(",") if c.strip()],
@@ -119,25 +125,45 @@ def _show_explanation(found: TableScan | ChangeScan, list_format: ListFormat) ->
 
 @report_errors
 def snapshots(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
-    """List the snapshots; rows counts stored versions, not keys."""
+    """List the snapshots; rows counts stored versions, not keys.
+
+    Examples:
+        lakeidx snapshots lake/shop.db/orders
+
+    """
     print_list(Table.open(table).snapshots(), list_format, as_json)
 
 
 @report_errors
 def files(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
-    """List the live data files of the newest snapshot."""
+    """List the live data files of the newest snapshot.
+
+    Examples:
+        lakeidx files lake/shop.db/orders --json
+
+    """
     print_list(Table.open(table).files(), list_format, as_json)
 
 
 @report_errors
 def buckets(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
-    """List the buckets: rows, bytes, files, sorted runs, hashes in the index."""
+    """List the buckets: rows, bytes, files, sorted runs, hashes in the index.
+
+    Examples:
+        lakeidx buckets lake/shop.db/orders
+
+    """
     print_list(Table.open(table).buckets(), list_format, as_json)
 
 
 @report_errors
 def list_index(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
-    """List the index files of the newest snapshot."""
+    """List the index files of the newest snapshot.
+
+    Examples:
+        lakeidx index lake/shop.db/orders
+
+    """
     print_list(Table.open(table).index_files(), list_format, as_json)
 
 
@@ -145,7 +171,12 @@ def list_index(table: TableArgument, list_format: ListFormatOption = None, as_js
 def inspect(
     file: Annotated[str, typer.Argument(metavar="FILE", help="any file of a table")], as_json: JsonOption = False
 ) -> None:
-    """Decode any file of the format to JSON."""
+    """Decode any file of the format to JSON.
+
+    Examples:
+        lakeidx inspect lake/shop.db/orders/snapshot/snapshot-1
+
+    """
     # Decoders of every kind of file, of pipeline files, too: lists and scans need none of them.
     from lakeidx.api.inspect.files import inspect_file
 

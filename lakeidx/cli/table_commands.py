@@ -43,7 +43,13 @@ def create(
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="succeed if the same table exists")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a table from a schema file."""
+    """Create a table from a schema file.
+
+    Examples:
+        lakeidx table create lake/shop.db/orders --schema orders.json
+        lakeidx table create s3://lake/shop.db/orders --schema orders.json --if-not-exists
+
+    """
     spec = _read_spec(schema)
     made = Table.create(table, spec, exist_ok=if_not_exists)
     if as_json:
@@ -54,7 +60,12 @@ def create(
 
 @report_errors
 def show(table: TableArgument, as_json: JsonOption = False) -> None:
-    """Show schema, options and newest snapshot, and the options that lakeidx does not act on."""
+    """Show schema, options and newest snapshot, and the options that lakeidx does not act on.
+
+    Examples:
+        lakeidx table show lake/shop.db/orders
+
+    """
     opened = Table.open(table)
     if for_programs(as_json):
         print_json(opened.describe())
@@ -119,6 +130,12 @@ def alter(
     Every option may be repeated. Fields inside rows are named by their path (address.city), what an array or map holds by
     lines.element.price or tags.value. A change that an index, an option, a staged batch or rows of the table do not allow is
     refused with the reason.
+
+    Examples:
+        lakeidx table alter lake/shop.db/orders --add 'city STRING' --comment city='where it goes'
+        lakeidx table alter lake/shop.db/orders --type 'qty BIGINT' --plan
+        lakeidx table alter lake/shop.db/orders --set snapshot.num-retained.max=50
+
     """
     if not any((add, drop, rename, types, move, nullable, not_null, comments, defaults, no_default, set_, reset)) and (
         comment is None
@@ -161,7 +178,12 @@ def list_tables(
     list_format: ListFormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the tables of a warehouse."""
+    """List the tables of a warehouse.
+
+    Examples:
+        lakeidx table list lake
+
+    """
     tables = Warehouse(warehouse).list()
     print_list(tables, list_format, as_json)
     if not tables:
@@ -174,7 +196,12 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", help="delete it; without it nothing is deleted")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete a table with all its files and the staging of its batches; stop all writers first."""
+    """Delete a table with all its files and the staging of its batches; stop all writers first.
+
+    Examples:
+        lakeidx table drop lake/shop.db/orders --yes
+
+    """
     opened = Table.open(table)
     if not yes:
         rows = 0 if opened.snapshot is None else opened.snapshot.total_record_count

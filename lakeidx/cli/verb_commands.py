@@ -49,7 +49,12 @@ def update(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Change columns of the rows that match a condition, as one batch."""
+    """Change columns of the rows that match a condition, as one batch.
+
+    Examples:
+        lakeidx update lake/shop.db/orders --set "total = total * 1.19" --where "country = 'DE'"
+
+    """
     parts = [(text, *text.partition("=")) for text in assignments]
     wrong = next((text for text, name, _, to in parts if not (name.strip() and to.strip())), None)
     if wrong is not None:
@@ -92,7 +97,12 @@ def merge(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Merge a file into a table: change or delete the rows that match, insert the others."""
+    """Merge a file into a table: change or delete the rows that match, insert the others.
+
+    Examples:
+        lakeidx merge lake/shop.db/orders changes.parquet --on id
+
+    """
     path = absolute(source)
     rows = Rows({}).select("FROM '" + path.replace("'", "''") + "'", f"the source {path}")
     merged = Table.open(table).merge(rows, on if "=" in on else [name.strip() for name in on.split(",")])

@@ -66,7 +66,15 @@ def upsert(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present."""
+    """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present.
+
+    Examples:
+        lakeidx upsert lake/shop.db/orders monday.csv tuesday.csv
+        lakeidx upsert lake/shop.db/orders export.csv --delimiter ';' --max-rejected 1%
+        lakeidx upsert lake/shop.db/orders changes.json --format debezium --order source.lsn
+        gunzip -c orders.csv.gz | lakeidx upsert lake/shop.db/orders - --format csv
+
+    """
     opened = Table.open(table)
     before = opened.schema
     try:
@@ -115,6 +123,11 @@ def load(
     A file is known by its name, size and time, and if it was only touched by its content. Files that are skipped are listed with
     the reason; one that cannot be loaded does not keep others from it, and makes the exit code 1. After a rollback files whose
     rows it took are loaded again: move bad ones out of the folder first.
+
+    Examples:
+        lakeidx load lake/shop.db/orders landing --pattern 'orders-*.csv'
+        lakeidx load lake/shop.db/orders s3://bucket/landing --watch --every 60
+
     """
     opened = Table.open(table)
     common: dict[str, Any] = {
@@ -156,7 +169,13 @@ def delete(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Delete rows by condition or by key, as one batch."""
+    """Delete rows by condition or by key, as one batch.
+
+    Examples:
+        lakeidx delete lake/shop.db/orders --where "day < '2026-01-01'" --dry-run
+        lakeidx delete lake/shop.db/orders --keys gone.csv
+
+    """
     if (where is None) == (keys is None):
         raise InvalidInputError("give --where or --keys")
     opened = Table.open(table)

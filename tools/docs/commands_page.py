@@ -24,7 +24,9 @@ def commands_page() -> str:
     for name, command in commands("lakeidx", typer.main.get_command(app)):
         parts += [f"## {name}", markdown(inspect.cleandoc(command.help or ""))]
         parts.append(f"```text\n{_usage(name, command)}\n```")
-        kinds = get_type_hints(inspect.unwrap(command.callback))
+        if command.examples:
+            parts.append(f"```text\n{inspect.cleandoc(command.examples)}\n```")
+        kinds = get_type_hints(command.callback)
         rows = [_row(p, kinds.get(p.name)) for p in command.params if p.name != "help" and not p.hidden]
         if rows:
             parts.append(table(("parameter", "type", "default", "meaning"), rows))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +17,8 @@ from typer.testing import CliRunner
 
 import lakeidx.cli
 from lakeidx.cli.context import report_errors
-from lakeidx.cli.lazy import Command, Group
-from lakeidx.cli.main import COMMANDS, app
+from lakeidx.cli.lazy import Command, Group, build
+from lakeidx.cli.main import COMMANDS, SECTIONS, app
 
 HEAVY = ("pyarrow", "numba", "numpy", "sqlglot", "rich", "lakeidx.api", "pandas", "scipy.linalg")
 
@@ -105,7 +107,7 @@ def test_an_unknown_command_is_wrong_usage_and_gets_a_suggestion(words: list[str
 def test_a_group_alone_shows_its_help(words: list[str]) -> None:
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 2
-    assert "Commands:" in result.output
+    assert ("Commands:" if words else "Write rows:") in result.output
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -113,3 +115,25 @@ def test_every_command_takes_json(name: str) -> None:
     function = getattr(import_module(f"lakeidx.cli.{TABLE[name].module}"), TABLE[name].function)
     option = inspect.signature(function, eval_str=True).parameters["as_json"].annotation.__metadata__[0]
     assert "--json" in (option.default, *option.param_decls)
+
+
+def test_every_command_is_in_one_section_of_the_help() -> None:
+    placed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(placed) == sorted(COMMANDS)
+    printed = CliRunner().invoke(app, ["--help"]).stdout
+    assert all(f"{title}:" in printed for title in SECTIONS)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_help_has_examples_that_are_right(name: str) -> None:
+    command = build(name, TABLE[name])
+    examples = inspect.cleandoc(command.examples).splitlines()
+    assert examples, f"lakeidx {name} has no section Examples: in its docstring"
+    for line in examples:
+        words = shlex.split(re.sub(r"<\(.*\)", "keys.jsonl", line).rpartition(" | ")[2])
+        start = ["lakeidx", *name.removesuffix(" list" if "list" not in words else "").split()]
+        assert words[: len(start)] == start
+        command.make_context(name, words[len(start) :])
+    printed = CliRunner().invoke(app, [*name.split(), "--help"]).stdout
+    assert f"Examples:\n  {examples[0]}" in printed
+    assert not re.search(r"<(str|int|float|list|path)", printed)
