@@ -1,6 +1,6 @@
 """Spark: the runner of the stages, the data source ``lakeidx``, and lookup joins.
 
-    from lakeidx.spark import create, lookup_join, read_table, register, upsert
+    from lakeidx.spark import create, lookup_join, read_table, register, sql, upsert
 
 Names are loaded when they are requested: a worker that only reads starts without the rest.
 """
@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from lakeidx.spark.frame_upsert import upsert
     from lakeidx.spark.joins import lookup_join
     from lakeidx.spark.new_tables import create
+    from lakeidx.spark.pushed_sql import sql
 
-__all__ = ["create", "lookup_join", "read_table", "register", "upsert"]
+__all__ = ["create", "lookup_join", "read_table", "register", "sql", "upsert"]
 
 _PLACES = {
     "create": "lakeidx.spark.new_tables",
     "lookup_join": "lakeidx.spark.joins",
     "read_table": "lakeidx.spark.datasource",
     "register": "lakeidx.spark.datasource",
+    "sql": "lakeidx.spark.pushed_sql",
     "upsert": "lakeidx.spark.frame_upsert",
 }
 __getattr__ = lazy_names(__name__, _PLACES, needs=("pyspark", "Spark needs pyspark: pip install 'lakeidx[spark]'"))

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 KEY = "__file_source_generated_metadata_col"
 #: What only the catalog gives.
 _FROM_CATALOG = "provider"
+_OF_LAKEIDX, _LOCATION = "Provider: lakeidx", "Location: "
 _SECRET = ("secret", "token", "password", "access_key", "access-key")
 #: Names that are looked at after an upsert; each takes Spark milliseconds, and a request where the catalog is a service.
 _FEW_NAMES = 200
@@ -70,6 +71,31 @@ def options_of_read(options: Mapping[str, str], schema: StructType) -> Mapping[s
             f"{_HOW_TO_CREATE}; a frame names its table by .load(...) or .option('path', ...)"
         )
     return {**json.loads(found[0]), **options}
+
+
+def place_of_name(session: SparkSession, parts: Sequence[str]) -> str | None:
+    """Return where the table of a name of the catalog is; None where it is none of lakeidx, or was created with options.
+
+    Spark shows options as one text, in which their ends cannot be told.
+    """
+    *space, name = parts
+    among = f"IN {'.'.join(quoted(p) for p in space)} " if space else ""
+    try:
+        rows = session.sql(f"SHOW TABLE EXTENDED {among}LIKE '{escaped(name)}'").collect()
+    except AnalysisException:
+        return None
+    found = [row for row in rows if row["tableName"].lower() == name.lower()]
+    if len(found) != 1 or found[0]["isTemporary"]:
+        return None
+    lines = found[0]["information"].splitlines()
+    if _OF_LAKEIDX not in lines or any(line.startswith("Storage Properties: ") for line in lines):
+        return None
+    return next((line.removeprefix(_LOCATION) for line in lines if line.startswith(_LOCATION)), None)
+
+
+def quoted(name: str) -> str:
+    """Return a name as it stands in Spark's SQL."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def only_in_catalog(schema: StructType, columns: Collection[str]) -> list[str]:
@@ -115,9 +141,8 @@ def refresh_names(session: SparkSession, table: str) -> None:
             log.warning("%s: of %d names none was refreshed; %s", table, len(names), _HOW_TO_REFRESH)
             return
         for name in names:
-            quoted = "`" + name.replace("`", "``") + "`"
-            if _is_cached(session, quoted) and _is_of_lakeidx(session, name):
-                session.catalog.refreshTable(quoted)
+            if _is_cached(session, quoted(name)) and _is_of_lakeidx(session, name):
+                session.catalog.refreshTable(quoted(name))
     except Exception as error:
         # Also what a catalog, its client or the network raise.
         log.warning("%s: Spark's names were not refreshed (%s); %s", table, str(error).split("\n")[0], _HOW_TO_REFRESH)
@@ -139,4 +164,4 @@ def _is_cached(session: SparkSession, name: str) -> bool:
 def _is_of_lakeidx(session: SparkSession, name: str) -> bool:
     # DESCRIBE has no provider for tables of Python sources.
     rows = session.sql(f"SHOW TABLE EXTENDED LIKE '{escaped(name)}'").collect()
-    return any("Provider: lakeidx" in row["information"].splitlines() for row in rows if row["tableName"] == name)
+    return any(_OF_LAKEIDX in row["information"].splitlines() for row in rows if row["tableName"] == name)

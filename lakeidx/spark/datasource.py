@@ -175,7 +175,7 @@ def read_table(
     where: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Read some columns and rows of a table as a data frame.
+    """Read some columns and rows of a table as a data frame; `explain(True)` of the frame names them.
 
     errors   InvalidInputError for a setting of the session that Spark's Python sources fail with
     """
@@ -189,8 +189,11 @@ def read_table(
         reader = reader.option("columns", ",".join(columns))
     if where is not None:
         reader = reader.option("where", where)
+    what = "all columns" if columns is None else f"columns {', '.join(columns)}"
+    rows = "all rows" if where is None else f"rows where {where}"
     with python_errors():
-        return reader.load(path_text(uri))
+        # Spark's plan of a Python source has no place for what it reads but a name.
+        return reader.load(path_text(uri)).alias(f"lakeidx reads {what}; {rows}")
 
 
 def _with_metadata(fields: Sequence[Field]) -> StructType:

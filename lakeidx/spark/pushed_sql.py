@@ -1,0 +1,227 @@
+"""SELECT in Spark, with the columns and conditions that it names given to the tables that it reads.
+
+    sql(spark, "SELECT sum(total) FROM orders WHERE day = '2026-11-02'")
+    sql(spark, "SELECT count(*) FROM lakeidx.`/lake/shop.db/orders` VERSION AS OF 3")
+
+Spark gives a Python source no columns, and its conditions only at the risk of wrong rows (`lakeidx.spark.datasource`). So the
+statement is read here, and every name of a table of lakeidx becomes a frame of `read_table` with what the statement surely needs.
+Spark runs the whole statement all the same: a condition that is not understood here is only not given to the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sqlglot
+from pyspark.sql import DataFrame, SparkSession
+from sqlglot import exp
+
+from lakeidx.errors import InvalidInputError, LakeIdxError
+from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.predicate.parse import LakeidxWhere
+from lakeidx.spark.catalog_tables import place_of_name, quoted
+from lakeidx.spark.datasource import FORMAT, read_table
+from lakeidx.spark.read_options import ReadOptions
+from lakeidx.spark.table_reader import ReadState
+from lakeidx.table.scan.layout import Layout
+from lakeidx.table.scan.table_scan import bind_where
+from lakeidx.types import DataType, Root
+
+Node = Any  # a node of sqlglot's tree; the name of their common class differs between releases
+
+_TIME_TRAVEL = {"VERSION": "versionAsOf", "TIMESTAMP": "timestampAsOf"}
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_INTEGERS = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
+_ESCAPES = "\\"
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_DECIMAL = re.compile(r"\d+(?:\.(\d*))?", re.ASCII)
+
+
+def sql(spark: SparkSession, query: str) -> DataFrame:
+    """Run a SELECT over tables of lakeidx, and others, with columns and conditions pushed into the former.
+
+    query    a SELECT (with WITH, UNION, joins and subqueries). A table of lakeidx is a name of the session's catalog, or
+             ``lakeidx.`/lake/shop.db/orders` ``; behind either ``VERSION AS OF`` an id or a tag, or ``TIMESTAMP AS OF`` an ISO time
+    returns  a frame, whose ``explain(True)`` says what each table reads
+    errors   InvalidInputError for another statement, or one that cannot be read
+    """
+    try:
+        tokens = sqlglot.tokenize(query, read="spark")
+        (tree,) = sqlglot.parse(query, read="spark")
+    except (sqlglot.errors.SqlglotError, ValueError) as error:
+        said = str(error).splitlines()[0] if str(error) else "more than one statement"
+        raise InvalidInputError(f"lakeidx.spark.sql cannot read the statement ({said}); spark.sql runs it") from None
+    if not isinstance(tree, exp.Query):
+        raise InvalidInputError("lakeidx.spark.sql takes a SELECT; write by upsert(frame, path) or Table.delete")
+    # Texts are read here as Spark reads them, but for some of its escapes.
+    words = {t.text.lower() for t in tokens} | ({_ESCAPES} if _ESCAPES in query else set())
+    local = {c.alias_or_name.lower() for c in tree.find_all(exp.CTE)}
+    frames: dict[str, DataFrame] = {}
+    text, done = "", 0
+    found = [t for t in tree.find_all(exp.Table) if t.parts and t.parts[0].meta]
+    for table in sorted(found, key=lambda t: t.parts[0].meta["start"]):
+        if not table.db and table.name.lower() in local:
+            continue
+        frame = _frame(spark, table, words)
+        if frame is None:
+            continue
+        name = f"lakeidx_{len(frames)}"
+        frames[name] = frame
+        text += _escaped(query[done : table.parts[0].meta["start"]]) + "{" + name + "}"
+        done = _end(query, tokens, table)
+        if not table.alias:
+            text += f" AS `{table.name.rstrip('/').rpartition('/')[2].replace('`', '``')}`"
+    if not frames:
+        return spark.sql(query)
+    named: Mapping[str, Any] = frames
+    return spark.sql(text + _escaped(query[done:]), **named)
+
+
+def _escaped(text: str) -> str:
+    """Return a part of the statement as it stands between names of frames."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _end(query: str, tokens: Sequence[Any], table: Node) -> int:
+    """Return where a table's name ends in the statement, with the time that stands behind it."""
+    end = int(table.parts[-1].meta["end"]) + 1
+    version = table.args.get("version")
+    if version is None:
+        return end
+    behind = [t for t in tokens if t.start >= end]
+    of = next(n for n, t in enumerate(behind) if t.text.upper() == "OF")
+    return int(behind[of + 1].end) + 1
+
+
+def _frame(spark: SparkSession, table: Node, words: set[str]) -> DataFrame | None:
+    """Return what a statement reads of a table; None for a table that Spark reads itself."""
+    if table.args.get("sample") is not None and not table.alias:
+        return None
+    path = table.name if _is_path(table) else place_of_name(spark, [p.name for p in table.parts])
+    if path is None:
+        return None
+    version = table.args.get("version")
+    options: dict[str, str] = {}
+    if version is not None:
+        if not isinstance(version.expression, exp.Literal):
+            raise InvalidInputError(f"{table.name}: VERSION AS OF and TIMESTAMP AS OF take a number or a text")
+        options = {_TIME_TRAVEL[str(version.name).upper()]: version.expression.name}
+    asked = ReadOptions.parse({**options, "path": path})
+    if asked.layout is not Layout.PLAIN:
+        return read_table(spark, path, options=options)
+    schema = ReadState.find(asked).schema
+    if not _is_path(table) and set(spark.table(".".join(quoted(p.name) for p in table.parts)).columns) - set(
+        schema.field_names
+    ):
+        # Columns that only the catalog has are read by its name.
+        return None
+    where = " AND ".join(f"({c})" for c in (_conditions(table, schema) if _ESCAPES not in words else ()))
+    return read_table(spark, path, columns=_columns(table, schema, words), where=where or None, options=options)
+
+
+def _is_path(table: Node) -> bool:
+    return bool(table.db.lower() == FORMAT and "/" in table.name and not table.catalog)
+
+
+def _select_of(table: Node) -> Node | None:
+    """Return the SELECT in whose FROM or JOIN a table stands itself."""
+    place = table.parent
+    direct = isinstance(place, (exp.From, exp.Join)) and isinstance(place.parent, exp.Select)
+    return place.parent if direct else None
+
+
+def _columns(table: Node, schema: TableSchema, words: set[str]) -> list[str] | None:
+    """Return the columns that may be needed: those whose names occur anywhere in the statement; None: all."""
+    select = _select_of(table)
+    around = select if select is not None else table.root()
+    stars = (s for s in around.find_all(exp.Star) if select is None or s.find_ancestor(exp.Select) is select)
+    if any(not isinstance(s.parent, exp.Count) for s in stars) or around.find(exp.Pivot) is not None or "|>" in words:
+        return None
+    if any(j.method.upper() == "NATURAL" for j in table.root().find_all(exp.Join)):
+        return None
+    wanted = [n for n in schema.field_names if n.lower() in words]
+    # Rows are counted by some column.
+    return wanted or [(*schema.primary_keys, *schema.field_names)[0]]
+
+
+def _conditions(table: Node, schema: TableSchema) -> Iterator[str]:
+    """Yield the conditions of a WHERE that hold for every row of a table that it lets through."""
+    select = _select_of(table)
+    if select is None or table.args.get("sample") is not None or not _keeps_rows(table, select):
+        return
+    where = select.args.get("where")
+    if where is None:
+        return
+    # Without these a column that is not qualified is this table's, or Spark refuses it as ambiguous.
+    plain = not select.args.get("laterals") and not any(j.args.get("using") for j in select.args.get("joins") or [])
+    fields = {n.lower(): n for n in schema.field_names}
+    if len(fields) < len(schema.field_names):
+        return
+    for condition in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        copy = condition.copy()
+        if not _is_known(copy, {table.alias_or_name.lower(), *([""] if plain else [])}, fields, schema):
+            continue
+        for column in copy.find_all(exp.Column):
+            column.replace(exp.column(fields[column.name.lower()], quoted=True))
+        text = copy.sql(dialect=LakeidxWhere)
+        try:
+            bind_where(text, schema)
+        except LakeIdxError:
+            continue
+        yield text
+
+
+def _keeps_rows(table: Node, select: Node) -> bool:
+    """Return True when no join makes rows of nulls where this table has none."""
+    joins = select.args.get("joins") or []
+    sides = {(j.side or "").upper() for j in joins} | {(j.kind or "").upper() for j in joins}
+    if not sides - {"", "INNER", "CROSS"}:
+        return True
+    return isinstance(table.parent, exp.From) and not sides - {"", "INNER", "CROSS", "LEFT", "OUTER", "SEMI", "ANTI"}
+
+
+def _is_known(node: Node, names: set[str], fields: Mapping[str, str], schema: TableSchema) -> bool:
+    """Return True for comparisons of this table's columns with literals of their types, where lakeidx compares as Spark does."""
+
+    def type_of(side: Node) -> DataType | None:
+        if isinstance(side, exp.Column) and side.table.lower() in names and side.name.lower() in fields:
+            return schema.field(fields[side.name.lower()]).type
+        return None
+
+    def compares(column: Node, literals: Sequence[Node]) -> bool:
+        kind = type_of(column)
+        return kind is not None and bool(literals) and all(_fits(kind, x) for x in literals)
+
+    if isinstance(node, (exp.And, exp.Or)):
+        return all(_is_known(n, names, fields, schema) for n in (node.this, node.expression))
+    if isinstance(node, (exp.Not, exp.Paren)):
+        return _is_known(node.this, names, fields, schema)
+    if isinstance(node, _COMPARISONS):
+        return compares(node.this, [node.expression]) or compares(node.expression, [node.this])
+    if isinstance(node, exp.In):
+        return compares(node.this, node.expressions)
+    if isinstance(node, exp.Between):
+        return compares(node.this, [node.args["low"], node.args["high"]])
+    return isinstance(node, exp.Is) and isinstance(node.expression, exp.Null) and type_of(node.this) is not None
+
+
+def _fits(kind: DataType, literal: Node) -> bool:
+    if isinstance(literal, exp.Cast):
+        is_date = literal.to.this == exp.DataType.Type.DATE and kind.root is Root.DATE
+        return is_date and isinstance(literal.this, exp.Literal) and _fits(kind, literal.this)
+    if isinstance(literal, exp.Boolean):
+        return kind.root is Root.BOOLEAN
+    number = literal.this if isinstance(literal, exp.Neg) else literal
+    if not isinstance(number, exp.Literal):
+        return False
+    if number.is_string:
+        is_text = kind.root is Root.VARCHAR
+        return number is literal and (is_text or (kind.root is Root.DATE and _DATE.fullmatch(number.name) is not None))
+    digits = _DECIMAL.fullmatch(number.name)
+    if digits is None:
+        return False
+    if kind.root is Root.DECIMAL:
+        return len(digits[1] or "") <= (kind.scale or 0)
+    return kind.root in _INTEGERS and "." not in number.name
