@@ -9,9 +9,10 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import wraps
 from threading import Event
-from typing import Annotated, ParamSpec
+from typing import TYPE_CHECKING, Annotated, ParamSpec, cast
 
 import typer
 from rich.console import Console
@@ -19,6 +20,10 @@ from rich.console import Console
 from lakeidx.api.runners import THREADS, make_runner, spark_runner
 from lakeidx.errors import LakeIdxError
 from lakeidx.tasks.runner import Runner
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task, TaskID
+    from rich.text import Text
 
 EXIT_FINDINGS = 1
 _EXIT_ERROR = 2
@@ -86,24 +91,68 @@ def report_errors(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def chosen_runner(spark: bool, master: str | None, remote: str | None, threads: int = THREADS) -> Runner:
-    """Return the runner for the work of a command."""
-    return spark_runner(master, remote) if spark else make_runner(None, threads=threads)
+def chosen_runner(
+    spark: bool, master: str | None, remote: str | None, threads: int = THREADS, *, shown: Stages | None = None
+) -> Runner:
+    """Return the runner for the work of a command.
+
+    shown   where tasks that are done are counted, of work in this process
+    """
+    progress = None if shown is None else shown.progress
+    return spark_runner(master, remote) if spark else make_runner(None, threads=threads, progress=progress)
+
+
+class Stages:
+    """The bar on stderr: the stage that runs, and where that is known how much of it is done, how fast, and the time left.
+
+    progress   for runners and others that count: called with (done, total); None when nothing is shown, so that nothing counts
+    """
+
+    def __init__(self, bar: Progress | None = None, task: TaskID = cast("TaskID", 0)) -> None:
+        self._bar, self._task, self._total = bar, task, 0
+        self.progress = None if bar is None else self.count
+
+    def __call__(self, stage: str, *, unit: str = "tasks") -> None:
+        """Show which stage begins; `unit`: what it counts."""
+        if self._bar is not None:
+            self._total = 0
+            self._bar.reset(self._task, total=None, description=stage, unit=unit)
+
+    def count(self, done: int, total: int) -> None:
+        """Show how much of the stage is done; a stage of several parts counts each."""
+        if self._bar is None or total < 2:
+            return
+        if total != self._total:
+            self._total = total
+            self._bar.reset(self._task, total=total)
+        self._bar.update(self._task, completed=done)
 
 
 @contextmanager
-def stages(no_progress: bool) -> Iterator[Callable[[str], None]]:
-    """Show on stderr which stage runs; silent when stderr is no terminal or with --no-progress."""
+def stages(no_progress: bool) -> Iterator[Stages]:
+    """Show on stderr what runs; silent when stderr is no terminal or with --no-progress."""
     console = Console(stderr=True)
     if no_progress or not console.is_terminal:
-        yield lambda stage: None
+        yield Stages()
         return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.text import Text
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    class Counts(ProgressColumn):
+        """Counts, rate and time left, where the total is known."""
+
+        def render(self, task: Task) -> Text:
+            if task.total is None:
+                return Text("")
+            rate, left = task.speed, task.time_remaining
+            parts = [f"{int(task.completed):,}/{int(task.total):,} {task.fields['unit']}"]
+            parts += [] if not rate else [f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"]
+            parts += [] if left is None else [f"{timedelta(seconds=round(left))} left"]
+            return Text("  ".join(parts))
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), Counts(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-        yield lambda stage: bar.update(task, description=stage)
+        yield Stages(bar, bar.add_task("starting", total=None, unit="tasks"))
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def rebuild(
             drop=drop,
             partitions=partition,
             dry_run=dry_run,
-            runner=chosen_runner(spark and not dry_run, master, remote, threads),
+            runner=chosen_runner(spark and not dry_run, master, remote, threads, shown=on_stage),
         )
     print_result(result, as_json=as_json)
 
@@ -99,6 +99,6 @@ def resize(
             target_size=target_size,
             partitions=partition,
             dry_run=dry_run,
-            runner=chosen_runner(spark and not dry_run, master, remote, threads),
+            runner=chosen_runner(spark and not dry_run, master, remote, threads, shown=on_stage),
         )
     print_result(result, as_json=as_json)

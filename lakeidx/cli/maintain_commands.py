@@ -26,6 +26,7 @@ from lakeidx.cli.context import (
 )
 from lakeidx.cli.output import ListFormatOption, for_programs, print_json, print_list, print_result
 from lakeidx.maintenance import warm_up as kernels
+from lakeidx.tasks.limits import available_cores
 
 
 @report_errors
@@ -63,7 +64,7 @@ def compact(
             shrink_index=shrink_index,
             manifests=manifests,
             dry_run=dry_run,
-            runner=chosen_runner(spark and not dry_run, master, remote, threads),
+            runner=chosen_runner(spark and not dry_run, master, remote, threads, shown=on_stage),
         )
     print_result(result, as_json=as_json)
 
@@ -183,9 +184,9 @@ def verify(
             max_stale_share=max_stale_share,
             sample_rows=sample_rows,
             lookup_store=lookup_store,
-            runner=chosen_runner(spark, master, remote) if spark else None,
+            runner=chosen_runner(spark, master, remote, available_cores(), shown=on_stage),
             checkpoint=checkpoint,
-            progress=lambda done, total: on_stage(f"verification: {done} of {total} groups of partitions"),
+            progress=lambda done, total: on_stage(f"verification, {done} of {total} groups of partitions"),
         )
     print_result(verdict, as_json=as_json)
     if not verdict.passed:
@@ -214,7 +215,9 @@ def lookup_store(
     opened = Table.open(table)
     with stages(no_progress) as on_stage:
         on_stage("lookup store")
-        result = opened.build_lookup_store(partitions=partition, runner=chosen_runner(spark, master, remote, threads))
+        result = opened.build_lookup_store(
+            partitions=partition, runner=chosen_runner(spark, master, remote, threads, shown=on_stage)
+        )
     print_result(result, as_json=as_json)
 
 

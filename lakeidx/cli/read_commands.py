@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from lakeidx.api.table import Table
-from lakeidx.cli.context import JsonOption, TableArgument, report_errors
+from lakeidx.cli.context import JsonOption, NoProgress, TableArgument, report_errors, stages
 from lakeidx.cli.output import (
     SHOWN_ROWS,
     ListFormat,
@@ -40,6 +40,18 @@ _Time = Annotated[
 ]
 _Where = Annotated[str | None, typer.Option("--where", help="SQL condition, e.g. \"month = 6 AND carrier = 'UA'\"")]
 
+_Incremental = Annotated[
+    str | None,
+    typer.Option("--incremental", metavar="A..B", help="rows of the commits after A up to B, see lakeidx changes"),
+]
+_Format = Annotated[
+    RowFormat | None,
+    typer.Option(
+        "--format",
+        help="default by the name of -o, else a table of the first rows on a terminal, else jsonl; a table with --explain",
+    ),
+]
+
 
 @report_errors
 def scan(
@@ -50,23 +62,15 @@ def scan(
     where: _Where = None,
     columns: Annotated[str | None, typer.Option("--columns", help="comma list")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="at most this many rows")] = None,
-    incremental: Annotated[
-        str | None,
-        typer.Option("--incremental", metavar="A..B", help="rows of the commits after A up to B, see lakeidx changes"),
-    ] = None,
+    incremental: _Incremental = None,
     mode: Annotated[IncrementalMode, typer.Option("--mode", help="with --incremental")] = IncrementalMode.AUTO,
     kinds: Annotated[
         bool, typer.Option("--kinds", help="with --incremental: the row kind in _rowkind, and deletes, too")
     ] = False,
-    row_format: Annotated[
-        RowFormat | None,
-        typer.Option(
-            "--format",
-            help="default by the name of -o, else a table of the first rows on a terminal, else jsonl; a table with --explain",
-        ),
-    ] = None,
+    row_format: _Format = None,
     explain: Annotated[bool, typer.Option("--explain", help="read, and show what each layer pruned and cost")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
+    no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
     """Read rows: merged, deletes applied, at any state of the table.
@@ -100,7 +104,11 @@ def scan(
     elif shown:
         print_first_rows(found.batches(), found.arrow_schema)
     else:
-        print_rows(found.batches(), found.arrow_schema, kind, output)
+        # Rows that go to a terminal show themselves.
+        with stages(no_progress or output is None) as on_stage:
+            on_stage("scan", unit="rows of files")
+            rows = found.batches(progress=on_stage.progress) if isinstance(found, TableScan) else found.batches()
+            print_rows(rows, found.arrow_schema, kind, output)
 
 
 def _system_table(uri: str) -> SystemTable:

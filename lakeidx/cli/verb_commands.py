@@ -68,7 +68,7 @@ def update(
         )
         return
     with stages(no_progress) as on_stage:
-        runner = chosen_runner(spark, master, remote, threads)
+        runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
         result = opened.update(changes, where=where, batch_id=batch_id, runner=runner, on_stage=on_stage)
     assert result is None or isinstance(result, BatchResult)
     _print(result, as_json)
@@ -109,7 +109,7 @@ def merge(
     for clause in when or _ALL:
         merged.when(clause)
     with stages(no_progress) as on_stage:
-        runner = chosen_runner(spark, master, remote, threads)
+        runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
         result = merged.execute(batch_id=batch_id, runner=runner, on_stage=on_stage)
     _print(result, as_json)
 

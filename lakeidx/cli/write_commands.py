@@ -85,7 +85,7 @@ def upsert(
                 batch_id=batch_id,
                 strict=strict,
                 max_rejected=max_rejected, overwrite=overwrite,
-                runner=chosen_runner(spark, master, remote, threads), on_stage=on_stage,
+                runner=chosen_runner(spark, master, remote, threads, shown=on_stage), on_stage=on_stage,
             )  # fmt: skip
     except RejectedRowsError as error:
         typer.echo(f"lakeidx: {error}", err=True)
@@ -140,9 +140,9 @@ def load(
                 typer.echo(json.dumps(result.as_dict()) if for_programs(as_json) else str(result))
                 sys.stdout.flush()
         return
-    with stages(no_progress) as on_stage:
-        on_stage("load")
-        result = opened.load(folder, options, **common)
+    with stages(no_progress) as shown:
+        shown("load", unit="files")
+        result = opened.load(folder, options, progress=shown.progress, **common)
     print_result(result, as_json=as_json)
     if not result.complete:
         typer.echo(f"lakeidx: {result.note()}", err=True)
@@ -189,7 +189,7 @@ def delete(
         typer.echo(json.dumps(plan.as_dict()) if for_programs(as_json) else f"{plan.rows} rows would be deleted")
         return
     with stages(no_progress) as on_stage:
-        runner = chosen_runner(spark, master, remote, threads)
+        runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
         result = opened.delete(rows, where=where, batch_id=batch_id, runner=runner, on_stage=on_stage)
     if result is None:
         typer.echo("no row to delete", err=True)

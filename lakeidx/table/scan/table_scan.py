@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import Any, TypeAlias
@@ -30,6 +30,7 @@ from lakeidx.table.view import on_newest, says_expired
 from lakeidx.tasks.in_parallel import requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
+from lakeidx.tasks.runner import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +158,12 @@ class TableScan:
             fields.append(pa.field(VALUE_KIND, pa.int8()))
         return pa.schema(fields)
 
-    def batches(self, *, threads: int | None = None) -> Iterator[pa.Table]:
+    def batches(self, *, threads: int | None = None, progress: Progress | None = None) -> Iterator[pa.Table]:
         """Read rows in tables of bounded size; the order is the same every time, and key order within a section.
 
         threads   sections read at a time; default: the processors there are, more of small ones that wait for a store, one when
                   the scan has a limit
+        progress  called after each section, with the rows of the files that are read, and those of all
         memory    `_PREFETCH_BYTES` beside what each thread works on
         """
         units = self.units()
@@ -171,7 +173,7 @@ class TableScan:
             threads = most if self.limit is None else 1
         found = run_ordered(
             units,
-            lambda unit: self.read_section(*unit),
+            self.read_unit if progress is None else _counted(self.read_unit, units, progress),
             lambda rows: int(rows.nbytes),
             threads=threads,
             budget_bytes=_PREFETCH_BYTES,
@@ -186,6 +188,10 @@ class TableScan:
                 yield rows
             if left is not None and left <= 0:
                 return
+
+    def read_unit(self, unit: ScanUnit) -> Iterator[pa.Table]:
+        """Yield merged and filtered rows of one unit."""
+        return self.read_section(*unit)
 
     def units(self) -> list[ScanUnit]:
         """Plan what is read at a time, in the order of the rows."""
@@ -261,6 +267,26 @@ class TableScan:
         finally:
             with self._lock:
                 self.metrics.add(reader.metrics)
+
+
+def _counted(
+    read: Callable[[ScanUnit], Iterator[pa.Table]], units: Sequence[ScanUnit], progress: Progress
+) -> Callable[[ScanUnit], Iterator[pa.Table]]:
+    """Let a reader of units tell how many rows of files it has read."""
+    total, done, lock = sum(map(_rows_of, units)), 0, threading.Lock()
+
+    def work(unit: ScanUnit) -> Iterator[pa.Table]:
+        nonlocal done
+        yield from read(unit)
+        with lock:
+            done += _rows_of(unit)
+            progress(done, total)
+
+    return work
+
+
+def _rows_of(unit: ScanUnit) -> int:
+    return sum(f.row_count for run in unit[1] for f in run)
 
 
 def scan_table(

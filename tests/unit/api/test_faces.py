@@ -87,6 +87,7 @@ TOO = {"load": "Table.watch", "advise": "Table.advise_files", "tail": "Table.ups
 #: Options that a method of what comes back does.
 OF_WHAT_COMES_BACK = {
     ("scan", "explain"): (TableScan, "explain"),
+    ("scan", "no_progress"): (TableScan, "batches"),
     ("diff", "limit"): (ChangeScan, "to_reader"),
     ("diff", "stat"): (ChangeScan, "stat"),
     ("merge", "when"): (Merge, "when"),
