@@ -59,7 +59,7 @@ def test_a_bad_file_fails_a_check_and_does_not_reach_the_table(ui: DagsterUI, pa
     page.get_by_text(PRESSURE, exact=True).first.click()
     page.get_by_text("FAILED: expect_column_values_to_be_between").first.wait_for()
     picture(ui, page, "demo-failing-check")
-    page.goto(f"{ui.url}/{WEATHER}/ingest?view=events")
+    page.get_by_text("rows_rejected", exact=True).first.click()
     page.get_by_text("lakeidx/rejected_rows").first.wait_for()
     picture(ui, page, "demo-rejected-rows")
 

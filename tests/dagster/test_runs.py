@@ -143,7 +143,7 @@ def test_rejected_rows_are_counted_and_shown(tmp_path: Path) -> None:
     assert metrics(result, "ingest")["rows_rejected"] == 1
     (check,) = [c for c in result.get_asset_check_evaluations() if not c.passed]
     assert (check.check_name, check.severity) == ("rows_rejected", dg.AssetCheckSeverity.WARN)
-    assert check.description == "1 of 3 rows rejected: kind (1). The others continue."
+    assert check.description == "1 of 3 rows rejected: kind (1). The others are staged."
     found: dict[str, Any] = {name.removeprefix("lakeidx/"): m.value for name, m in check.metadata.items()}
     assert [r.data for r in found["reject_reasons"].records] == [{"reason": "kind", "rows": 1}]
     assert found["rejected_rows"].records[0].data["reason"].startswith("kind:")

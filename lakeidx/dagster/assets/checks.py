@@ -127,7 +127,7 @@ def rejected_result(
     if rows:
         shown = ", ".join(f"{reason} ({n:,})" for reason, n in list(found.reject_reasons.items())[:_REASONS])
         text = f"{rows:,} of {rows_in:,} rows rejected: {shown}"
-        text += f". The batch was refused: {found}" if refused else ". The others continue."
+        text += f". The batch was refused: {found}" if refused else ". The others are staged."
     return dg.AssetCheckResult(
         passed=not rows,
         asset_key=asset_key(config, "ingest"),
