@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import html
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.errors import LakeIdxError, NotFoundError, did_you_mean
 from lakeidx.format.paths import TablePaths, split_table_name
-from lakeidx.options.arguments import PathLike, path_text, text
+from lakeidx.options.arguments import PathLike, path_text, paths, text
 from lakeidx.results import Listing
 from lakeidx.storage import join, open_store
+from lakeidx.storage.local import absolute
+
+if TYPE_CHECKING:
+    import builtins
+
+    from lakeidx.api.feeds import FeedResult
+    from lakeidx.batch.upsert import OnStage
+    from lakeidx.landing.feed_options import FeedOptions
+    from lakeidx.landing.types import LandingOptions
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +73,31 @@ class Warehouse:
     def create(self, name: str, spec: Mapping[str, Any], *, exist_ok: bool = False) -> Table:
         """Create ``database.table``; see `Table.create`."""
         return Table.create(self.path(name), spec, self.storage_options, exist_ok=exist_ok)
+
+    def sync_database(
+        self,
+        database: str,
+        files: Sequence[PathLike],
+        landing: LandingOptions,
+        feed: FeedOptions | None = None,
+        *,
+        strict: bool = False,
+        max_rejected: str | int | None = None,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
+    ) -> builtins.list[FeedResult]:
+        """Bring feed files, each with messages of many tables of a source, into the tables of a database; see
+        `lakeidx.api.feeds.sync_database`.
+
+        landing   how messages are read: `format` is one of debezium, canal, maxwell, ogg, dms-json
+        feed      which tables, under which names
+        """
+        from lakeidx.api.feeds import sync_database
+
+        return sync_database(
+            self, text(database, name="database"), [absolute(f) for f in paths(files, name="files")], landing, feed,
+            strict=strict, max_rejected=max_rejected, runner=make_runner(runner), on_stage=on_stage,
+        )  # fmt: skip
 
     def drop(self, name: str) -> int:
         """Delete a table with all its files and the staging of its batches; no one may be at work on it.

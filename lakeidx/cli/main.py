@@ -45,6 +45,11 @@ COMMANDS: dict[str, Command | Group] = {
         "load",
         "Load the files of a folder that the table does not have yet, each as one batch; safe beside itself, as from cron.",
     ),
+    "sync-database": Command(
+        "write_commands",
+        "sync_database",
+        "Bring feed files, each with messages of many tables, into the tables of a database; missing tables are made.",
+    ),
     "delete": Command("write_commands", "delete", "Delete rows by condition or by key, as one batch."),
     "update": Command("verb_commands", "update", "Change columns of the rows that match a condition, as one batch."),
     "merge": Command(
@@ -158,7 +163,7 @@ COMMANDS: dict[str, Command | Group] = {
 #: Commands by what they are for.
 SECTIONS = {
     "Make and change tables": ("table",),
-    "Write rows": ("upsert", "load", "update", "merge", "delete"),
+    "Write rows": ("upsert", "load", "sync-database", "update", "merge", "delete"),
     "Read rows": ("scan", "lookup", "changes", "diff", "tail"),
     "Go back": ("tag", "rollback", "consumer"),
     "Upkeep": ("compact", "expire", "orphans", "verify", "index", "lookup-store"),

@@ -1,15 +1,17 @@
-"""``lakeidx upsert|load|delete``: run landing files through all stages up to the commit; delete rows."""
+"""``lakeidx upsert|load|sync-database|delete``: run landing files through all stages up to the commit; delete rows."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeidx.api.folder_load import SETTLE_SECONDS
 from lakeidx.api.table import Table
+from lakeidx.api.warehouse import Warehouse
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.context import (
@@ -31,10 +33,14 @@ from lakeidx.cli.output import for_programs, print_result
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.edits import schema_differences
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.feed_options import ALL, FeedOptions
 from lakeidx.landing.key_rows import read_key_rows
 from lakeidx.landing.read import ENDINGS, LandingOptions
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.local import absolute
+
+if TYPE_CHECKING:
+    from lakeidx.api.feeds import FeedResult
 
 MaxRejectedOption = Annotated[
     str | None,
@@ -42,6 +48,40 @@ MaxRejectedOption = Annotated[
 ]
 StrictOption = Annotated[bool, typer.Option("--strict", help="refuse the batch when a row is rejected")]
 BatchId = Annotated[str | None, typer.Option("--batch-id", help="name of the batch; committed at most once")]
+
+_KEYS_HELP = "{} of new tables: customers=id, order_lines=order,line; without a name of all others: id"
+
+
+WarehouseArgument = Annotated[str, typer.Argument(metavar="WAREHOUSE", help="/lake or s3://bucket/lake")]
+DatabaseArgument = Annotated[str, typer.Argument(metavar="DATABASE", help="the database that gets the tables")]
+FeedFiles = Annotated[list[str], typer.Argument(metavar="FILE...", help="feed files, in their order")]
+IncludingTables = Annotated[
+    str, typer.Option("--including-tables", help="tables of the source, a regular expression: orders|customers")
+]
+ExcludingTables = Annotated[
+    str | None, typer.Option("--excluding-tables", help="tables to leave out, a regular expression")
+]
+TablePrefix = Annotated[str, typer.Option("--table-prefix", help="before the names of the tables: ods_")]
+TableSuffix = Annotated[str, typer.Option("--table-suffix", help="behind the names of the tables")]
+TableMapping = Annotated[
+    list[str] | None,
+    typer.Option("--table-mapping", help="a name of its own for a table: archive.orders=old_orders"),
+]
+PrimaryKeys = Annotated[list[str] | None, typer.Option("--primary-keys", help=_KEYS_HELP.format("primary key"))]
+PartitionKeys = Annotated[
+    list[str] | None, typer.Option("--partition-keys", help=_KEYS_HELP.format("partition columns"))
+]
+ColumnTypes = Annotated[
+    list[str] | None,
+    typer.Option("--type", help="type of a column: orders.price=DECIMAL(10,2), of all tables: *.price=DECIMAL(10,2)"),
+]
+TableConf = Annotated[
+    list[str] | None, typer.Option("--table-conf", help="option of new tables: bucket=4, sequence.field=lsn")
+]
+SchemaChanges = Annotated[
+    str,
+    typer.Option("--schema-changes", help="columns that a table does not have: refuse | add | widen (types, too)"),
+]
 
 
 @report_errors
@@ -150,6 +190,61 @@ def load(
 
 
 @report_errors
+@takes_landing_options
+def sync_database(
+    landing: LandingOptions,
+    warehouse: WarehouseArgument,
+    database: DatabaseArgument,
+    files: FeedFiles,
+    including_tables: IncludingTables = ".*",
+    excluding_tables: ExcludingTables = None,
+    table_prefix: TablePrefix = "",
+    table_suffix: TableSuffix = "",
+    table_mapping: TableMapping = None,
+    primary_keys: PrimaryKeys = None,
+    partition_keys: PartitionKeys = None,
+    types: ColumnTypes = None,
+    table_conf: TableConf = None,
+    schema_changes: SchemaChanges = "widen",
+    strict: StrictOption = False,
+    max_rejected: MaxRejectedOption = None,
+    spark: SparkOption = False,
+    master: MasterOption = None,
+    remote: RemoteOption = None,
+    threads: ThreadsOption = 2,
+    no_progress: NoProgress = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring feed files, each with messages of many tables, into the tables of a database; missing tables are made."""
+    feed = FeedOptions(
+        including_tables, excluding_tables, table_prefix, table_suffix,
+        _pairs(table_mapping, "--table-mapping"), _keys(primary_keys), _keys(partition_keys),
+        _pairs(types, "--type"), _pairs(table_conf, "--table-conf"), schema_changes,
+    )  # fmt: skip
+    given: dict[str, Any] = {
+        "strict": strict,
+        "max_rejected": max_rejected,
+        "runner": chosen_runner(spark, master, remote, threads),
+    }
+    opened = Warehouse(warehouse)
+    from lakeidx.api.feeds import FeedError
+
+    try:
+        with stages(no_progress) as on_stage:
+            for file in files:
+                _show_feed(
+                    opened.sync_database(database, [file], landing, feed, on_stage=on_stage, **given)[0], as_json
+                )
+    except FeedError as error:
+        if error.result is not None:
+            _show_feed(error.result, as_json)
+        raise
+    except RejectedRowsError as error:
+        typer.echo(f"lakeidx: {error}", err=True)
+        raise typer.Exit(EXIT_FINDINGS) from None
+
+
+@report_errors
 def delete(
     table: TableArgument,
     where: Annotated[
@@ -224,3 +319,40 @@ def _show_rejects(store: ObjectStore, result: BatchResult) -> None:
     # A message may have become two rows.
     for text in list(dict.fromkeys(f"  {r['source']} line {r['line']}: {r['reason']}" for r in rows))[:5]:
         typer.echo(text, err=True)
+
+
+def _show_feed(result: FeedResult, as_json: bool) -> None:
+    """Print one JSON line for scripts, a line a table on a terminal."""
+    if for_programs(as_json):
+        typer.echo(json.dumps(result.as_dict()))
+        return
+    typer.echo(result.file)
+    for name, batch in result.tables.items():
+        made = " (new)" if name in result.created else ""
+        typer.echo(f"  {name}{made}: {_said(batch)}")
+    for what, count in result.skipped.items():
+        typer.echo(f"  {count} {what}")
+    if result.rejected.rows:
+        typer.echo(f"  {result.rejected.rows} lines of no table, all in {result.rejected.path}", err=True)
+
+
+def _said(batch: object) -> str:
+    if batch is None:
+        return "nothing to do"
+    numbers: dict[str, int] = batch.as_dict()  # type: ignore[attr-defined]
+    names = ("inserts", "updates", "upserts", "deletes", "rejected")
+    return ", ".join(f"{numbers[n]} {n}" for n in names if numbers[n]) or "no rows"
+
+
+def _pairs(values: Iterable[str] | None, option: str) -> dict[str, str]:
+    """Read names and their values; InvalidInputError for anything else."""
+    pairs = [v.partition("=") for v in values or ()]
+    if not all(name and equals and value for name, equals, value in pairs):
+        raise InvalidInputError(f"{option}: write a name and a value, NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _keys(values: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
+    """Read keys by table; those without a name are for all tables that have none."""
+    pairs = [v.rpartition("=") for v in values or ()]
+    return {name or ALL: tuple(c.strip() for c in columns.split(",") if c.strip()) for name, _, columns in pairs}

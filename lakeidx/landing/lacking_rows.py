@@ -36,14 +36,17 @@ class LackingRows:
     """Finds rows that lack a column which would be null then; of all pieces of a task, in their order.
 
     new      columns that the table gets with the batch: rows before the first that has one lack nothing
-    brought  of these, those that a row had; passed: those that a row lacked before
+    optional columns that rows may lack
+    brought  of the new ones, those that a row had; passed: those that a row lacked before
     """
 
-    def __init__(self, schema: TableSchema, missing: str, new: Collection[str] = ()) -> None:
+    def __init__(
+        self, schema: TableSchema, missing: str, new: Collection[str] = (), optional: Collection[str] = ()
+    ) -> None:
         self._schema = schema
-        self._needed = needed_columns(schema) if missing != "null" else []
+        self._needed = [n for n in needed_columns(schema) if n not in optional] if missing != "null" else []
         self._taken_back = _taken_back(schema) if missing != "null" else []
-        self._new = frozenset(new)
+        self._new = frozenset(new).difference(optional)
         self.brought: set[str] = set()
         self.passed: set[str] = set()
 

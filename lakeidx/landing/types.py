@@ -56,6 +56,7 @@ class LandingOptions:
     check_before   share of the keys (0 to 1) whose rows before changes must be those of the table; messages only
     source         tables of the source whose messages are read; none: all messages must be of one
     on_delete      what becomes of rows of kind -D and -U: see `lakeidx.landing.kind_rules`
+    optional       columns that rows may lack whatever `missing` says, and which are null there: the source does not have them
     storage_options  for the store the files are in: see `lakeidx.storage.landing_folders`; none: the table's, or as the
                    environment says
     """
@@ -73,6 +74,7 @@ class LandingOptions:
     check_before: float = 0.0
     on_delete: OnDelete = ON_DELETE_DEFAULT
     source: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property

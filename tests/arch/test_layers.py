@@ -47,7 +47,8 @@ PLUGINS = {
     "lakeidx.api.hudi": (),
     "lakeidx.key_index.advice": ("lakeidx.maintenance.advise", "lakeidx.cli.advise_command"),
     "lakeidx.maintenance.advise": ("lakeidx.cli.advise_command",),
-    "lakeidx.landing.cdc": (),
+    "lakeidx.landing.cdc": ("lakeidx.api.feeds",),
+    "lakeidx.api.feeds": ("lakeidx.api.warehouse", "lakeidx.cli.write_commands", "lakeidx.dagster"),
     "lakeidx.spark": ("lakeidx.jobs", "lakeidx.dagster"),
 }
 

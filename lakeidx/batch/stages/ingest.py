@@ -206,7 +206,7 @@ def _refuse_columns(tasks: Sequence[IngestTask], results: Sequence[IngestedFile]
     for task, result in zip(tasks, results, strict=True):
         present[task.source] = present.get(task.source, frozenset()) | result.present
     for task in (t for t, r in zip(tasks, results, strict=True) if r.upserts):
-        what, names = "the landing file's rows", present[task.source]
+        what, names = "the landing file's rows", present[task.source] | {*task.options.optional}
         refuse_missing(task.schema, names, task.options.missing, what=what, path=task.file.path)
     brought = frozenset[str]()
     for task, result in zip(tasks, results, strict=True):
@@ -344,7 +344,8 @@ def _ingest_file(
 ) -> IngestedFile:
     from lakeidx.landing.text.json_values import wider_of_values
 
-    lacking = LackingRows(task.schema, "null" if complete is not None else task.options.missing, task.new)
+    missing = "null" if complete is not None else task.options.missing
+    lacking = LackingRows(task.schema, missing, task.new, task.options.optional)
     writer = PartWriter(task.store, task.out_dir, task.source, task.share_number)
     kinds = KindRules(task.schema, task.options.on_delete)
     rows_in = ignored = 0

@@ -14,7 +14,7 @@ _BEGIN = re.compile(rb'\s*\{\s*"schema"\s*:\s*(?=\{)')
 _SCHEMA = re.compile(rb'"schema"\s*:\s*\{')
 _THEN = re.compile(r'\s*,\s*"payload"\s*:')
 #: Patterns begin with the line feed before a line: that finds their places much faster than ``^`` does.
-_BLANK = re.compile(rb"[ \t]*(?=\n)")
+_BLANKS = re.compile(rb"(?:[ \t]*\n)*")
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 #: Numbers that count from the epoch or midnight: name -> (kind, unit).
@@ -102,9 +102,8 @@ def split_runs(block: bytes) -> Iterator[Run]:
 
 
 def _first_text(block: bytes, start: int) -> int:
-    at = start
-    while at < len(block) and _BLANK.match(block, at):
-        at = _line_end(block, at)
+    found = _BLANKS.match(block, start)
+    at = found.end() if found else start
     return at if at < len(block) else start
 
 

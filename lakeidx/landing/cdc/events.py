@@ -119,6 +119,12 @@ def at_path(value: Any, path: Path) -> Any:
     return value
 
 
+def payload_of(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the message itself, without a schema part around it."""
+    payload = value.get("payload")
+    return payload if isinstance(payload, dict) else value
+
+
 def rows_in(value: Any) -> list[dict[str, Any]]:
     """Return the rows of an image: an object is one row, a list several."""
     found = value if isinstance(value, list) else [value]
@@ -200,20 +206,22 @@ def _parse(block: bytes, tree: dict[str, Any], *, wrapped: bool, ignore: bool) -
     return found if is_utf8(found) else None
 
 
-def parse_fields(block: bytes, paths: Sequence[Path]) -> pa.Array | None:
-    """Read texts at some paths of messages; None when Arrow cannot, for example where one is no text."""
-    examples = _examples(block)
-    if not examples:
-        return None
+def parse_fields(block: bytes, paths: Sequence[Path]) -> list[pa.Array] | None:
+    """Read the texts at some paths of messages, with and without a schema part around them, null where there is none.
+
+    returns   by path a text for every line that is not empty; None when Arrow cannot, for example where one is no text
+    """
     tree: dict[str, Any] = {}
     for path in paths:
         _put(tree, path, pa.string())
-    wrapped = "payload" in examples[0]
-    found = _parse(block, tree, wrapped=wrapped, ignore=True)
-    return None if found is None else _message(found, wrapped=wrapped)
+    found = _parse(block, {**tree, "payload": tree}, wrapped=False, ignore=True)
+    if found is None or found.num_rows != len(filled_lines(block)):
+        return None
+    whole = _message(found, wrapped=False)
+    return [pc.coalesce(_field_at(whole, path), _field_at(whole, ("payload", *path))) for path in paths]
 
 
-def field_at(values: pa.Array, path: Path) -> pa.Array | None:
+def _field_at(values: pa.Array, path: Path) -> pa.Array | None:
     """Return what messages have at a path, null where it ends earlier; None where no message can have it."""
     for name in path:
         index = values.type.get_field_index(name) if pa.types.is_struct(values.type) else -1
@@ -228,7 +236,7 @@ def _events(
     message: pa.Array, lines: NDArray[np.int64], run: Run, envelope: Envelope, target: ChangeTarget, *, wrapped: bool
 ) -> Events | None:
     skipping = dict(envelope.skipped)
-    ops = field_at(message, envelope.op)
+    ops = _field_at(message, envelope.op)
     words = [*envelope.codes, *skipping]
     at = pc.index_in(ops, value_set=pa.array(words))
     if at.null_count:
@@ -239,7 +247,7 @@ def _events(
     declared = _declared_types(message, envelope)
     if skipped:
         message, lines, position = message.filter(pa.array(is_row)), lines[is_row], position[is_row]
-    newest = newest_ms(field_at(message, envelope.time), envelope.time_unit)
+    newest = newest_ms(_field_at(message, envelope.time), envelope.time_unit)
     codes = np.array(list(envelope.codes.values()), dtype=np.int8)[position]
     images = _rows_of_messages(message, envelope)
     if images is None:
@@ -263,7 +271,7 @@ def _events(
     old, said = columns
     if any((has_before & np.asarray(pc.is_null(old[k]))).any() for k in target.keys if k in old):
         return None
-    order: dict[str, pa.Array] = {n: field_at(message, p) for n, p in target.order.items()}
+    order: dict[str, pa.Array] = {n: _field_at(message, p) for n, p in target.order.items()}
     if any(v is None or v.null_count for v in order.values()):
         return None
     absent = _absent_columns(run.block, (after, before), is_row, deletes, envelope, target, wrapped=wrapped)
@@ -279,7 +287,7 @@ def _events(
 
 def _rows_of_messages(message: pa.Array, envelope: Envelope) -> tuple[pa.Array, pa.Array, NDArray[np.int64]] | None:
     """Return rows after and before, and the message each is of; None when lists do not belong together."""
-    after, before = field_at(message, envelope.after), field_at(message, envelope.before)
+    after, before = _field_at(message, envelope.after), _field_at(message, envelope.before)
     if after is None or before is None:
         return None
     if not envelope.many:
@@ -368,7 +376,7 @@ def _before_columns(
 
 def _declared_types(message: pa.Array, envelope: Envelope) -> dict[str, DataType]:
     """Return the types of the source's DDL, of the first message that has them."""
-    values = None if envelope.declared is None else field_at(message, (envelope.declared,))
+    values = None if envelope.declared is None else _field_at(message, (envelope.declared,))
     if values is None or not pa.types.is_struct(values.type):
         return {}
     out = {}

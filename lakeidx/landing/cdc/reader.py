@@ -58,8 +58,8 @@ def read_changes(
     tables: frozenset[str] = frozenset()
     with open_plain(store, path, share) as source:
         for block in line_blocks(source, block_bytes, begins=line == 1):
-            text, tombstones = _TOMBSTONE.subn(b"\n", b"\n" + block) if b"null" in block else (b"\n" + block, 0)
-            for run in split_runs(text[1:]):
+            text, tombstones = without_tombstones(block)
+            for run in split_runs(text):
                 chosen = choose_lines(run, line, envelope, options.source)
                 tables |= chosen.tables
                 refuse_tables(tables, options.source, path=path)
@@ -73,6 +73,14 @@ def read_changes(
                 line += run.lines
             if tombstones:
                 yield replace(_nothing(schema), skipped={"tombstones": tombstones})
+
+
+def without_tombstones(block: bytes) -> tuple[bytes, int]:
+    """Make lines of tombstones blank, and count them."""
+    if b"null" not in block:
+        return block, 0
+    text, count = _TOMBSTONE.subn(b"\n", b"\n" + block)
+    return text[1:], count
 
 
 def _read_run(run: Run, line: int, envelope: Envelope, target: ChangeTarget) -> Iterator[tuple[Run, int, Events]]:

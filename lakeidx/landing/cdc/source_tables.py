@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from lakeidx.landing.cdc.connect_schema import Run
 from lakeidx.landing.cdc.envelopes import Envelope
-from lakeidx.landing.cdc.events import at_path, field_at, parse_fields
+from lakeidx.landing.cdc.events import at_path, parse_fields, payload_of
 from lakeidx.landing.text.json_lines import filled_lines, shown_text
 from lakeidx.landing.types import BadLine, is_of_source
 
@@ -48,7 +49,7 @@ def choose_lines(run: Run, line: int, envelope: Envelope, source: Sequence[str])
     if name is not None and (not source or is_of_source(name, source)):
         return Chosen(run, frozenset((name,) if name else ()))
     lines = filled_lines(run.block)
-    names = _names_by_arrow(run, len(lines), envelope) or _names_by_line(run, lines, envelope)
+    names = _names_by_arrow(run, envelope) or _names_by_line(run, lines, envelope)
     known = frozenset(n for n in names.unique().to_pylist() if n)
     if not source:
         return Chosen(run, known)
@@ -88,10 +89,15 @@ def _name_of(line: bytes, envelope: Envelope) -> str | None:
         return None
     if not isinstance(value, dict):
         return None
-    message = value["payload"] if isinstance(value.get("payload"), dict) else value
+    message = payload_of(value)
     op = at_path(message, envelope.op)
     if not isinstance(op, str) or op not in envelope.codes:
         return None
+    return name_of_table(message, envelope)
+
+
+def name_of_table(message: Any, envelope: Envelope) -> str:
+    """Return the whole name of the table that a message is of, "" when it does not say."""
     return ".".join(part for p in envelope.tables if isinstance(part := at_path(message, p), str) and part)
 
 
@@ -100,17 +106,20 @@ def _names_by_line(run: Run, lines: NDArray[np.int64], envelope: Envelope) -> pa
     return pa.array([_name_of(texts[i], envelope) for i in lines.tolist()], pa.string())
 
 
-def _names_by_arrow(run: Run, count: int, envelope: Envelope) -> pa.Array | None:
+def _names_by_arrow(run: Run, envelope: Envelope) -> pa.Array | None:
     """Return the names of all lines; None where Arrow cannot read them."""
-    message = parse_fields(run.block, [envelope.op, *envelope.tables])
-    if message is None or len(message) != count:
+    found = parse_fields(run.block, [envelope.op, *envelope.tables])
+    if found is None:
         return None
-    parts = [field_at(message, p) for p in envelope.tables]
+    is_row = pc.is_in(found[0], pa.array(list(envelope.codes)))
+    return pc.if_else(is_row, joined_names(found[1:]), pa.scalar(None, pa.string()))
+
+
+def joined_names(parts: Sequence[pa.Array]) -> pa.Array:
+    """Join the parts of tables' names by dots, "" where there is none."""
     nothing = pa.scalar(None, pa.string())
-    parts = [pc.if_else(pc.equal(p, ""), nothing, p) for p in parts if p is not None]
+    filled = [pc.if_else(pc.equal(p, ""), nothing, p) for p in parts]
     # Arrow leaves rows out whose parts are all null, so each row has one that is not.
-    first = pa.array([""] * count, pa.string())
-    joined = pc.binary_join_element_wise(first, *parts, ".", null_handling="skip")
-    names = pc.replace_substring_regex(joined, r"^\.", "")
-    is_row = pc.is_in(field_at(message, envelope.op), pa.array(list(envelope.codes)))
-    return pc.if_else(is_row, names, nothing)
+    first = pa.array([""] * len(parts[0]), pa.string())
+    joined = pc.binary_join_element_wise(first, *filled, ".", null_handling="skip")
+    return pc.replace_substring_regex(joined, r"^\.", "")

@@ -1,0 +1,411 @@
+"""Feeds of many tables: a file of messages is split by table once, then each table gets its part as a batch of its own.
+
+A feed file is known by its path, size and time of change, and so is its batch in every table: a run that died between two
+tables is made again, and goes on with those that lack theirs. The parts lie in ``<warehouse>/_lakeidx/<database>/_feeds/<file>``
+until all tables have theirs; what the file has, ``split.json``, stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakeidx.api.table import Table
+from lakeidx.api.warehouse import Warehouse
+from lakeidx.batch.artifacts import STAGING_DIR, SourceFile
+from lakeidx.batch.landed_files import UNSAFE, batch_id_of, committed_by, mark_committed
+from lakeidx.batch.parts import describe_source, landing_store
+from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter
+from lakeidx.batch.stages.rerun import still_counts
+from lakeidx.batch.upsert import BatchResult
+from lakeidx.codec.containers.checksum import seal, unseal
+from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
+from lakeidx.landing.cast_rows import REJECT_SCHEMA
+from lakeidx.landing.cdc.feed_split import PART, SplitTable, split_feed
+from lakeidx.landing.feed_options import FeedOptions
+from lakeidx.landing.new_columns import grows, merge_policy
+from lakeidx.landing.reject_limit import RejectLimit
+from lakeidx.landing.types import OTHER_TABLES, BadLine, LandingOptions, message_formats
+from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_new_columns, put_columns
+from lakeidx.results import Result
+from lakeidx.storage import join
+from lakeidx.tasks.runner import Runner
+from lakeidx.types import DataType, parse_type
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FeedResult(Result):
+    """Outcome of a feed file.
+
+    tables     by the name of the table, what its batch did; None: it had the file's rows already
+    created    tables that were made
+    skipped    messages that are rows of no chosen table, by what they are
+    rejected   lines that are of no table
+    """
+
+    file: str
+    tables: Mapping[str, BatchResult | None] = field(default_factory=dict)
+    created: tuple[str, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    rejected: RejectedRows = field(default_factory=RejectedRows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the metrics, for scripts."""
+        return {
+            "file": self.file,
+            "tables": {n: {"already": True} if r is None else r.as_dict() for n, r in self.tables.items()},
+            "created": list(self.created),
+            "skipped": dict(self.skipped),
+            "rejected": self.rejected.rows,
+            "rejectedPath": self.rejected.path,
+        }
+
+
+class FeedError(InvalidInputError):
+    """Some tables of a feed did not get their rows; the others have them. `errors` are by table, `result` is what was done."""
+
+    def __init__(self, message: str, *, path: str | None = None, **where: Any) -> None:
+        super().__init__(message, path=path, **where)
+        self.errors: dict[str, LakeIdxError] = {}
+        self.result: FeedResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """One table of a feed file; `messages` of its rows."""
+
+    name: str
+    messages: int
+    columns: Mapping[str, DataType]
+    keys: tuple[str, ...]
+    seen: Mapping[str, DataType]
+    always: tuple[str, ...]
+
+
+def _source(name: str, table: SplitTable) -> _Source:
+    known = table.known
+    return _Source(name, table.messages, known.columns, known.keys, known.seen, tuple(known.always or ()))
+
+
+@dataclass(slots=True)
+class _Split:
+    """Content of a feed file, as ``split.json`` says it; `parts`: the tables whose part was written."""
+
+    sources: dict[str, _Source]
+    skipped: dict[str, int]
+    rejected: RejectedRows
+    parts: set[str]
+
+
+def sync_database(
+    warehouse: Warehouse,
+    database: str,
+    files: Sequence[str],
+    landing: LandingOptions,
+    feed: FeedOptions | None = None,
+    *,
+    strict: bool = False,
+    max_rejected: str | int | None = None,
+    runner: Runner | None = None,
+    on_stage: Callable[[str], None] | None = None,
+) -> list[FeedResult]:
+    """Bring feed files, in order, into the tables of a database; tables that are not there are made.
+
+    landing   how messages are read; `merge_schema` and `source` are said by the feed
+    strict, max_rejected   as for `Table.upsert_files`, for each table; and for the lines that are of no table
+    errors    FeedError after a file of which some tables could not get their rows, and no file after it; InvalidInputError for
+              options; NotFoundError, CorruptFileError for a file that cannot be read
+    """
+    if landing.format not in message_formats():
+        raise InvalidInputError(
+            f"a feed of many tables has messages: set its format, one of {', '.join(message_formats())}"
+        )
+    if landing.source:
+        raise InvalidInputError("source (--source) chooses one table of a feed: choose many with including_tables")
+    if landing.merge_schema != "refuse":
+        raise InvalidInputError("merge_schema (--merge-schema) is for one table: a feed has schema_changes")
+    limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
+    job = _Job(warehouse, database, landing, feed or FeedOptions(), strict, max_rejected, limit, runner, on_stage)
+    return [job.sync(path) for path in files]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Arguments of `sync_database`."""
+
+    warehouse: Warehouse
+    database: str
+    landing: LandingOptions
+    feed: FeedOptions
+    strict: bool
+    max_rejected: str | int | None
+    limit: RejectLimit | None
+    runner: Runner | None
+    on_stage: Callable[[str], None] | None
+
+    def sync(self, path: str) -> FeedResult:
+        """Bring one file into its tables."""
+        file = describe_source(self.warehouse.store, path, self.landing.storage_options)
+        folder = join(_feeds_folder(self.warehouse, self.database), _name_of(file))
+        known = _read_split(self.warehouse, folder)
+        todo = self._todo(file, folder, known)
+        if known is None or any(known.sources[n].messages for n in todo - known.parts):
+            known = self._split(file, folder, todo if known else None, known)
+            todo = self._todo(file, folder, known)
+        self._check_rejected(known.rejected, sum(s.messages for s in known.sources.values()))
+        results: dict[str, BatchResult | None] = {}
+        created: list[str] = []
+        errors: dict[str, LakeIdxError] = {}
+        for source in (s for s in known.sources.values() if self._chosen(s)):
+            target = self.feed.target(source.name)
+            try:
+                results[target] = (
+                    self._sync_table(source, target, file, folder, created) if source.name in todo else None
+                )
+            except LakeIdxError as error:
+                log.error("%s: table %s: %s", path, target, error)
+                errors[target] = error
+        others = sum(s.messages for s in known.sources.values() if not self.feed.wants(s.name))
+        skipped = {**known.skipped, **({OTHER_TABLES: others} if others else {})}
+        result = FeedResult(path, results, tuple(created), skipped, known.rejected)
+        if errors:
+            raise _error_of(errors, result, path)
+        self.warehouse.store.delete_many([_part(folder, name) for name in known.parts])
+        return result
+
+    def _chosen(self, source: _Source) -> bool:
+        return self.feed.wants(source.name) and bool(source.messages or source.keys)
+
+    def _todo(self, file: SourceFile, folder: str, known: _Split | None) -> set[str]:
+        """Return the chosen tables that do not have the file's rows; of them those whose part is gone are split again."""
+        if known is None:
+            return set()
+        self._refuse_shared(known)
+        todo = {s.name for s in known.sources.values() if self._chosen(s) and not self._has(s.name, file)}
+        known.parts = {n for n in known.parts if n not in todo or self.warehouse.store.exists(_part(folder, n))}
+        return todo
+
+    def _has(self, source: str, file: SourceFile) -> bool:
+        try:
+            table = self.warehouse.table(f"{self.database}.{self.feed.target(source)}")
+        except NotFoundError:
+            return False
+        batch = committed_by(table.store, table.paths, file)
+        return batch is not None and still_counts(table.metadata, batch)
+
+    def _refuse_shared(self, known: _Split) -> None:
+        """Refuse two tables of the source for one table: their keys are not each other's."""
+        mine: dict[str, str] = {}
+        for source in (s.name for s in known.sources.values() if self._chosen(s)):
+            other = mine.setdefault(self.feed.target(source), source)
+            if other != source:
+                raise InvalidInputError(_shared(self.feed.target(source), other, source))
+
+    def _split(self, file: SourceFile, folder: str, only: set[str] | None, known: _Split | None) -> _Split:
+        """Read the file once, and write the parts of all chosen tables, or only of some."""
+        store, out = self.warehouse.store, self.warehouse.store
+        place = landing_store(store, file.path, self.landing.storage_options)
+
+        def wanted(name: str) -> bool:
+            return self.feed.wants(name) if only is None else name in only
+
+        if self.on_stage is not None:
+            self.on_stage("split")
+        with RejectWriter(out, folder, "feed") as writer:
+            found = split_feed(
+                place, file.path, str(self.landing.format), wanted, partial(_part, folder), out,
+                lambda bad: writer.add(_rejected(file, bad)),
+            )  # fmt: skip
+            rejected = writer.finish()
+        if not describe_source(store, file.path, self.landing.storage_options).is_version_of(file):
+            raise InvalidInputError("the feed file changed while it was read; run the feed again", path=file.path)
+        parts = {n for n, t in found.tables.items() if t.messages and wanted(n)}
+        before = known or _Split({}, {}, RejectedRows(), set())
+        sources = {n: _source(n, t) for n, t in found.tables.items()}
+        sources |= {n: s for n, s in before.sources.items() if only is not None and n not in only}
+        split = _Split(sources, dict(found.skipped), rejected, before.parts | parts)
+        _write_split(self.warehouse, folder, split)
+        return split
+
+    def _check_rejected(self, rejected: RejectedRows, messages: int) -> None:
+        why = (RejectLimit(count=0) if self.strict else self.limit or RejectLimit()).exceeded(
+            rejected.rows, messages + rejected.rows
+        )
+        if why:
+            first = rejected.first[0]
+            raise RejectedRowsError(
+                f"{rejected.rows} lines of the feed are of no table and {'the feed is strict' if self.strict else why}; first: "
+                f"line {first['line']}: {first['reason']}",
+                path=first["source"],
+            )
+
+    def _sync_table(
+        self, source: _Source, target: str, file: SourceFile, folder: str, created: list[str]
+    ) -> BatchResult | None:
+        declared = {**source.columns, **self.feed.types_of(source.name)}
+        table, made = self._ensure(source, target, declared)
+        self._claim(source.name, target, made=made)
+        if made:
+            created.append(target)
+        # A table without rows is made from what brings them first.
+        wanted = merge_policy(self.feed.schema_changes)
+        policy = "add" if wanted == "refuse" and table.snapshot is None else wanted
+        _declare(table, declared, policy)
+        batch, result = _name_of(file), None
+        if source.messages:
+            result = self._upsert(table, source, target, batch, folder, policy)
+        mark_committed(table.store, table.paths, [file], batch)
+        return result
+
+    def _upsert(self, table: Table, source: _Source, target: str, batch: str, folder: str, policy: str) -> BatchResult:
+        # A column that a declaration of the file lacks is one that the source did not have yet, or has no more.
+        optional = [f.name for f in table.schema.fields if f.name not in source.always] if source.columns else []
+        options = replace(self.landing, merge_schema=policy, optional=tuple(optional))
+        return table.upsert_files(
+            [_part(folder, source.name)], options, batch_id=batch, strict=self.strict, max_rejected=self.max_rejected,
+            runner=self.runner, on_stage=None if self.on_stage is None else partial(self._tell, target),
+        )  # fmt: skip
+
+    def _tell(self, target: str, stage: str) -> None:
+        if self.on_stage is not None:
+            self.on_stage(f"{target}: {stage}")
+
+    def _claim(self, source: str, target: str, *, made: bool) -> None:
+        """Write down of which table of the source a table is a copy; InvalidInputError when it is another's."""
+        path = _claim_path(self.warehouse, self.database, target)
+        if made:
+            self.warehouse.store.put(path, source.encode())
+        elif not self.warehouse.store.put_if_absent(path, source.encode()):
+            other = self.warehouse.store.get(path).decode()
+            if other != source:
+                raise InvalidInputError(_shared(target, other, source))
+
+    def _ensure(self, source: _Source, target: str, declared: Mapping[str, DataType]) -> tuple[Table, bool]:
+        """Open a table, or make it of its key and what is declared; True when it was made."""
+        name = f"{self.database}.{target}"
+        try:
+            return self.warehouse.table(name), False
+        except NotFoundError:
+            keys = self.feed.keys_of(source.name) or source.keys
+        if not keys:
+            raise InvalidInputError(
+                f"the messages of {source.name} do not tell its primary key: give primary_keys (--primary-keys "
+                f"{source.name.rpartition('.')[2]}=id), or leave the table out (excluding_tables)"
+            )
+        conf = {k: str(v) for k, v in self.feed.table_conf.items()}
+        partitions = self.feed.partition_keys_of(source.name)
+        order = (
+            [n.strip() for n in conf.get("sequence.field", "").split(",") if n.strip()] if self.landing.order else []
+        )
+        needed = dict.fromkeys((*keys, *partitions))
+        seen = {n: source.seen[n] for n in needed if n not in declared and n in source.seen}
+        lacking = [n for n in needed if n not in declared and n not in seen]
+        if lacking:
+            raise InvalidInputError(
+                f"the messages of {source.name} do not tell the type of the key column {lacking[0]!r}: give it with types "
+                f"(--type {source.name.rpartition('.')[2]}.{lacking[0]}=BIGINT)"
+            )
+        columns = {**seen, **declared, **{n: parse_type("BIGINT") for n in order if n not in declared}}
+        spec = {
+            "fields": [{"name": n, "type": str(t)} for n, t in columns.items()],
+            "primaryKeys": list(dict.fromkeys((*partitions, *keys))),
+            "partitionKeys": list(partitions),
+            "options": conf,
+        }
+        return self.warehouse.create(name, spec, exist_ok=True), True
+
+
+def _declare(table: Table, declared: Mapping[str, DataType], policy: str) -> None:
+    """Add what the source declares and the table lacks, as far as the policy lets it; the reader refuses the rest."""
+    for _ in range(MERGE_TRIES):
+        base = table.schema
+        mine = {f.name: f.type for f in base.fields}
+        held = {*base.primary_keys, *base.partition_keys}
+        wanted = {n: t for n, t in declared.items() if policy != "refuse" and n not in mine}
+        if policy == "widen":
+            wanted |= {n: t for n, t in declared.items() if n in mine and n not in held and grows(mine[n], t)}
+        if not wanted or put_columns(table, base, plan_new_columns(table, base, wanted)):
+            return
+    raise others_were_faster(table)
+
+
+def _shared(target: str, one: str, other: str) -> str:
+    return (
+        f"{one} and {other} of the source would both go into the table {target}: give one another name with table_mapping "
+        f"(--table-mapping {other}=NAME)"
+    )
+
+
+def _error_of(errors: Mapping[str, LakeIdxError], result: FeedResult, path: str) -> FeedError:
+    shown = "; ".join(f"{name}: {error}" for name, error in errors.items())
+    error = FeedError(
+        f"{len(errors)} of {len(errors) + len(result.tables)} tables did not get their rows, the others have them; run the feed "
+        f"again when this is mended: {shown}",
+        path=path,
+    )
+    error.errors, error.result = dict(errors), result
+    return error
+
+
+def _name_of(file: SourceFile) -> str:
+    """Name a feed file and its batches: readable, and another when the file is."""
+    return batch_id_of([file.path.rpartition("/")[2]], [file])
+
+
+def _feeds_folder(warehouse: Warehouse, database: str) -> str:
+    return join(warehouse.uri, STAGING_DIR, database, "_feeds")
+
+
+def _claim_path(warehouse: Warehouse, database: str, target: str) -> str:
+    return join(_feeds_folder(warehouse, database), "_tables", target)
+
+
+def _part(folder: str, source: str) -> str:
+    return f"{folder}/{UNSAFE.sub('-', source)}-{hashlib.sha256(source.encode()).hexdigest()[:6]}{PART}"
+
+
+def _rejected(file: SourceFile, bad: Sequence[BadLine]) -> pa.Table:
+    rows = [{"source": file.path, "line": b.line, "reason": b.reason, "row": b.text} for b in bad]
+    return pa.Table.from_pylist(rows, REJECT_SCHEMA)
+
+
+def _write_split(warehouse: Warehouse, folder: str, split: _Split) -> None:
+    tables = {s.name: {"messages": s.messages, "columns": {n: str(t) for n, t in s.columns.items()}, "keys": s.keys,
+                       "seen": {n: str(t) for n, t in s.seen.items()}, "always": sorted(s.always)}
+              for s in split.sources.values()}  # fmt: skip
+    rejected = {"rows": split.rejected.rows, "path": split.rejected.path, "first": list(split.rejected.first),
+                "reasons": dict(split.rejected.reasons)}  # fmt: skip
+    data = {"tables": tables, "skipped": split.skipped, "rejected": rejected, "parts": sorted(split.parts)}
+    warehouse.store.put(f"{folder}/split.json", seal(json.dumps(data).encode()))
+
+
+def _read_split(warehouse: Warehouse, folder: str) -> _Split | None:
+    path = f"{folder}/split.json"
+    try:
+        data = json.loads(unseal(warehouse.store.get(path), path))
+    except NotFoundError:
+        return None
+    sources = {
+        n: _Source(n, t["messages"], _types(t["columns"]), tuple(t["keys"]), _types(t["seen"]), tuple(t["always"]))
+        for n, t in data["tables"].items()
+    }
+    r = data["rejected"]
+    return _Split(
+        sources,
+        data["skipped"],
+        RejectedRows(r["rows"], r["path"], r["reasons"], tuple(r["first"])),
+        set(data["parts"]),
+    )
+
+
+def _types(texts: Mapping[str, str]) -> dict[str, DataType]:
+    return {n: parse_type(t) for n, t in texts.items()}
