@@ -218,18 +218,13 @@ class _FolderLoad:
 
     def _list(self) -> list[FileInfo]:
         """List the folder; NotFoundError and InvalidInputError for what is none."""
-        listed = self.store.list(self.folder)
-        if listed:
-            return listed
-        if "*" in self.folder:
+        from lakeidx.storage.landing_folders import list_folder
+
+        if "*" in self.folder and not self.store.exists(self.folder):
             raise InvalidInputError(
                 "name the folder, and its files by a pattern, as --pattern '*.csv'", path=self.folder
             )
-        if self.store.info(self.folder.rstrip("/")) is not None:
-            raise InvalidInputError("a file, not a folder: upsert loads single files", path=self.folder)
-        if not _in_objects(self.folder) and not self.store.exists(self.folder):
-            raise NotFoundError("the folder does not exist", path=self.folder)
-        return []
+        return list_folder(self.store, self.folder)
 
     def _why_none(self, file: FileInfo) -> str:
         """Return why an entry of the folder is no file to load, "" when it is one."""
@@ -248,7 +243,9 @@ class _FolderLoad:
 
     def _settled(self, files: Sequence[FileInfo], out: dict[str, LoadedFile]) -> list[FileInfo]:
         """Wait once for files that may still be written; those that changed meanwhile are put into `out`."""
-        if _in_objects(self.folder) or not self.settle_ms:
+        from lakeidx.storage.landing_folders import in_objects
+
+        if in_objects(self.folder) or not self.settle_ms:
             return list(files)
         age = min((time.time() * 1000 - f.mtime_ms for f in files), default=self.settle_ms)
         if 0 <= age < self.settle_ms:
@@ -312,13 +309,6 @@ def _files(some: Sequence[LoadedFile]) -> str:
 
 def _identity(file: FileInfo) -> tuple[object, ...]:
     return file.name, file.size, file.mtime_ms, file.etag
-
-
-def _in_objects(folder: str) -> bool:
-    """Return True for a store of objects, which has no folders, and where a file is there when it is whole."""
-    from lakeidx.storage.base import CLOUD_OF, kind_of_store
-
-    return kind_of_store(folder) in CLOUD_OF.values()
 
 
 def _is_about(error: LakeIdxError, file: FileInfo) -> bool:

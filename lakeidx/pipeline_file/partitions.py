@@ -22,6 +22,7 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.landing_folders import list_folder
 from lakeidx.tasks.in_parallel import in_parallel
 
 POINTER_DIR = "_partitions"
@@ -51,10 +52,10 @@ def partition_key(config: PipelineConfig, file_name: str) -> str | None:
 
 
 def list_landing(store: ObjectStore, config: PipelineConfig, names: Collection[str] | None = None) -> list[FileInfo]:
-    """List the landing folder, by name: for `landing_files` and `unplaced_files`.
+    """List the landing folder, by name: for `sort_files`.
 
     names    only these, and their success markers, or what these mark: asked one by one, so the folder is not listed
-    errors   InvalidInputError when the path is one of a file
+    errors   see `list_folder`
     """
     folder, marker = config.landing.path, config.landing.success_marker
     if names is not None:
@@ -63,12 +64,7 @@ def list_landing(store: ObjectStore, config: PipelineConfig, names: Collection[s
             wanted = {n for name in names for n in (name.removesuffix(marker), name.removesuffix(marker) + marker)}
         found = in_parallel(store.info, [f"{folder.rstrip('/')}/{name}" for name in sorted(wanted)])
         return [f for f in found if f is not None and not f.is_dir]
-    listed = store.list(folder)
-    if not listed and store.info(folder.rstrip("/")) is not None:
-        raise InvalidInputError(
-            "landing.path is a file: name its folder there, and the file in landing.pattern", path=folder
-        )
-    return [f for f in listed if not f.is_dir]
+    return [f for f in list_folder(store, folder) if not f.is_dir]
 
 
 def landing_files(listed: Sequence[FileInfo], config: PipelineConfig) -> list[FileInfo]:
@@ -76,31 +72,31 @@ def landing_files(listed: Sequence[FileInfo], config: PipelineConfig) -> list[Fi
 
     Links to files outside the folder are none: whoever may put files there could have any file of the machine loaded.
     """
-    inside = [f for f in listed if not leads_out(config.landing.path, f)]
-    marker = config.landing.success_marker
-    names = {f.name for f in inside}
-    return [
-        f for f in inside if partition_key(config, f.name) is not None and (marker is None or f.name + marker in names)
-    ]
+    return sort_files(listed, config)[0]
 
 
-def unplaced_files(
+def sort_files(
     listed: Sequence[FileInfo], config: PipelineConfig, partitions: Collection[str] | None = None
-) -> list[FileInfo]:
-    """Return the files that match the landing pattern and belong to no partition, by name: they would never be loaded.
+) -> tuple[list[FileInfo], list[FileInfo]]:
+    """Return the landing files, as `landing_files`, and those that match the pattern and belong to no partition, both by name.
 
+    The latter would never be loaded.
     partitions   the partitions there are; None where any key makes a partition of its own
     """
-    matching = [f for f in listed if fnmatchcase(f.name, config.landing.pattern)]
-    marker, names = config.landing.success_marker, {f.name for f in matching}
-    out = []
-    for file in matching:
+    marker, folder = config.landing.success_marker, config.landing.path
+    names = {f.name for f in listed} if marker is not None else set()
+    placed, unplaced = [], []
+    for file in listed:
+        if not fnmatchcase(file.name, config.landing.pattern):
+            continue
         if marker is not None and file.name.endswith(marker) and file.name.removesuffix(marker) in names:
             continue
-        key = partition_key(config, file.name)
-        if key is None or (partitions is not None and key not in partitions) or leads_out(config.landing.path, file):
-            out.append(file)
-    return sorted(out, key=lambda f: f.name)
+        key, outside = partition_key(config, file.name), leads_out(folder, file)
+        if key is not None and not outside and (marker is None or file.name + marker in names):
+            placed.append(file)
+        if key is None or outside or (partitions is not None and key not in partitions):
+            unplaced.append(file)
+    return placed, sorted(unplaced, key=lambda f: f.name)
 
 
 def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequence[str]) -> list[SourceFile]:

@@ -27,7 +27,7 @@ from lakeidx.errors import (
 )
 from lakeidx.options import arguments
 from lakeidx.storage import open_store
-from lakeidx.storage.base import FileInfo, ObjectStore, innermost, name_of
+from lakeidx.storage.base import CLOUD_OF, FileInfo, ObjectStore, innermost, kind_of_store, name_of
 from lakeidx.storage.range_file import open_ranges
 
 T = TypeVar("T")
@@ -58,6 +58,25 @@ def open_landing(
         return open_store(uri, {**(storage_options or {}), **own} if own else storage_options)
     except UnsupportedError:
         return cast(ObjectStore, FsspecFolder(uri, own))
+
+
+def list_folder(store: ObjectStore, folder: str) -> list[FileInfo]:
+    """List a landing folder, by name; empty for a prefix of an object store, which has no folders, under which nothing is.
+
+    errors   InvalidInputError for a file; NotFoundError for a folder that is not there: a mount may be gone
+    """
+    listed = store.list(folder)
+    if not listed:
+        if store.info(folder.rstrip("/")) is not None:
+            raise InvalidInputError("a file, not a folder: name the folder that it is in", path=folder)
+        if not in_objects(folder) and not store.exists(folder):
+            raise NotFoundError("the folder does not exist: is it mounted, and spelt right?", path=folder)
+    return listed
+
+
+def in_objects(folder: str) -> bool:
+    """Return True for a store of objects, which has no folders, and where a file is there when it is whole."""
+    return kind_of_store(folder) in CLOUD_OF.values()
 
 
 def refuse_plain_secrets(options: Mapping[str, Any]) -> None:

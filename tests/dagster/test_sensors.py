@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from unittest.mock import patch
 
 import dagster as dg
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.dagster.sensors.compaction import name_state
-from lakeidx.errors import CorruptFileError
+from lakeidx.errors import CorruptFileError, NotFoundError
 from tests.dagster.pipelines import Deployment
 from tests.kit.small_tables import rows as arrow_rows
 
@@ -141,3 +143,79 @@ def test_an_error_that_will_not_pass_turns_the_tick_red(tmp_path: Path) -> None:
     Path(d.table.paths.snapshot_path(1)).write_bytes(b"damaged")
     with pytest.raises(CorruptFileError, match="snapshot-1"):
         tick(d, "d__t__compaction_sensor")
+
+
+def marks_of(d: Deployment) -> list[Path]:
+    return sorted(d.folder.rglob("_landing/*"))
+
+
+@pytest.mark.parametrize("loss", ["removed", "damaged", "cut", "reset"])
+def test_lost_marks_load_nothing_twice_and_forget_nothing(tmp_path: Path, loss: str) -> None:
+    d = Deployment(tmp_path)
+    land(d, "a", "b")
+    first = tick(d, "d__t__landing_sensor")
+    assert len(str(first.cursor)) < 200
+    assert d.run("a.parquet").success
+    # The run of b has not begun, and c comes when the marks are gone.
+    land(d, "c")
+    (marks,) = marks_of(d)
+    if loss == "removed":
+        marks.unlink()
+    elif loss == "damaged":
+        marks.write_bytes(marks.read_bytes().replace(b'"seen": "', b'"seen": "A', 1))
+    elif loss == "cut":
+        marks.write_bytes(marks.read_bytes()[:-9])
+    found = tick(d, "d__t__landing_sensor", None if loss == "reset" else first.cursor)
+    requests = {r.partition_key: r.run_key for r in found.run_requests or ()}
+    assert list(requests) == ["b.parquet", "c.parquet"]
+    # The run of b that was asked for is not started again by Dagster, which knows its key.
+    assert requests["b.parquet"] == [r.run_key for r in first.run_requests or ()][1]
+    assert tick(d, "d__t__landing_sensor", found.cursor).run_requests == []
+
+
+def test_marks_of_a_tick_that_was_not_recorded_are_not_the_only_ones(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    land(d, "a")
+    first = tick(d, "d__t__landing_sensor")
+    land(d, "b")
+    lost = tick(d, "d__t__landing_sensor", first.cursor)
+    assert [r.run_key for r in tick(d, "d__t__landing_sensor", first.cursor).run_requests or ()] == [
+        r.run_key for r in lost.run_requests or ()
+    ]
+    cursor = lost.cursor
+    for name in ("c", "e", "f"):
+        land(d, name)
+        time.sleep(0.02)
+        cursor = tick(d, "d__t__landing_sensor", cursor).cursor
+    # Those of the cursor, of the one before, and of a tick that comes from neither.
+    assert len(marks_of(d)) <= 3
+
+
+def test_a_folder_that_is_gone_is_an_error_and_comes_back_with_nothing_new(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    land(d, "a")
+    first = tick(d, "d__t__landing_sensor")
+    d.landing.rename(tmp_path / "unmounted")
+    with pytest.raises(NotFoundError, match="landing: the folder does not exist"):
+        tick(d, "d__t__landing_sensor", first.cursor)
+    # A mount point is there without its files.
+    d.landing.mkdir()
+    empty = tick(d, "d__t__landing_sensor", first.cursor)
+    d.landing.rmdir()
+    (tmp_path / "unmounted").rename(d.landing)
+    assert tick(d, "d__t__landing_sensor", empty.cursor).run_requests == []
+
+
+def test_a_file_that_is_dated_in_the_future_is_named_and_taken(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", [(1, 1, "a")], mtime=time.time() + 10**7)
+    definition = next(s for s in d.defs.sensors or () if s.name == "d__t__landing_sensor")
+    resources = {n: r for n, r in (d.defs.resources or {}).items() if n in definition.required_resource_keys}
+    with dg.build_sensor_context(instance=d.instance, resources=resources) as context:
+        said: list[str] = []
+        with patch.object(context.log, "warning", said.append):
+            result = definition(context)
+    assert isinstance(result, dg.SensorResult)
+    assert [r.partition_key for r in result.run_requests or ()] == ["a.parquet"]
+    (line,) = said
+    assert line.startswith("dated in the future, taken all the same: a.parquet (20")

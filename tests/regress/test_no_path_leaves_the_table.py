@@ -22,7 +22,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.key_index.hudi_table.timeline import open_hudi_table
 from lakeidx.lookup.listing import decode_listing
 from lakeidx.pipeline_file.model import parse_pipeline
-from lakeidx.pipeline_file.partitions import files_of_partitions, landing_files, list_landing, unplaced_files
+from lakeidx.pipeline_file.partitions import files_of_partitions, landing_files, list_landing, sort_files
 from lakeidx.storage import LocalStore
 from lakeidx.storage.private_dir import private_cache
 from tests.kit.replaced_manifest import replace_manifest
@@ -174,7 +174,7 @@ def test_landing_files_do_not_lead_out(tmp_path: Path) -> None:
     store = LocalStore(str(landing))
     for listed in (list_landing(store, config), list_landing(store, config, ["c.csv", "b.csv", "a.csv"])):
         assert [f.name for f in landing_files(listed, config)] == ["a.csv", "b.csv"]
-        assert [f.name for f in unplaced_files(listed, config)] == ["c.csv"]
+        assert [f.name for f in sort_files(listed, config)[1]] == ["c.csv"]
     for key in ("c.csv", "../secret.csv", str(secret), "..", ""):
         with pytest.raises(LakeIdxError, match="has no landing file"):
             files_of_partitions(store, config, [key])

@@ -11,7 +11,7 @@ from lakeidx.dagster.metadata.reports import SAMPLE_ROWS, records_table
 from lakeidx.dagster.names import LANDING, asset_key, key_prefix, partitions_of, stages_group
 from lakeidx.dagster.resources import StoreResource, resources_of
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.pipeline_file.partitions import landing_files, list_landing, partition_key, unplaced_files
+from lakeidx.pipeline_file.partitions import landing_files, list_landing, partition_key, sort_files
 from lakeidx.storage.base import FileInfo
 
 UNPLACED_CHECK = "landing_files_have_partitions"
@@ -55,7 +55,7 @@ def build_landing_check(pipeline: PipelineConfig) -> dg.AssetChecksDefinition:
     def landing_files_have_partitions(store: StoreResource) -> dg.AssetCheckResult:
         with failures_explained():
             listed = list_landing(store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
-            return unplaced_result(pipeline, unplaced_files(listed, pipeline, fixed_partitions(pipeline)))
+            return unplaced_result(pipeline, sort_files(listed, pipeline, fixed_partitions(pipeline))[1])
 
     return landing_files_have_partitions
 

@@ -3,6 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -12,10 +13,12 @@ from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import partitions_of, table_id, writer_of_files
 from lakeidx.dagster.resources import StoreResource, resources_of
 from lakeidx.dagster.sensors.looking import FoundFiles, look, remember_look
-from lakeidx.dagster.sensors.planning import MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
+from lakeidx.dagster.sensors.marks import LandingMemory
+from lakeidx.dagster.sensors.planning import CLOCKS_DIFFER_MS, MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import partition_key
+from lakeidx.storage.base import FileInfo
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
@@ -30,7 +33,6 @@ def build_landing_sensor(
     interval_seconds: int = INTERVAL_SECONDS,
 ) -> dg.SensorDefinition:
     """Build a sensor that lists landing files, adds partitions for new ones and starts a run per batch."""
-    partitions = partitions_of(pipeline)
     # A queue names new files, so it is polled where there is one.
     writer = writer_of_files(pipeline) if pipeline.landing.events is None else None
 
@@ -42,14 +44,16 @@ def build_landing_sensor(
     )
     @resources_of(pipeline)
     def landing_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
-        cursor = LandingCursor.decode(context.cursor)
         now_ms = int(clock() * 1000)
         written = None if writer is None else _newest_materialization(context.instance, writer)
+        memory = LandingMemory(pipeline, store)
         try:
+            cursor = memory.recall(context.cursor)
             found = look(pipeline, store, cursor, now_ms, materialized=written)
+            cursor = cursor.having_seen(memory.loaded(cursor.unknown(found.files)))
         except LakeIdxError as error:
             return skip_or_raise(error, "landing files cannot be listed")
-        for line in found.warnings:
+        for line in (*memory.warnings, *found.warnings, *_dated_ahead(found.files, cursor, now_ms)):
             context.log.warning(line)
         batches, after = plan_batches(
             found.files,
@@ -63,33 +67,48 @@ def build_landing_sensor(
             after.materialized = written
         if pipeline.landing.events is not None:
             remember_look(found, after, now_ms, all_taken=len(batches) < MAX_BATCHES)
-        fresh, added = _new_partitions(context.instance, partitions, batches)
-        order = {
-            k: i
-            for i, k in enumerate([*partitions.get_partition_keys(dynamic_partitions_store=context.instance), *fresh])
-        }
-        requests = [r for b in batches for r in run_requests(pipeline, b, order)]
+        requests, added = _requests(pipeline, context.instance, batches)
         events, after.unplaced = _unplaced_events(pipeline, found, cursor.unplaced)
+        try:
+            remembered = memory.remember(context.cursor, after, now_ms)
+        except LakeIdxError as error:
+            return skip_or_raise(error, "what was found cannot be written down")
         return dg.SensorResult(
             run_requests=requests,
             dynamic_partitions_requests=added,
             asset_events=events,
-            cursor=after.encode(),
+            cursor=remembered,
             skip_reason=None if requests else _why_nothing(found, len(after.waiting), writer),
         )
 
     return landing_sensor
 
 
-def _new_partitions(
-    instance: dg.DagsterInstance, partitions: dg.PartitionsDefinition, batches: Sequence[PlannedBatch]
-) -> tuple[list[str], list[dg.AddDynamicPartitionsRequest]]:
-    """Return the partitions of batches that Dagster does not know yet, and the request to add them."""
-    if not isinstance(partitions, dg.DynamicPartitionsDefinition):
+def _dated_ahead(files: Sequence[FileInfo], cursor: LandingCursor, now_ms: int) -> list[str]:
+    """Name the files that were noticed just now and are dated in the future: they count as written when they were noticed."""
+    ahead = [f for f in files if f.mtime_ms > now_ms + CLOCKS_DIFFER_MS]
+    shown = [
+        f"{f.name} ({datetime.fromtimestamp(f.mtime_ms / 1000, UTC):%Y-%m-%d %H:%M})" for f in cursor.unknown(ahead)
+    ]
+    return [f"dated in the future, taken all the same: {', '.join(shown)}"] if shown else []
+
+
+def _requests(
+    pipeline: PipelineConfig, instance: dg.DagsterInstance, batches: Sequence[PlannedBatch]
+) -> tuple[list[dg.RunRequest], list[dg.AddDynamicPartitionsRequest]]:
+    """Return the runs of batches, and the request to add the partitions of theirs that Dagster does not know yet."""
+    if not batches:
         return [], []
-    known = set(instance.get_dynamic_partitions(str(partitions.name)))
-    fresh = [k for k in dict.fromkeys(k for b in batches for k in b.keys) if k not in known]
-    return fresh, [partitions.build_add_request(fresh)] if fresh else []
+    partitions = partitions_of(pipeline)
+    known = partitions.get_partition_keys(dynamic_partitions_store=instance)
+    added: list[dg.AddDynamicPartitionsRequest] = []
+    fresh: list[str] = []
+    if isinstance(partitions, dg.DynamicPartitionsDefinition):
+        fresh = list(dict.fromkeys(k for b in batches for k in b.keys).keys() - set(known))
+        fresh.sort()
+        added = [partitions.build_add_request(fresh)] if fresh else []
+    order = {k: i for i, k in enumerate([*known, *fresh])}
+    return [r for b in batches for r in run_requests(pipeline, b, order)], added
 
 
 def _newest_materialization(instance: dg.DagsterInstance, asset: dg.AssetKey) -> int:

@@ -18,7 +18,7 @@ from lakeidx.dagster.resources import StoreResource
 from lakeidx.dagster.sensors.planning import MAX_BATCHES, LandingCursor
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.pipeline_file.partitions import landing_files, list_landing, unplaced_files
+from lakeidx.pipeline_file.partitions import list_landing, sort_files
 from lakeidx.pipeline_file.sections import EventsConfig
 from lakeidx.storage.base import FileInfo
 from lakeidx.storage.s3.event_queue import QueueMessage
@@ -89,7 +89,7 @@ def remember_look(found: FoundFiles, after: LandingCursor, now_ms: int, *, all_t
 
 def _listed(pipeline: PipelineConfig, stores: StoreResource) -> FoundFiles:
     listed = list_landing(stores.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
-    return FoundFiles(landing_files(listed, pipeline), unplaced_files(listed, pipeline, fixed_partitions(pipeline)))
+    return FoundFiles(*sort_files(listed, pipeline, fixed_partitions(pipeline)))
 
 
 def _named(
@@ -109,10 +109,11 @@ def _named(
         except InvalidInputError as error:
             warnings.append(f"{events.url}: message {message.id} stays in the queue: {error.message}")
     listed = list_landing(stores.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline, names)
-    files = {f.name: f for f in (*pending, *landing_files(listed, pipeline))}
+    placed, unplaced = sort_files(listed, pipeline, fixed_partitions(pipeline))
+    files = {f.name: f for f in (*pending, *placed)}
     return FoundFiles(
         [f for _, f in sorted(files.items())],
-        unplaced_files(listed, pipeline, fixed_partitions(pipeline)),
+        unplaced,
         whole=False,
         receipts=receipts,
         received=len(messages),

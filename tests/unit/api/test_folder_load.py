@@ -173,7 +173,7 @@ def test_a_folder_is_watched_until_it_is_told_to_stop(table: lakeidx.Table, tmp_
     ("folder", "kind", "text"),
     [
         ("none", NotFoundError, "the folder does not exist"),
-        ("in/a.csv", InvalidInputError, "a file, not a folder: upsert loads single files"),
+        ("in/a.csv", InvalidInputError, "a file, not a folder: name the folder that it is in"),
         ("in/*.csv", InvalidInputError, "name the folder, and its files by a pattern"),
     ],
 )

@@ -95,7 +95,7 @@ def a_tick(
         found.files, cursor, config.landing, lambda name: name, now_ms=now_ms, whole=found.whole
     )
     remember_look(found, after, now_ms, all_taken=len(batches) < MAX_BATCHES)
-    return found, batches, LandingCursor.decode(after.encode())
+    return found, batches, LandingCursor.decode(after.encode("m"), {"m": after.encode_marks()}.get)
 
 
 def test_the_folder_is_listed_until_all_has_its_batch_and_again_after_a_day() -> None:

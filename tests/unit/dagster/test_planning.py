@@ -25,7 +25,12 @@ def plan(
     files: list[FileInfo], cursor: LandingCursor, how: LandingConfig, now: int, max_batches: int = MAX_BATCHES
 ) -> tuple[list[PlannedBatch], LandingCursor]:
     batches, after = plan_batches(files, cursor, how, lambda name: name, now_ms=now, max_batches=max_batches)
-    return batches, LandingCursor.decode(after.encode())
+    return batches, again(after)
+
+
+def again(cursor: LandingCursor) -> LandingCursor:
+    """Write a cursor with its marks, and read it."""
+    return LandingCursor.decode(cursor.encode("m"), {"m": cursor.encode_marks()}.get)
 
 
 def names(batches: list[PlannedBatch]) -> list[list[str]]:
@@ -89,9 +94,9 @@ def test_a_late_file_and_a_file_that_comes_again() -> None:
 
 def test_run_keys_are_those_of_content() -> None:
     first = plan([file("a"), file("b")], LandingCursor(), config(max_files=2), 0)[0][0]
-    again = plan([file("a"), file("b")], LandingCursor(), config(max_files=2), 10**6)[0][0]
+    later = plan([file("a"), file("b")], LandingCursor(), config(max_files=2), 10**6)[0][0]
     other = plan([file("a"), file("b", size=11)], LandingCursor(), config(max_files=2), 0)[0][0]
-    assert first.run_key == again.run_key != other.run_key
+    assert first.run_key == later.run_key != other.run_key
 
 
 def test_files_of_one_partition_share_a_key() -> None:
@@ -109,16 +114,36 @@ def test_thousands_of_files_in_ticks_and_a_cursor_that_stays_small() -> None:
         batches, cursor = plan(files, cursor, config(max_files=10), tick, max_batches=50)
         taken += [f.name for b in batches for f in b.files]
     assert taken == [f.name for f in files]
-    assert len(cursor.encode()) < 6000 * 12
+    assert (len(cursor.encode("m")) < 100, len(cursor.encode_marks()) < 6000 * 12) == (True, True)
     # What has left the folder is forgotten.
     _, cursor = plan(files[:10], cursor, config(), 100)
     assert len(cursor.seen) == 10
 
 
 def test_a_cursor_that_is_none_says_so() -> None:
-    for text in ("{", '{"version": 9}', '{"version": 1, "seen": 3, "waiting": {}}'):
+    for text in ("{", '{"version": 9}', '{"version": 1, "seen": 3, "waiting": {}}', '{"version": 2, "marks": "m"}'):
         with pytest.raises(InvalidInputError, match="reset it"):
-            LandingCursor.decode(text)
+            LandingCursor.decode(text, {"m": b"{}"}.get)
+
+
+def test_a_cursor_of_release_0_2_is_whole() -> None:
+    text = '{"version": 1, "seen": "AAECAwQFBgc=", "waiting": {"0706050403020100": 5}, "unplaced": "u"}'
+    cursor = LandingCursor.decode(text, lambda name: None)
+    assert (cursor.seen, cursor.waiting) == ({bytes(range(8))}, {bytes(range(7, -1, -1)): 5})
+    assert cursor.unplaced == "u"
+
+
+def test_a_folder_that_is_empty_all_at_once_forgets_nothing() -> None:
+    _, cursor = plan([file("a"), file("b")], LandingCursor(), config(), 0)
+    batches, cursor = plan([], cursor, config(), 1)
+    assert (batches, plan([file("a"), file("b")], cursor, config(), 2)[0]) == ([], [])
+
+
+def test_a_file_that_is_dated_in_the_future_settles_from_when_it_was_noticed() -> None:
+    how = config(settle=30, max_files=2, max_age_seconds=60)
+    batches, cursor = plan([file("a", at=10**12)], LandingCursor(), how, 100_000)
+    assert batches == []
+    assert names(plan([file("a", at=10**12)], cursor, how, 130_000)[0]) == [["a"]]
 
 
 def test_files_of_messages_wait_in_the_cursor_and_what_was_seen_stays_seen() -> None:
@@ -132,10 +157,10 @@ def test_files_of_messages_wait_in_the_cursor_and_what_was_seen_stays_seen() -> 
     batches, cursor = plan_batches([file("c", at=5)], cursor, how, lambda name: name, now_ms=5, whole=False)
     assert (batches, cursor.pending) == ([], [file("c", at=5)])
     cursor.receipts = ["r"]
-    cursor = LandingCursor.decode(cursor.encode())
+    cursor = again(cursor)
     assert (cursor.pending, cursor.receipts, cursor.listed) == ([file("c", at=5)], ["r"], 1)
-    again = [*cursor.pending, file("a"), file("d", at=6)]
-    batches, cursor = plan_batches(again, cursor, how, lambda name: name, now_ms=9, whole=False)
+    named = [*cursor.pending, file("a"), file("d", at=6)]
+    batches, cursor = plan_batches(named, cursor, how, lambda name: name, now_ms=9, whole=False)
     assert (names(batches), cursor.pending, len(cursor.seen)) == ([["c", "d"]], [], 4)
 
 
