@@ -215,7 +215,13 @@ def sync_database(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring feed files, each with messages of many tables, into the tables of a database; missing tables are made."""
+    """Bring feed files, each with messages of many tables, into the tables of a database; missing tables are made.
+
+    Examples:
+        lakeidx sync-database lake ods feed.json --format canal --excluding-tables 'audit_.*' --table-prefix shop_
+        lakeidx sync-database lake ods feed.json --format debezium --primary-keys id --primary-keys lines=order_id,line
+
+    """
     feed = FeedOptions(
         including_tables, excluding_tables, table_prefix, table_suffix,
         _pairs(table_mapping, "--table-mapping"), _keys(primary_keys), _keys(partition_keys),
