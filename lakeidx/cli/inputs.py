@@ -17,7 +17,7 @@ import typer
 
 from lakeidx.cli.context import OnDeleteOption
 from lakeidx.data.row_kinds import SHORT_NAMES
-from lakeidx.errors import InvalidInputError, LakeIdxError
+from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.landing.types import ROW_FORMATS, STDIN_FOLDER, LandingOptions, change_formats, shown_source
 from lakeidx.storage.landing_folders import refuse_plain_secrets
 from lakeidx.storage.local import absolute
@@ -70,9 +70,18 @@ def _copied(stream: str, path: Path) -> str:
 
 @contextmanager
 def key_file(path: str) -> Iterator[str]:
-    """Return the file with keys as an absolute path; ``-`` is JSON lines on standard input."""
+    """Return the file with keys as an absolute path; JSON lines on standard input and from pipes.
+
+    errors   NotFoundError of a file that is missing says how single keys are given
+    """
     with stdin_as_file([path], "jsonl") as given:
-        yield absolute(given[0])
+        try:
+            yield absolute(given[0])
+        except NotFoundError as error:
+            if error.path != absolute(path):
+                raise
+            hint = "keys are rows of a file; of single ones write <(echo '{\"id\": 5}'), or - for standard input"
+            raise NotFoundError(f"{error.message}: {hint}", path=error.path) from None
 
 
 def _codec_ending(path: Path) -> str:

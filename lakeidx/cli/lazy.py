@@ -136,14 +136,10 @@ class HelpfulCommand(TyperCommand):
                 indent = " " * formatter.current_indent
                 formatter.write("".join(f"{indent}{line}\n" for line in inspect.cleandoc(self.examples).splitlines()))
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read arguments; a surplus one, most often a condition or a file without its option, is answered with an example."""
-        ctx.allow_extra_args = True
-        rest = super().parse_args(ctx, args)
-        if rest and not ctx.resilient_parsing:
-            example = inspect.cleandoc(self.examples).partition("\n")[0]
-            ctx.fail(f"unexpected: {' '.join(rest)}" + (f"; write it as in: {example}" if example else ""))
-        return rest
+    def get_usage(self, ctx: Any) -> str:
+        """Return what stands above an error of usage: the usage line, and an example that is right."""
+        example = inspect.cleandoc(self.examples).partition("\n")[0]
+        return super().get_usage(ctx) + (f"\nExample: {example}" if example else "")
 
 
 _WORK, _OUTPUT = "Where it runs", "Output"

@@ -67,6 +67,28 @@ def test_a_mistake_in_one_argument_says_the_right_form(
     assert table.scan().to_arrow().to_pylist() == [{"id": 1, "name": "Cy"}]
 
 
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        (["scan", "T", "id=1"], "Example: lakeidx scan lake/shop.db/orders --where"),
+        (["scan", "T", "--filter", "id=1"], "Example: lakeidx scan lake/shop.db/orders --where"),
+        (["delete", "T", "id in (1,2)"], "Example: lakeidx delete lake/shop.db/orders --where"),
+        (["lookup", "T", "5"], "--keys"),
+        (["lookup", "T", "--keys", "5"], "keys are rows of a file; of single ones write <(echo"),
+        (["changes", "T"], "Example: lakeidx changes lake/shop.db/orders 0.."),
+        (["diff", "T", "1..2"], "Example: lakeidx diff lake/shop.db/orders 1 2"),
+        (["tag", "create", "T"], "Example: lakeidx tag create lake/shop.db/orders yesterday"),
+        (["rollback", "T"], "name either a snapshot or a tag"),
+        (["rollback", "T", "2", "--tag", "x"], "name one state"),
+        (["load", "T", "in/a.csv", "in/b.csv"], "Example: lakeidx load lake/shop.db/orders landing --pattern"),
+    ],
+)
+def test_a_command_that_is_written_wrong_shows_one_that_is_right(
+    table: lakeidx.Table, words: list[str], right: str
+) -> None:
+    assert right in call(*[table.uri if w == "T" else w for w in words], code=2).stderr
+
+
 def test_what_a_result_prints_it_has(table: lakeidx.Table) -> None:
     result = table.upsert([{"id": 1, "name": "D"}, {"id": 2, "name": "E"}])
     shown = {
