@@ -27,11 +27,11 @@ from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.results import Result
 
 if TYPE_CHECKING:
-    from lakeidx.api.runners import RunnerLike
     from lakeidx.api.table import Table
     from lakeidx.batch.artifacts import SourceFile
     from lakeidx.landing.types import LandingOptions
     from lakeidx.storage.base import FileInfo, ObjectStore
+    from lakeidx.tasks.runner_choice import RunnerLike
 
 log = logging.getLogger(__name__)
 

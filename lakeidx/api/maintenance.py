@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.options import arguments
 from lakeidx.options.descriptors import parse_duration_ms, parse_size
@@ -22,6 +21,7 @@ from lakeidx.results import Listing, Result
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.times import iso_utc
 from lakeidx.tasks.runner import Progress, Runner
+from lakeidx.tasks.runner_choice import RunnerLike, make_runner
 from lakeidx.types import Field
 
 if TYPE_CHECKING:

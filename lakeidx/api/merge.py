@@ -28,9 +28,9 @@ from lakeidx.table.scan.table_scan import scan_committed
 from lakeidx.table.view import on_newest
 
 if TYPE_CHECKING:
-    from lakeidx.api.runners import RunnerLike
     from lakeidx.api.table import Table
     from lakeidx.batch.upsert import BatchResult, OnStage
+    from lakeidx.tasks.runner_choice import RunnerLike
 
 #: Columns that a clause sets: None for all that the source has.
 Assignments = Mapping[str, Any] | None

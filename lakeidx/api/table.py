@@ -20,7 +20,6 @@ import pyarrow as pa
 from lakeidx.api.arrow_input import Rows, absent_columns, as_table, step_rows
 from lakeidx.api.folder_load import load_folder, watch_folder
 from lakeidx.api.maintenance import Maintenance, advise_new_table, of_table
-from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
@@ -33,6 +32,7 @@ from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_given, ingest_landing
 from lakeidx.options.arguments import PathLike, paths
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.runner_choice import RunnerLike, make_runner
 
 if TYPE_CHECKING:
     from lakeidx.api.merge import Merge

@@ -32,8 +32,8 @@ from lakeidx.table.scan.table_scan import scan_committed
 from lakeidx.table.view import on_newest
 
 if TYPE_CHECKING:
-    from lakeidx.api.runners import RunnerLike
     from lakeidx.api.table import Table
+    from lakeidx.tasks.runner_choice import RunnerLike
 
 log = logging.getLogger(__name__)
 _TRIES = 10

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lakeidx.api.runners import RunnerLike, make_runner
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.errors import LakeIdxError, NotFoundError, did_you_mean
@@ -16,6 +15,7 @@ from lakeidx.options.arguments import PathLike, path_text, paths, text
 from lakeidx.results import Listing
 from lakeidx.storage import join, open_store
 from lakeidx.storage.local import absolute
+from lakeidx.tasks.runner_choice import RunnerLike, make_runner
 
 if TYPE_CHECKING:
     import builtins

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, cast
 import typer
 from rich.console import Console
 
-from lakeidx.api.runners import THREADS, make_runner, spark_runner
 from lakeidx.errors import LakeIdxError
 from lakeidx.tasks.runner import Runner
+from lakeidx.tasks.runner_choice import THREADS, make_runner, spark_runner
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
