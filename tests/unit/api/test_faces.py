@@ -25,6 +25,7 @@ COMMANDS = {
     "table drop": "Warehouse.drop",
     "upsert": "Table.upsert_files",
     "load": "Table.load",
+    "sync-database": "Warehouse.sync_database",
     "delete": "Table.delete",
     "update": "Table.update",
     "merge": "Table.merge",
@@ -69,9 +70,13 @@ ONLY_SHELL = {"as_json", "row_format", "list_format", "diff_format", "advice_for
 PARAMETERS = {
     ("*", "partition"): "partitions", ("*", "no_progress"): "progress on_stage on_module", ("*", "row_format"): "",
     **{("*", option): "runner" for option in ("spark", "master", "remote", "threads")},
-    **{(c, o): "options" for c in ("upsert", "load") for o in (
+    **{(c, o): "options landing" for c in ("upsert", "load", "sync-database") for o in (
         "file_format", "delimiter", "columns", "ignore_extra", "missing", "order", "op_column",
         "op_value", "merge_schema", "check_before", "on_delete", "source", "landing_option")},
+    **{("sync-database", o): "feed" for o in (
+        "including_tables", "excluding_tables", "table_prefix", "table_suffix", "table_mapping", "primary_keys", "partition_keys",
+        "types", "table_conf", "schema_changes")},
+    ("sync-database", "warehouse"): "self",
     **{("advise", o): "needs" for o in ("moves", "other_writers", "stateless", "hbase")},
     **{("advise", o): "machine" for o in ("cores", "latency_ms")}, ("advise", "keys"): "batches keys",
     ("orphans", "yes"): "remove", ("orphans", "dry_run"): "remove", ("inspect", "file"): "path",
