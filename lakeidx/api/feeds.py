@@ -324,6 +324,12 @@ class _Job:
         return self.warehouse.create(name, spec, exist_ok=True), True
 
 
+def known_tables(warehouse: Warehouse, database: str) -> dict[str, str]:
+    """Return the tables of a database that feeds have made or filled, each with the source's table."""
+    files = [f for f in warehouse.store.list(_claim_path(warehouse, database, "")) if not f.is_dir]
+    return {f.name: warehouse.store.get(f.path).decode() for f in files}
+
+
 def _declare(table: Table, declared: Mapping[str, DataType], policy: str) -> None:
     """Add what the source declares and the table lacks, as far as the policy lets it; the reader refuses the rest."""
     for _ in range(MERGE_TRIES):

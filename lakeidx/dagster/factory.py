@@ -12,6 +12,7 @@ import dagster as dg
 
 from lakeidx.dagster.assets.changes import build_changes_asset
 from lakeidx.dagster.assets.checks import reported_checks
+from lakeidx.dagster.assets.feed import build_feed_assets
 from lakeidx.dagster.assets.landing import build_landing_asset, build_landing_check
 from lakeidx.dagster.assets.lookup_store import build_lookup_asset, lookup_checks
 from lakeidx.dagster.assets.maintenance import (
@@ -27,6 +28,7 @@ from lakeidx.dagster.names import (
     COMPACTION,
     LOOKUP_STORE,
     SNAPSHOT_EXPIRY,
+    SYNC,
     VERIFICATION,
     asset_job_name,
     asset_key,
@@ -38,6 +40,7 @@ from lakeidx.dagster.resources import resources_from_environment
 from lakeidx.dagster.sensors.changes import build_changes_sensor
 from lakeidx.dagster.sensors.compaction import build_compaction_sensor
 from lakeidx.dagster.sensors.landing import build_landing_sensor
+from lakeidx.pipeline_file.feed import FeedConfig
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig
 
 
@@ -82,6 +85,25 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     out.sensors.append(build_landing_sensor(pipeline, batch))
     if file is not None:
         out.assets = [_with_source(a, file) for a in out.assets]
+    return out
+
+
+def build_feed(feed: FeedConfig, file: Path) -> TableDefinitions:
+    """Build the assets, the job and the sensor of a feed of many tables.
+
+    file   the pipeline file, which assets refer to as their source
+    """
+    pipeline, out = feed.landing_pipeline(), TableDefinitions()
+    out.assets = [_with_source(a, file) for a in (build_landing_asset(pipeline), *build_feed_assets(feed))]
+    out.checks = [build_landing_check(pipeline)]
+    job = _asset_job(
+        pipeline,
+        batch_job_name(pipeline),
+        selection=[asset_key(pipeline, SYNC)],
+        description=f"Brings files of the feed {feed.feed} into the tables of {feed.database}.",
+    )
+    out.jobs.append(job)
+    out.sensors.append(build_landing_sensor(pipeline, job))
     return out
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
-from lakeidx.dagster.factory import TableDefinitions, build_table
+from lakeidx.dagster.factory import TableDefinitions, build_feed, build_table
 from lakeidx.dagster.names import key_prefix
 from lakeidx.dagster.resources import SparkResource, resources_from_environment
 from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
+from lakeidx.pipeline_file.feed import load_feeds
 from lakeidx.pipeline_file.model import load_pipelines
 
 log = logging.getLogger(__name__)
@@ -33,13 +34,19 @@ def build_definitions(
     resources   those of the pipelines, when other definitions have them, too
     """
     pipelines, errors = load_pipelines(folder)
-    left_out = {file.name: error.problems for file, error in errors.items()}
+    feeds, bad_feeds = load_feeds(folder)
+    left_out = {file.name: error.problems for file, error in (errors | bad_feeds).items()}
     if not folder.is_dir():
         left_out[str(folder.resolve())] = ("there is no such folder",)
     tables: list[TableDefinitions] = []
     for file, pipeline in pipelines.items():
         try:
             tables.append(build_table(pipeline, file))
+        except dg.DagsterError as error:
+            left_out[file.name] = (str(error),)
+    for file, feed in feeds.items():
+        try:
+            tables.append(build_feed(feed, file))
         except dg.DagsterError as error:
             left_out[file.name] = (str(error),)
     for name, problems in left_out.items():

@@ -18,6 +18,8 @@ SNAPSHOT_EXPIRY, VERIFICATION = "snapshot_expiry", "verification"
 CHANGES = "changes"
 #: The step that materializes the last stage and the table; names of steps begin with the table's.
 COMMIT_STEP = "commit"
+#: The step of a feed that brings a file into its tables.
+SYNC = "sync"
 #: The table itself, whose key is its database and name: what other teams depend on.
 TABLE = ""
 
@@ -53,6 +55,11 @@ def table_id(config: PipelineConfig) -> str:
 def asset_key(config: PipelineConfig, name: str) -> dg.AssetKey:
     """Return the key of one of a table's assets; of the table itself for `TABLE`."""
     return dg.AssetKey([*key_prefix(config), *([name] if name else [])])
+
+
+def table_key(database: str, table: str) -> dg.AssetKey:
+    """Return the key of a table that no pipeline file of its own describes."""
+    return dg.AssetKey([_dagster_name(database), _dagster_name(table)])
 
 
 def asset_keys(config: PipelineConfig, stages: Sequence[str] = (*STAGES, TABLE)) -> list[dg.AssetKey]:

@@ -51,6 +51,7 @@ _ON_S3 = re.compile(r"s3[an]?://")
 _OWNER = re.compile(r"^(team:[^:]+|[^@\s]+@[^@\s]+\.[^@\s]+)$")
 _TAG_KEY = re.compile(r"^([\w.-]{1,63}/)?[\w.-]{1,63}$")
 _TAG_VALUE = re.compile(r"^[\w.-]{0,63}$")
+_FEED = re.compile(rb"^feed[ \t]*:", re.MULTILINE)
 _TOKEN = re.compile(r"\*+|\?|\[[^\]]+\]|.", re.DOTALL)
 
 
@@ -213,7 +214,8 @@ def load_pipelines(
     good: dict[Path, PipelineConfig] = {}
     bad: dict[Path, PipelineFileError] = {}
     names: dict[str, PipelineConfig] = {}
-    for file in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
+    feeds = feed_files(folder)
+    for file in (f for f in _files(folder) if f not in feeds):
         try:
             config, document = _parse(_read(file), str(file), environment)
             shared = list(shared_with_others(config, document, names))
@@ -223,6 +225,15 @@ def load_pipelines(
         except PipelineFileError as error:
             bad[file] = error
     return good, bad
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))
+
+
+def feed_files(folder: Path) -> list[Path]:
+    """List the pipeline files of feeds: those with a key `feed` in the place of `table`."""
+    return [f for f in _files(folder) if _FEED.search(f.read_bytes())]
 
 
 def _read(file: Path) -> str:

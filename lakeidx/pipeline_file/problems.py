@@ -56,6 +56,8 @@ def _nearest(where: Sequence[str | int], model: type[BaseModel]) -> str:
         if isinstance(part, int) or not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             return ""
         model = inner
+    if not where:
+        return ""
     known = [f.alias or name for name, f in model.model_fields.items()]
     return f"; {did_you_mean(str(where[-1]), known)}"
 

@@ -103,7 +103,7 @@ class StageBatch:
     committed: bool
 
 
-def _chosen_keys(context: dg.AssetExecutionContext) -> list[str]:
+def chosen_keys(context: dg.AssetExecutionContext) -> list[str]:
     """Return the partitions of a run.
 
     errors   InvalidInputError for a run without any, which a job that is launched by its name alone makes
@@ -124,9 +124,9 @@ def _open_batch(
 ) -> StageBatch:
     """Return the batch that the partitions of a run are working on.
 
-    errors   see `_chosen_keys`
+    errors   see `chosen_keys`
     """
-    keys, table = _chosen_keys(context), tables.open(pipeline)
+    keys, table = chosen_keys(context), tables.open(pipeline)
     current = current_batch(table.store, table.paths, keys)
     runner = spark.runner(pipeline.uri) if spark else LocalRunner()
     batch = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite)
@@ -226,7 +226,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
     ) -> StepEvents:
         preload_imports(pipeline, [node.name for node in context.job_def.nodes])
         with failures_explained():
-            keys, table = _chosen_keys(context), tables.ensure(pipeline)
+            keys, table = chosen_keys(context), tables.ensure(pipeline)
             landing = store.open(pipeline.landing.path, pipeline.landing.storage_options)
             batch, chosen = _plan(pipeline, context, config, table, files_of_partitions(landing, pipeline, keys), spark)
             if batch.reports_gone:
@@ -255,7 +255,7 @@ def _plan(
     spark: SparkResource,
 ) -> tuple[StageBatch, list[str]]:
     """Return the batch of a run's partitions, and the landing files that it is of: those of `files` that are not committed yet."""
-    keys = _chosen_keys(context)
+    keys = chosen_keys(context)
     current, chosen = plan_batch(
         table.store,
         table.paths,

@@ -1,0 +1,114 @@
+"""A feed of many tables in Dagster: a file, an asset per table, one read; runs again; a table in the middle; what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import yaml
+
+import lakeidx
+from lakeidx.api import feeds
+from lakeidx.dagster.folder import build_definitions
+from lakeidx.dagster.resources import SparkResource
+from lakeidx.pipeline_file.feed import load_feeds
+from tests.dagster.pipelines import QUIET
+
+pytestmark = pytest.mark.dagster
+
+
+def message(table: str, key: int, **more: Any) -> str:
+    return json.dumps({"database": "shop", "table": table, "type": "INSERT", "es": 1, "isDdl": False, "pkNames": ["id"],
+                       "mysqlType": {"id": "int"}, "data": [{"id": str(key)}], "old": None} | more)  # fmt: skip
+
+
+class Feed:
+    def __init__(self, folder: Path, **changes: Any) -> None:
+        self.folder = folder
+        for name in ("pipelines", "landing"):
+            (folder / name).mkdir(exist_ok=True)
+        file = {"feed": "all", "warehouse": str(folder / "lake"), "database": "ods", "table_prefix": "s_", "retries": {"max_retries": 0},
+                "landing": {"path": str(folder / "landing"), "pattern": "*.json", "format": "canal"}} | changes  # fmt: skip
+        (folder / "pipelines" / "feed.yaml").write_text(yaml.safe_dump(file), encoding="utf-8")
+        self.instance = dg.DagsterInstance.ephemeral()
+
+    def definitions(self) -> dg.Definitions:
+        return build_definitions(self.folder / "pipelines", spark=SparkResource(engine="local", parallelism=1))
+
+    def run(self, name: str, *lines: str) -> dg.ExecuteInProcessResult:
+        if lines:
+            (self.folder / "landing" / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        self.instance.add_dynamic_partitions("ods__all__files", [name])
+        job = self.definitions().resolve_job_def("ods__all__batch")
+        return job.execute_in_process(
+            partition_key=name, instance=self.instance, run_config=QUIET, raise_on_error=False
+        )
+
+    def materialized(self, result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+        found = [e.step_materialization_data.materialization for e in result.get_asset_materialization_events()]
+        return {m.asset_key.to_user_string(): {n: v.value for n, v in m.metadata.items()} for m in found}
+
+    def rows(self, table: str) -> list[int]:
+        found = lakeidx.Warehouse(self.folder / "lake").table(f"ods.{table}").scan().to_arrow()
+        return sorted(found.column("id").to_pylist())
+
+
+def test_each_table_is_an_asset_and_one_file_is_read_once(tmp_path: Path) -> None:
+    feed = Feed(tmp_path)
+    done = feed.materialized(feed.run("1.json", message("a", 1), message("b", 1), message("b", 2)))
+    assert set(done) == {"ods/all/sync", "ods/s_a", "ods/s_b"}
+    assert (done["ods/s_b"]["lakeidx/rows"], done["ods/s_b"]["lakeidx/created"]) == (2, True)
+    graph = feed.definitions().resolve_asset_graph()
+    assert graph.get(dg.AssetKey(["ods", "s_b"])).parent_keys == {dg.AssetKey(["ods", "all", "sync"])}
+    again = feed.materialized(feed.run("1.json"))
+    assert again["ods/s_a"]["lakeidx/already_committed"] is True
+    later = feed.materialized(feed.run("2.json", message("a", 2), message("c", 1)))
+    assert later["ods/s_c"]["lakeidx/created"] is True
+    assert (feed.rows("s_a"), feed.rows("s_b"), feed.rows("s_c")) == ([1, 2], [1, 2], [1])
+
+
+def test_a_run_that_died_between_two_tables_is_made_again(tmp_path: Path, monkeypatch: Any) -> None:
+    feed, calls = Feed(tmp_path), []
+
+    def dies(*args: Any) -> None:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyError("the process dies here")
+        whole(*args)
+
+    whole = feeds.mark_committed
+    monkeypatch.setattr(feeds, "mark_committed", dies)
+    assert not feed.run("1.json", *(message(t, 1) for t in "abc")).success
+    assert feed.run("1.json").success
+    warehouse = lakeidx.Warehouse(tmp_path / "lake")
+    assert {t: len(warehouse.table(t).snapshots()) for t in warehouse.tables()} == {
+        "ods.s_a": 1,
+        "ods.s_b": 1,
+        "ods.s_c": 1,
+    }
+
+
+def test_a_table_that_is_refused_fails_the_run_and_the_others_are_materialized(tmp_path: Path) -> None:
+    feed = Feed(tmp_path, including_tables=["a", "b"])
+    keys = {k.to_user_string() for k in feed.definitions().resolve_asset_graph().get_all_asset_keys()}
+    assert {"ods/s_a", "ods/s_b"} <= keys
+    result = feed.run("1.json", message("a", 1, pkNames=None), message("b", 1), message("left", 1))
+    assert not result.success
+    assert "ods/s_b" in feed.materialized(result)
+    feed = Feed(tmp_path, including_tables=["a", "b"], primary_keys={"a": "id"})
+    assert set(feed.materialized(feed.run("1.json"))) == {"ods/all/sync", "ods/s_a", "ods/s_b"}
+    assert feed.rows("s_a") == [1]
+
+
+def test_a_feed_file_with_mistakes_is_left_out_with_its_lines(tmp_path: Path) -> None:
+    feed = Feed(tmp_path, including_tables="(", landing={"path": "/in", "format": "csv"}, tabel_prefix="x")
+    (problems,) = [e.problems for e in load_feeds(tmp_path / "pipelines")[1].values()]
+    assert any("tabel_prefix" in p and "table_prefix" in p for p in problems)
+    left_out = feed.definitions().metadata["lakeidx/left_out/feed.yaml"]
+    assert "tabel_prefix" in str(left_out.value)
+    Feed(tmp_path, including_tables="(")
+    (problems,) = [e.problems for e in load_feeds(tmp_path / "pipelines")[1].values()]
+    assert "including_tables is no regular expression" in problems[0]
