@@ -12,6 +12,7 @@ import yaml
 
 import lakeidx
 from lakeidx.api import feeds
+from lakeidx.batch import landed_files
 from lakeidx.dagster.folder import build_definitions
 from lakeidx.dagster.resources import SparkResource
 from lakeidx.pipeline_file.feed import load_feeds
@@ -30,7 +31,8 @@ class Feed:
         self.folder = folder
         for name in ("pipelines", "landing"):
             (folder / name).mkdir(exist_ok=True)
-        file = {"feed": "all", "warehouse": str(folder / "lake"), "database": "ods", "table_prefix": "s_", "retries": {"max_retries": 0},
+        file = {"feed": "all", "warehouse": str(folder / "lake"), "database": "ods", "table_prefix": "s_",
+                "retries": {"max_retries": 0},
                 "landing": {"path": str(folder / "landing"), "pattern": "*.json", "format": "canal"}} | changes  # fmt: skip
         (folder / "pipelines" / "feed.yaml").write_text(yaml.safe_dump(file), encoding="utf-8")
         self.instance = dg.DagsterInstance.ephemeral()
@@ -79,7 +81,7 @@ def test_a_run_that_died_between_two_tables_is_made_again(tmp_path: Path, monkey
             raise KeyError("the process dies here")
         whole(*args)
 
-    whole = feeds.mark_committed
+    whole = landed_files.mark_committed
     monkeypatch.setattr(feeds, "mark_committed", dies)
     assert not feed.run("1.json", *(message(t, 1) for t in "abc")).success
     assert feed.run("1.json").success

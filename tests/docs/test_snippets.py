@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lakeidx.pipeline_file.feed import FeedConfig
 from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.plugins import CHANGE_FORMATS, INDEX_TYPES, TOOLS
 from tests.docs.snippets import LANGUAGES, command_lines, pages, run_page, unknown_words
@@ -62,7 +63,9 @@ def test_yaml_and_json_blocks_are_right() -> None:
     for block in all_blocks("json"):
         json.loads(block.code)
     for block in all_blocks("yaml"):
-        if "\nlanding:" in block.code:
+        if block.code.startswith("feed:"):
+            FeedConfig.model_validate(yaml.safe_load(block.code))
+        elif "\nlanding:" in block.code:
             parse_pipeline(block.code, path=block.place, environment={})
         else:
             yaml.safe_load(block.code)

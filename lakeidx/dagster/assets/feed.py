@@ -52,7 +52,7 @@ def build_feed_assets(feed: FeedConfig) -> list[Any]:
         **common,
     )
     @resources_of(pipeline)
-    def sync(context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    def sync(context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource) -> Iterator[Any]:
         with failures_explained():
             keys = chosen_keys(context)
             place = store.open(feed.landing.path, feed.landing.storage_options)
@@ -67,13 +67,13 @@ def build_feed_assets(feed: FeedConfig) -> list[Any]:
                     )  # fmt: skip
                 except FeedError as error:
                     if error.result is not None:
-                        _materialize(context, feed, warehouse, error.result)
+                        yield from _materializations(feed, warehouse, error.result)
                     raise
-                _materialize(context, feed, warehouse, result)
+                yield from _materializations(feed, warehouse, result)
                 created += result.created
                 for name, count in _counted(result):
                     totals[name] = totals.get(name, 0) + count
-            return dg.MaterializeResult(
+            yield dg.MaterializeResult(
                 metadata={"lakeidx/created": ", ".join(created), **{f"lakeidx/{n}": c for n, c in totals.items()}}
             )
 
@@ -101,7 +101,7 @@ def _tables(feed: FeedConfig) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _materialize(context: dg.AssetExecutionContext, feed: FeedConfig, warehouse: Warehouse, result: FeedResult) -> None:
+def _materializations(feed: FeedConfig, warehouse: Warehouse, result: FeedResult) -> Iterator[dg.AssetMaterialization]:
     """Say of each table that has the file what its batch did."""
     for name, batch in result.tables.items():
         table = warehouse.table(f"{feed.database}.{name}")
@@ -109,7 +109,7 @@ def _materialize(context: dg.AssetExecutionContext, feed: FeedConfig, warehouse:
         metadata = {**table_metadata(f"{feed.database}.{name}", table.uri, table.schema), **_figures(batch)}
         metadata |= {"lakeidx/feed_file": result.file, "lakeidx/created": name in result.created}
         version = {} if snapshot is None else {"dagster/data_version": snapshot.identity}
-        context.log_event(dg.AssetMaterialization(table_key(feed.database, name), metadata=metadata, tags=version))
+        yield dg.AssetMaterialization(table_key(feed.database, name), metadata=metadata, tags=version)
 
 
 def _figures(batch: BatchResult | None) -> Mapping[str, Any]:
