@@ -62,8 +62,10 @@ def upsert(
     columns = arrow_schema(frame.schema)
     writer = TableWriter(ReadOptions.parse(given, writes=True), columns, overwrite=overwrite, time_zone=zone)
     stage = f"ingest: batch {writer.batch_id} of {table}"
+    # pyspark takes a dot in the name of a column for a path.
+    numbered = frame.toDF(*map(str, range(len(columns))))
     with described(session, stage), python_errors():
-        found = frame.mapInArrow(_staging(writer), _RESULT).toArrow()
+        found = numbered.mapInArrow(_staging(writer, columns.names), _RESULT).toArrow()
     messages = []
     for ok, payload in zip(found.column("ok").to_pylist(), found.column("result").to_pylist(), strict=True):
         value = pickle.loads(payload)  # noqa: S301 - pickled by this job, sent by Spark
@@ -75,13 +77,13 @@ def upsert(
     return result
 
 
-def _staging(writer: TableWriter) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _staging(writer: TableWriter, names: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function of a task that stages its rows, and returns the parts."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         value: Any
         try:
-            ok, value = True, writer.write(batches)
+            ok, value = True, writer.write(b.rename_columns(names) for b in batches)
         except LakeIdxError as error:
             ok, value = False, error
         payload = bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pyarrow.parquet as pq
 
 import lakeidx
 from lakeidx.batch.stages.rejected_rows import read_rejected
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import LakeIdxError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.types import STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 from tests.kit.matrix_texts import (
@@ -85,40 +86,53 @@ _NOT_IN_PARQUET = ("[s", "date64", "_view", ": dictionary", "map<dictionary")
 _NOT_IN_POLARS = ("decimal256", "[s", "dictionary", "+05", "date64")
 
 
-def _carrier(column: Column, layout: int, unknown: Sequence[str] = ()) -> pa.DataType:
+def carrier_of(column: Column, layout: int, unknown: Sequence[str] = ()) -> pa.DataType:
     known = [c for c in column.carriers if not any(name in str(c) for name in unknown)]
     if not known:
         raise Unfit(f"no carrier for {column.name}")
     return known[layout % len(known)]
 
 
-def _arrow_value(column: Column, value: Any, layout: int) -> pa.Array:
-    return to_arrow([value], column.type, _carrier(column, layout))
+def arrow_value(column: Column, value: Any, layout: int) -> pa.Array:
+    return to_arrow([value], column.type, carrier_of(column, layout))
 
 
 def arrow_rows(columns: Sequence[Column], rows: Sequence[Row], layout: int, unknown: Sequence[str] = ()) -> pa.Table:
     """Return rows as an Arrow table; `unknown`: parts of names of types that are not used."""
     data: dict[str, pa.Array] = {"id": pa.array([r.id for r in rows], pa.int32())}
     for c in columns:
-        data[c.name] = to_arrow([r.values.get(c.name) for r in rows], c.type, _carrier(c, layout, unknown))
+        data[c.name] = to_arrow([r.values.get(c.name) for r in rows], c.type, carrier_of(c, layout, unknown))
     return pa.table(data)
 
 
-def _upsert_rows(load: Load, make: Callable[[Sequence[Row], Sequence[Column]], Any]) -> Refused:
-    """Upsert good rows in memory, then others one by one: of those a row that is not taken is an error."""
-    load.table.upsert(make(load.good, load.columns), missing="null")
+#: Makes rows in memory of some columns, in a layout.
+Maker = Callable[[Sequence[Column], Sequence[Row], int], Any]
+
+
+def complete(load: Load, row: Row) -> Row:
+    """Return a row with a value for each column: those of the first good row."""
+    return replace(row, values={**load.good[0].values, **row.values})
+
+
+def put_one_by_one(load: Load, part: float, put: Callable[[Sequence[Row]], None]) -> Refused:
+    """Put good rows, then a share of the bad ones one by one: in memory a row that is not taken is an error, and nothing is put."""
+    put(load.good)
     out = {row.id: f"{row.bad}: not tried" for row in load.bad}
-    for row in share_of(load.bad, 0.2, key=lambda r: r.id):
+    for row in share_of(load.bad, part, key=lambda r: r.id):
         del out[row.id]
         try:
-            load.table.upsert(make([row], [c for c in load.columns if c.name in row.values]), missing="null")
-        except InvalidInputError as error:
+            put([row])
+        except LakeIdxError as error:
             out[row.id] = str(error)
     return out
 
 
-def _put_arrow(load: Load) -> Refused:
-    return _upsert_rows(load, lambda rows, columns: arrow_rows(columns, rows, load.layout))
+def _upsert(make: Maker, load: Load) -> Refused:
+    def put(rows: Sequence[Row]) -> None:
+        columns = [c for c in load.columns if c.name in rows[0].values]
+        load.table.upsert(make(columns, rows, load.layout), missing="null")
+
+    return put_one_by_one(load, 0.2, put)
 
 
 # -- Files ---------------------------------------------------------------------------------------------------------------------
@@ -146,7 +160,7 @@ def _put_parquet(load: Load) -> Refused:
 
 
 def _writes_parquet(column: Column, value: Any, layout: int) -> pa.Array:
-    return to_arrow([value], column.type, _carrier(column, layout, _NOT_IN_PARQUET))
+    return to_arrow([value], column.type, carrier_of(column, layout, _NOT_IN_PARQUET))
 
 
 def _put_ipc(load: Load) -> Refused:
@@ -261,11 +275,9 @@ def _writes_python(column: Column, value: Any, _: int) -> Any:
     return found
 
 
-def _put_list(load: Load) -> Refused:
-    def rows(found: Sequence[Row], columns: Sequence[Column]) -> list[Mapping[str, Any]]:
-        return [{"id": r.id, **{c.name: python_value(r.values.get(c.name), c.type) for c in columns}} for r in found]
-
-    return _upsert_rows(load, rows)
+def list_rows(columns: Sequence[Column], rows: Sequence[Row], _: int) -> list[Mapping[str, Any]]:
+    """Return rows as dictionaries."""
+    return [{"id": r.id, **{c.name: python_value(r.values.get(c.name), c.type) for c in columns}} for r in rows]
 
 
 def _pandas_column(column: Column, values: Sequence[Any], layout: int) -> Any:
@@ -286,8 +298,8 @@ def _pandas_column(column: Column, values: Sequence[Any], layout: int) -> Any:
             raise Unfit("NaN is null in pandas")
         return pd.Series(values, dtype="float64")
     if "MAP" in str(t) or t.root is Root.MULTISET:
-        array = to_arrow(values, t, _carrier(column, layout))
-        _check_text(array)
+        array = to_arrow(values, t, carrier_of(column, layout))
+        check_text(array)
         return pd.Series(array, dtype=pd.ArrowDtype(array.type))
     objects = [python_value(v, t) for v in values]
     if t.root in (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT) and all(
@@ -304,7 +316,7 @@ def _pandas_column(column: Column, values: Sequence[Any], layout: int) -> Any:
     return pd.Series(objects, dtype=object)
 
 
-def _writes_pandas(column: Column, value: Any, layout: int) -> Any:
+def writes_pandas(column: Column, value: Any, layout: int) -> Any:
     if value is None and column.type.root in (Root.FLOAT, Root.DOUBLE):
         raise Unfit("NaN is null in pandas")
     if "nan" in repr(value):
@@ -312,26 +324,24 @@ def _writes_pandas(column: Column, value: Any, layout: int) -> Any:
     return _pandas_column(column, [value], layout)
 
 
-def _put_pandas(load: Load) -> Refused:
+def pandas_frame(columns: Sequence[Column], rows: Sequence[Row], layout: int) -> Any:
+    """Return rows as a data frame of pandas."""
     import pandas as pd
 
-    def frame(found: Sequence[Row], of: Sequence[Column]) -> Any:
-        data = {c.name: _pandas_column(c, [r.values.get(c.name) for r in found], load.layout) for c in of}
-        return pd.DataFrame({"id": pd.Series([r.id for r in found], dtype="int32"), **data})
-
-    return _upsert_rows(load, frame)
+    data = {c.name: _pandas_column(c, [r.values.get(c.name) for r in rows], layout) for c in columns}
+    return pd.DataFrame({"id": pd.Series([r.id for r in rows], dtype="int32"), **data})
 
 
 def _polars_column(column: Column, values: Sequence[Any], layout: int) -> Any:
     """A column of Polars, from Arrow: it has no other way for times beyond those of Python."""
     import polars as pl
 
-    array = to_arrow(values, column.type, _carrier(column, layout, _NOT_IN_POLARS))
-    _check_text(array)
+    array = to_arrow(values, column.type, carrier_of(column, layout, _NOT_IN_POLARS))
+    check_text(array)
     return pl.Series(column.name, array)
 
 
-def _check_text(array: pa.Array) -> None:
+def check_text(array: pa.Array) -> None:
     """Refuse text that a library would not have made."""
     try:
         array.validate(full=True)
@@ -340,7 +350,7 @@ def _check_text(array: pa.Array) -> None:
             raise Unfit(str(error)) from error
 
 
-def _writes_polars(column: Column, value: Any, layout: int) -> Any:
+def writes_polars(column: Column, value: Any, layout: int) -> Any:
     from tests.kit.matrix_values import from_arrow
 
     found = _polars_column(column, [value], layout)
@@ -349,23 +359,21 @@ def _writes_polars(column: Column, value: Any, layout: int) -> Any:
     return found
 
 
-def _put_polars(load: Load) -> Refused:
+def polars_frame(columns: Sequence[Column], rows: Sequence[Row], layout: int) -> Any:
+    """Return rows as a data frame of Polars."""
     import polars as pl
 
-    def frame(found: Sequence[Row], of: Sequence[Column]) -> Any:
-        series = [_polars_column(c, [r.values.get(c.name) for r in found], load.layout) for c in of]
-        return pl.DataFrame([pl.Series("id", [r.id for r in found], pl.Int32), *series])
-
-    return _upsert_rows(load, frame)
+    series = [_polars_column(c, [r.values.get(c.name) for r in rows], layout) for c in columns]
+    return pl.DataFrame([pl.Series("id", [r.id for r in rows], pl.Int32), *series])
 
 
 WAYS_IN: dict[str, WayIn] = {
-    "Arrow": WayIn(_put_arrow, _arrow_value, 4),
-    "list": WayIn(_put_list, _writes_python),
-    "pandas": WayIn(_put_pandas, _writes_pandas, 2),
-    "Polars": WayIn(_put_polars, _writes_polars, 3),
+    "Arrow": WayIn(partial(_upsert, arrow_rows), arrow_value, 4),
+    "list": WayIn(partial(_upsert, list_rows), _writes_python),
+    "pandas": WayIn(partial(_upsert, pandas_frame), writes_pandas, 2),
+    "Polars": WayIn(partial(_upsert, polars_frame), writes_polars, 3),
     "Parquet": WayIn(_put_parquet, _writes_parquet, 3),
-    "Arrow IPC": WayIn(_put_ipc, _arrow_value, 4),
+    "Arrow IPC": WayIn(_put_ipc, arrow_value, 4),
     "CSV": WayIn(_put_csv, _writes_csv),
     "JSON": WayIn(_put_json, _json_value, 2),
     "command line": WayIn(_put_commands, _json_value),

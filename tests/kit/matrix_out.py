@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 import lakeidx
-from lakeidx.types import BYTES_ROOTS, INT_ROOTS, DataType, Root, parse_type
+from lakeidx.types import BYTES_ROOTS, INT_ROOTS, TIMESTAMP_ROOTS, DataType, Root, parse_type
 from tests.kit.matrix_values import DAY, Column, from_arrow
 
 #: By id and column.
@@ -227,6 +227,60 @@ def _polars(table: lakeidx.Table, columns: Sequence[Column], _: Path) -> Shown:
     import lakeidx.polars
 
     return of_arrow(lakeidx.polars.scan(table).collect().to_arrow(), columns)
+
+
+def _pandas_value(value: Any, t: DataType) -> Any:
+    import pandas as pd
+
+    if value is None or value is pd.NaT or value is pd.NA or (isinstance(value, np.datetime64) and np.isnat(value)):
+        return None
+    if isinstance(value, float) and value != value:
+        return None
+    if t.root is Root.VARIANT:
+        return value["value"], value["metadata"]
+    if t.root is Root.ROW:
+        return tuple(_pandas_value(value[f.name], f.type) for f in t.fields)
+    if t.root is Root.ARRAY and t.element is not None:
+        return [_pandas_value(v, t.element) for v in value]
+    if t.root in (Root.MAP, Root.MULTISET):
+        key, item = map_parts(t)
+        return [(_pandas_value(k, key), _pandas_value(v, item)) for k, v in value]
+    if t.root is Root.DATE:
+        return (value - _DAY_ZERO).days
+    if t.root is Root.TIME:
+        return ((value.hour * 60 + value.minute) * 60 + value.second) * 10**9 + value.microsecond * 1000
+    if t.root in TIMESTAMP_ROOTS:
+        return _pandas_moment(value)
+    if t.root in INT_ROOTS:
+        return int(value)
+    if t.root in (Root.FLOAT, Root.DOUBLE):
+        return float(value)
+    return bool(value) if t.root is Root.BOOLEAN else value
+
+
+def _pandas_moment(value: Any) -> int:
+    import pandas as pd
+
+    if isinstance(value, (int, np.integer)):
+        # Nanoseconds in a nested value are numbers there.
+        return int(value)
+    if isinstance(value, dt.datetime) and not isinstance(value, pd.Timestamp):
+        delta = value.replace(tzinfo=None) - dt.datetime(1970, 1, 1)
+        return (delta.days * 86_400 + delta.seconds) * 10**9 + delta.microseconds * 1000
+    moment = value if isinstance(value, np.datetime64) else value.tz_localize(None).to_datetime64()
+    unit = np.datetime_data(moment.dtype)[0]
+    return int(moment.astype(np.int64)) * {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[unit]
+
+
+def of_pandas(frame: Any, columns: Sequence[Column]) -> Shown:
+    """Return a data frame of pandas by id."""
+    found = {c.name: [_pandas_value(v, c.type) for v in frame[c.name]] for c in columns}
+    return {int(i): {c.name: found[c.name][at] for c in columns} for at, i in enumerate(frame["id"])}
+
+
+def nan_is_null(value: Any, _: DataType) -> Any:
+    """NaN is null in pandas."""
+    return None if value is None or value != value else value
 
 
 def _pandas(table: lakeidx.Table, columns: Sequence[Column], _: Path) -> Shown:

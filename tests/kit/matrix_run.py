@@ -49,10 +49,10 @@ def fill(way: WayIn, layout: int, folder: Path) -> Filled:
     good, bad = rows_of(found, can_write(way, layout))
     known = [c for c in found if c.name in good[0].values]
     bad = [r for r in bad if r.bad in good[0].values]
-    table = create(folder, found)
+    table = create(folder, known)
     _check_refused(way.put(Load(folder, table, known, good, bad, layout)), good, bad)
-    stored = {r.id: {c.name: c.stored(r.values.get(c.name)) for c in found} for r in good}
-    return Filled(table, found, stored)
+    stored = {r.id: {c.name: c.stored(r.values.get(c.name)) for c in known} for r in good}
+    return Filled(table, known, stored)
 
 
 def _check_refused(refused: Refused, good: Sequence[Row], bad: Sequence[Row]) -> None:

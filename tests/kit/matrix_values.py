@@ -140,8 +140,13 @@ _INSIDE = ("BOOLEAN", "TINYINT", "BIGINT", "DOUBLE", "DECIMAL(5, 2)", "STRING", 
 _KEYS = ("TINYINT", "BIGINT", "STRING", "DATE", "TIMESTAMP(3)")
 
 
+def _name(word: str) -> str:
+    """Return a name of a column that needs no more than quotes."""
+    return word.lower().replace(" with local time zone", " ltz").replace(", ", ".")
+
+
 def _nested(word: str, good: Sequence[Any], bad: Sequence[Any], carriers: Sequence[pa.DataType]) -> Iterator[Column]:
-    name = word.lower().replace(" ", "_")
+    name = _name(word)
     bad = [b for b in bad if not isinstance(b, str)]
     lists = [make(c) for make in (pa.list_, pa.large_list) for c in carriers]
     array = {"type": "ARRAY", "element": word}
@@ -186,7 +191,7 @@ def columns() -> list[Column]:
     """Return all columns of the matrix: each type, those that take no null, and nested ones."""
     out = []
     for word, good, bad, carriers in _atomic():
-        name = word.lower().replace(" with local time zone", " ltz")
+        name = _name(word)
         out.append(Column(name, word, [*good, None], bad, carriers))
         if word in ("INT", "STRING", "TIMESTAMP(6)"):
             out.append(Column(f"{name} not null", f"{word} NOT NULL", good, [None], carriers))

@@ -74,7 +74,7 @@ def load_rows(
     if name == "pyarrow.Table":
         return rows
     if name == "pandas.DataFrame":
-        return rows.to_pandas()
+        return pandas_frame(rows)
     if name in ("polars.DataFrame", "polars.LazyFrame"):
         import polars as pl
 
@@ -85,6 +85,31 @@ def load_rows(
 
         return duckdb.connect().from_arrow(rows)
     raise InvalidInputError(f"a table cannot be read as {wanted!r}; annotate the input with one of {_FORMS}")
+
+
+def pandas_frame(rows: pa.Table) -> Any:
+    """Return rows as pandas has them; whole numbers beside nulls in its nullable types: floats would make others of large ones.
+
+    errors   InvalidInputError for what pandas does not have: nested times of a zone outside of the years 1 to 9999
+    """
+    import pandas as pd
+
+    nullable = {
+        pa.int8(): pd.Int8Dtype(),
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+    }
+    try:
+        frame = rows.to_pandas(integer_object_nulls=True)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"rows do not become a pandas.DataFrame ({error}): annotate with pyarrow.Table"
+        ) from error
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if column.null_count and column.type in nullable:
+            frame[name] = column.to_pandas(types_mapper=nullable.get)
+    return frame
 
 
 def schema_of(rows: Any) -> pa.Schema:
