@@ -59,7 +59,7 @@ PLAIN := -n 2 --dist worksteal -p no:rerunfailures -p no:anyio -o faulthandler_t
 # Spark gives a worker ten seconds to start, which is no setting of it, and may be too few beside other lanes.
 AGAIN := --reruns 3 --only-rerun 'Python worker failed to connect back'
 # Seconds that a lane may take: one that hangs, and no test in it, prints where it is, and is killed.
-WITHIN := timeout --foreground --signal=ABRT --kill-after=60 7200
+WITHIN = timeout --foreground --signal=ABRT --kill-after=60 $(if $(LAKEIDX_WHOLE),43200,7200)
 
 $(FIRST) properties: ARGUMENTS := $(PLAIN)
 $(BESIDE): ARGUMENTS := $(AGAIN)
