@@ -36,8 +36,9 @@ def writes_spark(column: Column, value: Any, _: int = 0) -> Any:
 
 
 def writes_sql(column: Column, value: Any, _: int = 0) -> Any:
-    """Return a value for an INSERT, which Spark casts: no TIME(6) to fewer digits, and fractions to whole numbers."""
-    if "TIME(" in str(column.type) or ("0.5" in repr(value) and "INT" in str(column.type)):
+    """Return a value for an INSERT, which Spark casts: no TIME(6) to fewer digits, fractions to whole numbers, 1e300 to inf."""
+    t, shown = str(column.type), repr(value)
+    if "TIME(" in t or ("0.5" in shown and "INT" in t) or ("e+300" in shown and t == "FLOAT"):
         raise Unfit("cast by Spark")
     return writes_spark(column, value)
 

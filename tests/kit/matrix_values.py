@@ -74,7 +74,7 @@ def _ints(bits: int) -> tuple[list[int], list[Any]]:
 
 _TEXT = ["", "a", "é🙂", 'it\'s "q"', "a,b;c", "back\\n", "line\nfeed", "NULL", " x ", "\ttab", "\x01", "z" * 3000]
 _FLOATS = [0.0, -0.0, 1.5, -2.25, float("nan"), float("inf"), -float("inf"), 2.0**-149, (2 - 2**-23) * 2.0**127]
-_VARIANT = (b"\x02\x01\x00\x00\x02\x0c\x01", b"\x01\x01\x00\x01a")
+VARIANT = (b"\x02\x01\x00\x00\x02\x0c\x01", b"\x01\x01\x00\x01a")
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
 _BYTES = (pa.binary(), pa.large_binary(), pa.binary_view())
 
@@ -127,7 +127,7 @@ def _atomic() -> Iterator[tuple[str, Sequence[Any], Sequence[Any], Sequence[pa.D
         yield f"TIMESTAMP({precision}){LTZ}", moments, [*outside, "x"], zoned
     yield (
         "VARIANT",
-        [_VARIANT],
+        [VARIANT],
         [],
         (pa.struct([pa.field("value", pa.binary(), False), pa.field("metadata", pa.binary(), False)]),),
     )

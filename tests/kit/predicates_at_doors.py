@@ -234,7 +234,7 @@ def make_table(folder: Path, kind: Kind, form: str) -> tuple[lakeidx.Table, pa.T
     })  # fmt: skip
     first = 0
     for n, values in enumerate(_files(kind, generator)):
-        if n == 3 and evolved:
+        if n == 2 and evolved:
             table.alter(rename={"w": "v"}, types={} if kind.before is None else {"v": kind.type})
         name, t = table.schema.field_names[1], table.schema.arrow_schema.field(1).type
         rows = pa.table(

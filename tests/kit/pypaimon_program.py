@@ -47,7 +47,7 @@ class Python:
     def read(self, name):
         """All rows."""
         builder = self.catalog.get_table(name).new_read_builder()
-        return builder.new_read().to_arrow(builder.new_scan().plan().splits()).to_pylist()
+        return builder.new_read().to_arrow(builder.new_scan().plan().splits())
 
     def write(self, name, rows):
         """Upsert rows as one batch, or delete them: `v` says the kind then."""
@@ -73,7 +73,7 @@ class Rust:
         """All rows."""
         builder = self.catalog.get_table(name).new_read_builder()
         batches = builder.new_read().read_arrow(builder.new_scan().plan().splits())
-        return [row for batch in iter(batches.read_next_batch, None) for row in batch.to_pylist()]
+        return pa.Table.from_batches(iter(batches.read_next_batch, None))
 
     def write(self, name, rows):
         """Upsert rows as one batch, or delete them."""
@@ -94,8 +94,12 @@ def answer(request):
     engine = {"python": Python, "rust": Rust}[request.get("engine", "python")](request["warehouse"])
     if request["do"] == "create":
         return create(engine.catalog, request)
+    if request["do"] == "read" and request.get("into"):
+        rows = engine.read(request["table"])
+        with pa.ipc.new_file(request["into"], rows.schema) as file:
+            return file.write_table(rows)
     if request["do"] == "read":
-        return engine.read(request["table"])
+        return engine.read(request["table"]).to_pylist()
     return engine.write(request["table"], request["rows"])
 
 

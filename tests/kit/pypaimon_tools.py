@@ -58,6 +58,10 @@ class PyPaimon:
         """All rows, as pypaimon or (``rust``) pypaimon-rust reads them."""
         return list(self._call(table, "read", engine=engine))
 
+    def read_into(self, file: Path, table: str, engine: str = "python") -> None:
+        """Write all rows, as an engine reads them, to an Arrow file."""
+        self._call(table, "read", engine=engine, into=str(file))
+
     def write(self, table: str, rows: Sequence[Mapping[str, Any]], engine: str = "python") -> None:
         """Upsert rows, or delete those whose `_kind` is ``-D``."""
         self._call(table, "write", engine=engine, rows=rows)
