@@ -38,7 +38,7 @@ from lakeidx.dagster.names import (
 )
 from lakeidx.dagster.resources import resources_from_environment
 from lakeidx.dagster.sensors.changes import build_changes_sensor
-from lakeidx.dagster.sensors.compaction import build_compaction_sensor
+from lakeidx.dagster.sensors.compaction import build_compaction_sensor, is_queued
 from lakeidx.dagster.sensors.landing import build_landing_sensor
 from lakeidx.pipeline_file.feed import FeedConfig
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig
@@ -77,6 +77,7 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     batch = _asset_job(
         pipeline,
         batch_job_name(pipeline),
+        upkeep=False,
         selection=asset_keys(pipeline),
         description=f"Reads landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
     )
@@ -99,6 +100,7 @@ def build_feed(feed: FeedConfig, file: Path) -> TableDefinitions:
     job = _asset_job(
         pipeline,
         batch_job_name(pipeline),
+        upkeep=False,
         selection=[asset_key(pipeline, SYNC)],
         description=f"Brings files of the feed {feed.feed} into the tables of {feed.database}.",
     )
@@ -107,9 +109,12 @@ def build_feed(feed: FeedConfig, file: Path) -> TableDefinitions:
     return out
 
 
-def _asset_job(pipeline: PipelineConfig, name: str, **how: Any) -> Any:
-    """Define a job whose steps share a process: one Spark session, one import of what stages need."""
-    tags = {"lakeidx/table": pipeline.table}
+def _asset_job(pipeline: PipelineConfig, name: str, *, upkeep: bool = True, **how: Any) -> Any:
+    """Define a job whose steps share a process: one Spark session, one import of what stages need.
+
+    upkeep   a job around the batches: it leaves the queue before them, since a backlog may be hours long
+    """
+    tags = {"lakeidx/table": pipeline.table, **({"dagster/priority": "1"} if upkeep else {})}
     return dg.define_asset_job(name, executor_def=dg.in_process_executor, tags=tags, **how)
 
 
@@ -125,14 +130,24 @@ def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig) -> None:
     for name, cron in pipeline.schedules.crons(pipeline.table).items():
         asset = of_expiry.get(name, name)
         config = {"remove_orphans": True} if name == "orphans" else {}
-        schedule = dg.ScheduleDefinition(
+        schedule = _schedule(
             f"{table_id(pipeline)}__{asset if name == 'expiry' else name}_schedule",
+            {"ops": {f"{table_id(pipeline)}__{asset}": {"config": config}}} if config else {},
             job=jobs[asset],
             cron_schedule=cron,
             execution_timezone=pipeline.schedules.timezone,
-            run_config={"ops": {f"{table_id(pipeline)}__{asset}": {"config": config}}} if config else {},
         )
         out.schedules.append(schedule)
+
+
+def _schedule(name: str, run_config: Mapping[str, Any], **when: Any) -> dg.ScheduleDefinition:
+    """Define a schedule that starts no run while one of its own waits in the queue."""
+
+    def request(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        waits = is_queued(context.instance, "schedule", name)
+        return dg.SkipReason(waits) if waits else dg.RunRequest(run_config=run_config)
+
+    return dg.ScheduleDefinition(name, execution_fn=request, **when)
 
 
 def merged_definitions(tables: Sequence[TableDefinitions], resources: Mapping[str, Any]) -> dg.Definitions:

@@ -22,6 +22,8 @@ from lakeidx.pipeline_file.model import PipelineConfig
 
 ERROR_KIND = "lakeidx/error_kind"
 WHAT_TO_DO = "lakeidx/what_to_do"
+ALERT = "lakeidx/alert"
+_NO_ERROR = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,13 @@ def failures_explained() -> Iterator[None]:
         ) from error
 
 
+def forget_failure(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
+    """Overwrite what a run says of the failed one that it repeats: Dagster copies that run's tags, and can remove none."""
+    if "dagster/parent_run_id" in run.tags and run.tags.get(ERROR_KIND, _NO_ERROR) != _NO_ERROR:
+        nothing = "Nothing: a run before this one failed."
+        instance.add_run_tags(run.run_id, {ERROR_KIND: _NO_ERROR, ALERT: "no", WHAT_TO_DO: nothing})
+
+
 def skip_or_raise(error: LakeIdxError, what: str) -> dg.SensorResult:
     """Skip a sensor's tick for a transient error (the next tick is the retry, the cursor stays); raise any other.
 
@@ -110,7 +119,7 @@ def skip_or_raise(error: LakeIdxError, what: str) -> dg.SensorResult:
 
 
 def _metadata(error: Exception, kind: str, reaction: Reaction) -> dict[str, Any]:
-    out: dict[str, Any] = {ERROR_KIND: kind, WHAT_TO_DO: reaction.advice, "lakeidx/alert": reaction.alert}
+    out: dict[str, Any] = {ERROR_KIND: kind, WHAT_TO_DO: reaction.advice, ALERT: reaction.alert}
     if isinstance(error, LakeIdxError):
         if error.path is not None:
             out["lakeidx/file"] = error.path

@@ -15,6 +15,8 @@ from pydantic import Field
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import BatchContext
+from lakeidx.dagster.failures import forget_failure
+from lakeidx.dagster.preload import end_quickly
 from lakeidx.dagster.submitted import report_of, run_command
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import ensure_table
@@ -198,6 +200,12 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """Opens the tables that pipeline files describe, and makes those that are not there yet."""
 
     store: dg.ResourceDependency[StoreResource]
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Begin a run's process; sensors open tables, too, and are no run."""
+        if context.run is not None and context.instance is not None:
+            end_quickly()
+            forget_failure(context.instance, context.run)
 
     def ensure(self, config: PipelineConfig) -> Table:
         """Open the table of a pipeline; create it when it does not exist."""

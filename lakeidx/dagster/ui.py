@@ -38,6 +38,15 @@ run_monitoring:
   poll_interval_seconds: 30
   # A killed run keeps its slot of the table's pool until then, and the run that takes its place waits for it.
   free_slots_after_run_end_seconds: 30
+sensors:
+  # A sensor may request 50 runs at a time: submitted one by one they take minutes.
+  use_threads: true
+  num_workers: 4
+  num_submit_workers: 4
+retention:
+  # Ticks; runs stay until they are deleted.
+  sensor:
+    purge_after_days: {skipped: 1, failure: 30, success: 30}
 """
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.dagster.assets.expectations import table_expectation_results
-from lakeidx.dagster.assets.table import table_observation, table_result
+from lakeidx.dagster.assets.table import table_observation, table_state
 from lakeidx.dagster.io.frames import load_rows
 from lakeidx.dagster.io.resources import LakeIdxTable
 from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
@@ -42,7 +42,8 @@ def plain(metadata: Any) -> dict[str, Any]:
 
 def page(uri: str) -> int:
     batch = SimpleNamespace(metadata=Table.open(uri).metadata, files=SimpleNamespace(batch_id="b"))
-    return of_one_state(table_result(pipeline(uri), batch, None))  # type: ignore[arg-type]
+    metadata, _, version = table_state(pipeline(uri), batch, None)  # type: ignore[arg-type]
+    return of_one_state(dg.MaterializeResult(metadata=metadata, data_version=version))
 
 
 def of_one_state(result: dg.MaterializeResult[Any]) -> int:

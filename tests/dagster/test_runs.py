@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.format.snapshot import Snapshot
-from tests.dagster.pipelines import Deployment, metrics, red_checks
+from tests.dagster.pipelines import QUIET, Deployment, metrics, red_checks
 
 pytestmark = pytest.mark.dagster
 
@@ -274,3 +276,46 @@ def test_a_batch_follows_the_asset_that_writes_its_files(tmp_path: Path) -> None
     exported()
     again = dg.evaluate_automation_conditions(both, d.instance, cursor=done.cursor)
     assert (again.total_requested, set(again.get_requested_partitions(stages[0]))) == (5, {day})
+
+
+@pytest.mark.parametrize("asset", ["compaction", "snapshot_expiry", "verification"])
+def test_upkeep_of_a_table_without_a_batch_succeeds_with_a_note(tmp_path: Path, asset: str) -> None:
+    d = Deployment(tmp_path)
+    (made,) = d.run_asset(asset).get_asset_materialization_events()
+    assert "the first batch makes it" in str(
+        made.step_materialization_data.materialization.metadata["lakeidx/note"].value
+    )
+    d.land("a.parquet", [(1, 1, "a")])
+    d.run("a.parquet")
+    shutil.rmtree(d.config.uri)
+    # A table that had batches and is gone is an error.
+    assert not d.run_asset(asset).success
+
+
+def test_a_run_that_repeats_a_failed_one_does_not_say_what_that_one_said(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", [(1, 1, "a")])
+    d.know("a.parquet")
+    job = d.defs.resolve_job_def("d__t__batch")
+    said = {"lakeidx/error_kind": "killed", "lakeidx/alert": "yes", "lakeidx/what_to_do": "run again"}
+    tags = {**said, "dagster/parent_run_id": str(uuid4()), "dagster/root_run_id": str(uuid4())}
+    done = job.execute_in_process(instance=d.instance, partition_key="a.parquet", tags=tags, run_config=QUIET)
+    run = d.instance.get_run_by_id(done.run_id)
+    assert run is not None
+    assert (run.tags["lakeidx/error_kind"], run.tags["lakeidx/alert"]) == ("none", "no")
+
+
+def test_a_run_stores_nothing_twice(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", [(1, 1, "a")])
+    done = d.run("a.parquet")
+    outputs = [e for e in done.all_events if e.event_type_value == "STEP_OUTPUT"]
+    assert outputs
+    assert not any(e.step_output_data.metadata for e in outputs)
+    tables = [
+        (e.check_name, name)
+        for e in done.get_asset_check_evaluations()
+        for name, value in e.metadata.items()
+        if isinstance(value, dg.TableMetadataValue)
+    ]
+    assert tables == []

@@ -219,3 +219,31 @@ def test_a_file_that_is_dated_in_the_future_is_named_and_taken(tmp_path: Path) -
     assert [r.partition_key for r in result.run_requests or ()] == ["a.parquet"]
     (line,) = said
     assert line.startswith("dated in the future, taken all the same: a.parquet (20")
+
+
+def test_upkeep_does_not_queue_up_behind_a_backlog(tmp_path: Path) -> None:
+    d = Deployment(tmp_path)
+    for batch in ("a", "b", "c", "d", "e"):
+        d.land(f"{batch}.parquet", [(1, k, batch) for k in range(5)])
+        d.run(f"{batch}.parquet")
+    schedules = {s.name: s for s in d.defs.schedules or ()}
+    expiry, orphans = (schedules[f"d__t__{name}_schedule"] for name in ("snapshot_expiry", "orphans"))
+    assert isinstance(expiry, dg.ScheduleDefinition)
+    assert isinstance(orphans, dg.ScheduleDefinition)
+    waiting = [{"dagster/sensor_name": "d__t__compaction_sensor"}, {"dagster/schedule_name": expiry.name}]
+
+    def runs(filters: dg.RunsFilter, limit: int) -> list[dg.DagsterRun]:
+        assert list(filters.statuses) == [dg.DagsterRunStatus.QUEUED]
+        return [dg.DagsterRun("j", "r")] if filters.tags in waiting else []
+
+    # A run gets into the queue by a daemon.
+    with patch.object(d.instance, "get_runs", runs), patch.object(dg.ScheduleEvaluationContext, "instance", d.instance):
+        waits = tick(d, "d__t__compaction_sensor")
+        late, due = (s.evaluate_tick(dg.build_schedule_context()) for s in (expiry, orphans))
+    assert (waits.run_requests, waits.cursor) == ([], None)
+    assert "run r of this sensor is still queued" in str(waits.skip_reason)
+    assert "run r of this schedule is still queued" in str(late.skip_message)
+    (request,) = due.run_requests or ()
+    assert request.run_config["ops"]["d__t__snapshot_expiry"]["config"]["remove_orphans"] is True
+    jobs = {j.name: j.tags.get("dagster/priority") for j in d.defs.resolve_all_job_defs()}
+    assert (jobs["d__t__batch"], jobs["d__t__compaction_job"]) == (None, "1")

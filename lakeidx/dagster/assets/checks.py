@@ -87,9 +87,11 @@ def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResu
     for result in results:
         verdict = verdicts[result.name]
         metadata: dict[str, Any] = {f"lakeidx/{name}": value for name, value in result.metrics.items()}
-        metadata["lakeidx/expectations"] = records_table(verdict.expectations)
-        if result.sample and not verdict.passed:
-            metadata["lakeidx/sample"] = records_table(result.sample)
+        # Of a rule that passed the metrics say it all, and every batch stores them.
+        if not verdict.passed:
+            metadata["lakeidx/expectations"] = records_table(verdict.expectations)
+            if result.sample:
+                metadata["lakeidx/sample"] = records_table(result.sample)
         yield dg.AssetCheckResult(
             passed=verdict.passed,
             asset_key=asset_key(config, asset),
@@ -156,6 +158,20 @@ def reported_checks(specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChecksDefinit
             specs=[],
             execution_type=dg.AssetsDefinition(specs=[dg.AssetSpec("external")]).execution_type,
         )
+
+
+def materialized(
+    context: dg.AssetExecutionContext,
+    metadata: Mapping[str, Any],
+    key: dg.AssetKey | None = None,
+    version: dg.DataVersion | None = None,
+) -> dg.MaterializeResult[Any]:
+    """Return what a step has made, with its metadata on the asset alone: Dagster stores that of a result with the output, too.
+
+    key   None = the step's only asset
+    """
+    context.add_asset_metadata(metadata, key)
+    return dg.MaterializeResult(asset_key=key, data_version=version)
 
 
 def report_checks(

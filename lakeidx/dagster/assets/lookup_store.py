@@ -4,7 +4,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakeidx.dagster.assets.checks import StepEvents, build_specs, check_results, report_checks
+from lakeidx.dagster.assets.checks import StepEvents, build_specs, check_results, materialized, report_checks
 from lakeidx.dagster.assets.maintenance import common
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.names import LOOKUP_STORE
@@ -42,7 +42,7 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
                 report = run_lookup_store(table.metadata, spark.runner(pipeline.uri))
             else:
                 report = LookupStoreReport.model_validate(done)
-            yield dg.MaterializeResult(metadata=_lookup_metadata(report))
+            yield materialized(context, _lookup_metadata(report))
             rule = check_lookup_agrees(table, sample_rows=pipeline.checks.sample_rows)
             yield from report_checks(context, lookup_checks(pipeline), check_results(pipeline, LOOKUP_STORE, [rule]))
 

@@ -17,7 +17,10 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakeidx.dagster.assets.checks import StepEvents, build_specs, check_results, report_checks
+from lakeidx.api.table import Table
+from lakeidx.batch.artifacts import staging_root
+from lakeidx.batch.landed_files import LEDGER_DIR
+from lakeidx.dagster.assets.checks import StepEvents, build_specs, check_results, materialized, report_checks
 from lakeidx.dagster.assets.expectations import expectation_specs, table_expectation_results
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import failures_explained, retry_policy
@@ -34,6 +37,8 @@ from lakeidx.dagster.names import (
     upkeep_pool_name,
 )
 from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
+from lakeidx.errors import NotFoundError
+from lakeidx.format.paths import TablePaths
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
@@ -41,6 +46,7 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
 from lakeidx.quality import RuleResult, check_orphans
 from lakeidx.quality.whole_table import Verified
+from lakeidx.storage.local import absolute
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.view import load_newest
@@ -88,6 +94,27 @@ def verification_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
     return [*rules, *expectation_specs(pipeline, VERIFICATION, "table")]
 
 
+def _open_if_made(pipeline: PipelineConfig, tables: TableResource) -> Table | None:
+    """Open a table; None when no batch has made it yet.
+
+    errors   NotFoundError for one that has had batches, or that other programs write
+    """
+    try:
+        return tables.open(pipeline)
+    except NotFoundError:
+        ledger = f"{staging_root(TablePaths(absolute(pipeline.uri)))}/{LEDGER_DIR}"
+        if pipeline.landing.path == pipeline.warehouse or tables.store.open(pipeline.uri).list(ledger):
+            raise
+        return None
+
+
+def _no_table(context: dg.AssetExecutionContext) -> dict[str, Any]:
+    """Return the metadata of upkeep that had nothing to do, and log why."""
+    note = "the table does not exist yet: the first batch makes it"
+    context.log.info(note)
+    return {"lakeidx/note": note}
+
+
 def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
     """Build the compaction asset: universal compaction of every bucket that needs it, and checks of the rewritten buckets."""
 
@@ -106,7 +133,10 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         tables: TableResource,
     ) -> StepEvents:
         with failures_explained():
-            table = tables.open(pipeline)
+            table = _open_if_made(pipeline, tables)
+            if table is None:
+                yield materialized(context, _no_table(context))
+                return
             flags = [f"--{name.replace('_', '-')}" for name, on in config.model_dump().items() if on]
             done = spark.submitted(context, "compaction", [pipeline.uri, *flags], pipeline)
             if done is None:
@@ -116,7 +146,7 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
             else:
                 report = CompactionReport.model_validate(done)
             context.log_event(table_observation(pipeline, table.metadata))
-            yield dg.MaterializeResult(metadata=_compaction_metadata(report))
+            yield materialized(context, _compaction_metadata(report))
             buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
             touched = [(partition.hex(), bucket) for partition, bucket in sorted(buckets)]
             checked = spark.submitted(context, "checks", [], pipeline, buckets=touched) if touched else None
@@ -156,9 +186,11 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
     @resources_of(pipeline)
     def snapshot_expiry(
         context: dg.AssetExecutionContext, config: ExpiryConfig, tables: TableResource
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    ) -> dg.MaterializeResult[Any]:
         with failures_explained():
-            table = tables.open(pipeline)
+            table = _open_if_made(pipeline, tables)
+            if table is None:
+                return materialized(context, _no_table(context))
             now_ms = int(clock() * 1000)
             report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
             metadata = _expiry_metadata(report)
@@ -173,7 +205,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
                 metadata["lakeidx/orphans_deleted"] = len(orphans.files)
                 metadata["lakeidx/orphan_bytes_deleted"] = orphans.bytes
             context.log_event(table_observation(pipeline, table.metadata))
-            return dg.MaterializeResult(metadata=metadata)
+            return materialized(context, metadata)
 
     found: dg.AssetsDefinition = snapshot_expiry
     return found
@@ -216,7 +248,10 @@ def build_verification_asset(
     ) -> StepEvents:
         with failures_explained():
             started = time.monotonic()
-            table = tables.open(pipeline)
+            table = _open_if_made(pipeline, tables)
+            if table is None:
+                yield materialized(context, _no_table(context))
+                return
             report = spark.submitted(context, "checks", [], pipeline)
             if report is None:
                 found = verify_whole(pipeline, table, runner=spark.runner(pipeline.uri), progress=_log_groups(context))
@@ -226,19 +261,18 @@ def build_verification_asset(
             results = list(check_results(pipeline, VERIFICATION, found.results))
             results += table_expectation_results(pipeline, VERIFICATION, table, store)
             seconds, view = time.monotonic() - started, load_newest(table.metadata)
-            yield dg.MaterializeResult(
-                metadata={
-                    "dagster/row_count": found.keys,
-                    "lakeidx/snapshot_id": -1 if found.snapshot_id is None else found.snapshot_id,
-                    "lakeidx/buckets": found.buckets,
-                    "lakeidx/data_files": found.data_files,
-                    "lakeidx/index_hashes": found.index_hashes,
-                    "lakeidx/seconds": round(seconds, 3),
-                    **view_plots(view),
-                    **hash_plot(found.hash_counts),
-                    **history_plot(table.metadata, view.snapshot),
-                },
-            )
+            metadata = {
+                "dagster/row_count": found.keys,
+                "lakeidx/snapshot_id": -1 if found.snapshot_id is None else found.snapshot_id,
+                "lakeidx/buckets": found.buckets,
+                "lakeidx/data_files": found.data_files,
+                "lakeidx/index_hashes": found.index_hashes,
+                "lakeidx/seconds": round(seconds, 3),
+                **view_plots(view),
+                **hash_plot(found.hash_counts),
+                **history_plot(table.metadata, view.snapshot),
+            }
+            yield materialized(context, metadata)
             yield from report_checks(context, verification_checks(pipeline), results)
 
     found: dg.AssetsDefinition = verification

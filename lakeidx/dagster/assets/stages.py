@@ -33,6 +33,7 @@ from lakeidx.dagster.assets.checks import (
     StepEvents,
     build_specs,
     check_results,
+    materialized,
     rejected_result,
     report_checks,
 )
@@ -42,7 +43,7 @@ from lakeidx.dagster.assets.expectations import (
     expectation_specs,
     landed_expectation_results,
 )
-from lakeidx.dagster.assets.table import FOLLOWS, commit_spec, table_result, table_spec
+from lakeidx.dagster.assets.table import FOLLOWS, commit_spec, table_spec, table_state
 from lakeidx.dagster.expectations.set_aside import row_judge
 from lakeidx.dagster.failures import failures_explained, retry_policy
 from lakeidx.dagster.metadata.changes import changelog_metadata
@@ -148,11 +149,9 @@ def commit_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
     return [*build_specs(pipeline, TABLE, commit_rules(pipeline)), *expectation_specs(pipeline, TABLE, "batches")]
 
 
-def _already_committed_result(batch: StageBatch) -> dg.MaterializeResult:  # type: ignore[type-arg]
-    """Return the stage result of a batch that was committed before."""
-    return dg.MaterializeResult(
-        metadata={"lakeidx/batch_id": batch.context.files.batch_id, "lakeidx/already_committed": True}
-    )
+def _already_committed(batch: StageBatch) -> dict[str, Any]:
+    """Return the metadata of a stage whose batch was committed before."""
+    return {"lakeidx/batch_id": batch.context.files.batch_id, "lakeidx/already_committed": True}
 
 
 def _backfill_policy(pipeline: PipelineConfig) -> dg.BackfillPolicy:
@@ -230,7 +229,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
             landing = store.open(pipeline.landing.path, pipeline.landing.storage_options)
             batch, chosen = _plan(pipeline, context, config, table, files_of_partitions(landing, pipeline, keys), spark)
             if batch.reports_gone:
-                yield _already_committed_result(batch)
+                yield materialized(context, _already_committed(batch))
                 return
             checks = ingest_checks(pipeline)
             try:
@@ -238,7 +237,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
             except RejectedRowsError as error:
                 yield from report_checks(context, checks, [rejected_result(pipeline, error, table.store)])
                 raise
-            yield dg.MaterializeResult(metadata=ingest_metadata(report))
+            yield materialized(context, ingest_metadata(report))
             rejected = rejected_result(pipeline, report, table.store)
             expected = landed_expectation_results(pipeline, batch.context, store)
             yield from report_checks(context, checks, [rejected, *expected])
@@ -307,12 +306,12 @@ def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) 
         with failures_explained():
             batch = _open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
-                yield _already_committed_result(batch)
+                yield materialized(context, _already_committed(batch))
                 return
             files = batch.context.files
             spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
             report = run_bucket_assignment(batch.context, files.latest_attempt())
-            yield dg.MaterializeResult(metadata=assign_metadata(report))
+            yield materialized(context, assign_metadata(report))
             accounted = check_rows_accounted([batch_counts(files.require(IngestReport), report)])
             results = check_results(pipeline, "bucket_assignment", [accounted])
             yield from report_checks(context, assignment_checks(pipeline), results)
@@ -331,11 +330,11 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
     @resources_of(pipeline)
     def index_write(
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult:  # type: ignore[type-arg]
+    ) -> dg.MaterializeResult[Any]:
         with failures_explained():
             batch = _open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
-                return _already_committed_result(batch)
+                return materialized(context, _already_committed(batch))
             files = batch.context.files
             first = files.latest_attempt()
             spark.submit_stage(context, "index_write", pipeline, batch.context)
@@ -344,18 +343,18 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
             if attempt != first:
                 _observe_attempt(context, pipeline, batch.context, attempt, stages=("bucket_assignment",))
             report = files.require(IndexWriteReport, attempt=attempt)
-            return dg.MaterializeResult(metadata=write_metadata(report, files.require(IngestReport)))
+            return materialized(context, write_metadata(report, files.require(IngestReport)))
 
     return index_write
 
 
 def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.AssetsDefinition:
     shared = {n: common[n] for n in ("group_name", "owners", "tags", "partitions_def")}
-    published = commit_spec(pipeline, shared)
+    published, table = commit_spec(pipeline, shared), table_spec(pipeline, shared)
 
     @dg.multi_asset(
         name="__".join([*key_prefix(pipeline), COMMIT_STEP]),
-        specs=[published, table_spec(pipeline, shared)],
+        specs=[published, table],
         can_subset=True,
         **{n: common[n] for n in ("pool", "retry_policy", "backfill_policy")},
     )
@@ -366,7 +365,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         with failures_explained():
             batch = _open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
-                metadata, done = dict(_already_committed_result(batch).metadata or {}), None
+                metadata, done = _already_committed(batch), None
             else:
                 of_job = spark.submit_stage(context, "commit", pipeline, batch.context)
                 report = commit_batch(batch.context)
@@ -377,11 +376,11 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                 already = report.already if of_job is None else of_job["already"]
                 metadata = committed(batch.context, already=already)
                 done = None if already else read_reports(batch.context.files)
-            results: tuple[dg.MaterializeResult[Any], ...] = (
-                dg.MaterializeResult(asset_key=published.key, metadata=metadata),
-                table_result(pipeline, batch.context, done),
-            )
-            yield from (r for r in results if r.asset_key in context.selected_asset_keys)
+            chosen = context.selected_asset_keys
+            if published.key in chosen:
+                yield materialized(context, metadata, published.key)
+            if table.key in chosen:
+                yield materialized(context, *table_state(pipeline, batch.context, done))
             yield from report_checks(
                 context, commit_checks(pipeline), _table_results(pipeline, context, batch, store, spark)
             )

@@ -64,8 +64,10 @@ def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
     return dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=wanted.fail_hours), warn_window=warn)
 
 
-def table_result(pipeline: PipelineConfig, batch: BatchContext, done: BatchReports | None) -> dg.MaterializeResult:  # type: ignore[type-arg]
-    """Return the table as the newest snapshot has it, with pictures; its data version is that snapshot.
+def table_state(
+    pipeline: PipelineConfig, batch: BatchContext, done: BatchReports | None
+) -> tuple[dict[str, Any], dg.AssetKey, dg.DataVersion | None]:
+    """Return the table as the newest snapshot has it, with pictures; its key; its data version, which is that snapshot.
 
     done   what the run did; None when it found the batch committed
     """
@@ -83,7 +85,7 @@ def table_result(pipeline: PipelineConfig, batch: BatchContext, done: BatchRepor
         **history_plot(batch.metadata, snapshot),
     }
     version = None if snapshot is None else dg.DataVersion(snapshot.identity)
-    return dg.MaterializeResult(asset_key=asset_key(pipeline, TABLE), metadata=metadata, data_version=version)
+    return metadata, asset_key(pipeline, TABLE), version
 
 
 def table_observation(pipeline: PipelineConfig, metadata: TableMetadata) -> dg.AssetObservation:

@@ -7,7 +7,7 @@ import dagster as dg
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import table_id
 from lakeidx.dagster.resources import TableResource, resources_of
-from lakeidx.dagster.sensors.compaction import name_state
+from lakeidx.dagster.sensors.compaction import is_queued, name_state
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
 
@@ -16,9 +16,10 @@ INTERVAL_SECONDS = 30
 
 def build_changes_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinition:
     """Build a sensor that starts the consumer's run for each new snapshot; its cursor is the one it looked at last."""
+    name = f"{table_id(pipeline)}__changes_sensor"
 
     @dg.sensor(
-        name=f"{table_id(pipeline)}__changes_sensor",
+        name=name,
         job=job,
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Reads what every commit of {pipeline.table} changed.",
@@ -34,6 +35,8 @@ def build_changes_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinit
         state = "" if snapshot is None else name_state(snapshot)
         if state in ("", context.cursor):
             return dg.SensorResult(skip_reason="no snapshot since the last look")
+        if waits := is_queued(context.instance, "sensor", name):
+            return dg.SensorResult(skip_reason=waits)
         request = dg.RunRequest(run_key=f"changes-of-snapshot-{state}", tags={"lakeidx/table": pipeline.table})
         return dg.SensorResult(run_requests=[request], cursor=state)
 

@@ -27,9 +27,10 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
     due it looks only at buckets that were written since; the first look after something was due is at all of them. Each new
     snapshot is an observation of the table, whoever wrote it.
     """
+    name = f"{table_id(pipeline)}__compaction_sensor"
 
     @dg.sensor(
-        name=f"{table_id(pipeline)}__compaction_sensor",
+        name=name,
         job=job,
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Compacts buckets of {pipeline.table} that have num-sorted-run.compaction-trigger runs or more.",
@@ -42,6 +43,8 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
             return dg.SensorResult(skip_reason="the table does not exist yet")
         except LakeIdxError as error:
             return skip_or_raise(error, "the table cannot be read")
+        if waits := is_queued(context.instance, "sensor", name):
+            return dg.SensorResult(skip_reason=waits)
         try:
             return on_newest(table.metadata, lambda newest: _look(pipeline, table, newest, context.cursor or ""))
         except LakeIdxError as error:
@@ -69,6 +72,16 @@ def _look(pipeline: PipelineConfig, table: TableHandle, snapshot: Snapshot | Non
     tags = {"lakeidx/table": pipeline.table, "lakeidx/buckets_to_compact": str(len(work))}
     request = dg.RunRequest(run_key=f"compaction-of-snapshot-{state}", tags=tags)
     return dg.SensorResult(run_requests=[request], cursor=state, asset_events=[seen])
+
+
+def is_queued(instance: dg.DagsterInstance, kind: str, name: str) -> str:
+    """Return that a run of a sensor or schedule waits in the queue, since another would do the same; "" when none does.
+
+    kind   sensor or schedule
+    """
+    waiting = dg.RunsFilter(tags={f"dagster/{kind}_name": name}, statuses=[dg.DagsterRunStatus.QUEUED])
+    found = instance.get_runs(waiting, limit=1)
+    return f"run {found[0].run_id} of this {kind} is still queued" if found else ""
 
 
 def name_state(snapshot: Snapshot) -> str:

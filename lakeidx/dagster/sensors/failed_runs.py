@@ -19,12 +19,11 @@ from urllib.parse import unquote, urlsplit
 import dagster as dg
 from tenacity import Retrying, stop_after_attempt, wait_fixed
 
-from lakeidx.dagster.failures import ERROR_KIND, REACTIONS, WHAT_TO_DO, Reaction
+from lakeidx.dagster.failures import ALERT, ERROR_KIND, REACTIONS, WHAT_TO_DO, Reaction
 from lakeidx.errors import InvalidInputError, LakeIdxError, UnavailableError
 from lakeidx.pipeline_file.sections import AlertConfig
 from lakeidx.storage.landing_folders import secrets_filled
 
-ALERT = "lakeidx/alert"
 # Dagster's own mark on a run that failed and is about to be run again.
 _WILL_RETRY = "dagster/will_retry"
 _TIMEOUT_SECONDS = 10

@@ -9,8 +9,8 @@ import dagster as dg
 import pytest
 
 from lakeidx import errors
-from lakeidx.dagster.failures import ERROR_KIND, REACTIONS, WHAT_TO_DO, error_kind, failures_explained
-from lakeidx.dagster.sensors.failed_runs import ALERT, diagnose
+from lakeidx.dagster.failures import ALERT, ERROR_KIND, REACTIONS, WHAT_TO_DO, error_kind, failures_explained
+from lakeidx.dagster.sensors.failed_runs import diagnose
 from lakeidx.storage.os_errors import translate
 
 KINDS = {
