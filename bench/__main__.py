@@ -43,7 +43,7 @@ ORDER: Mapping[str, tuple[str, ...]] = {
     "s3": (),
 }
 #: Begun by their name only: they take as long as all others together, or more disk.
-ALONE = ("peers", "large")
+ALONE = ("peers", "large", "spark")
 PACKAGES = ("lakeidx", "pyarrow", "numpy", "numba", "pyspark")
 
 
