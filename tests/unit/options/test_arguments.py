@@ -71,7 +71,7 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
     "no keys": (lambda t: t.delete([]), "an empty list has no columns"),
     "a row": (lambda t: t.upsert([{"k": 1}, 5]), "row 2 of the list is no dictionary, but int"),
     "a key": (lambda t: t.lookup([1]), "row 1 of the list is no dictionary, but int"),
-    "rows": (lambda t: t.upsert("x"), "or a list of dictionaries, not str"),
+    "rows": (lambda t: t.upsert("x"), "or a list of dictionaries, not the text 'x': a condition is given as where="),
     "limit": (lambda t: t.scan(limit="1"), "limit must be a whole number, not '1'"),
     "where": (lambda t: t.scan(where=5), "where must be SQL text or a predicate, not 5"),
     "delete": (lambda t: t.delete(where=5), "where must be SQL text or a predicate, not 5"),
