@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -85,6 +86,20 @@ def test_from_files_to_listed_definitions(project: Path) -> None:
     said = dg("check", "yaml", code=1)
     line = next(i for i, text in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if "primaryKey:" in text)
     assert f"defs.yaml:{line} - lakeidx.dagster.PrimaryKeyTable attributes.primaryKey" in said
+
+
+def test_a_project_gets_one_process_a_run_unless_it_has_an_executor(project: Path) -> None:
+    command = ("scaffold", "defs", "lakeidx.dagster.PrimaryKeyTable")
+    dg(*command, "orders", "--from", "landing")
+    executor = project / "shop/defs/executor.py"
+    assert "in_process_executor" in executor.read_text(encoding="utf-8")
+    dg("check", "defs")
+    made = import_module("shop.definitions").defs()
+    assert made.resolve_implicit_global_asset_job_def().executor_def.name == "in_process"
+    executor.unlink()
+    (project / "shop/runs.py").write_text("# executor: multiprocess_executor\n", encoding="utf-8")
+    dg(*command, "items", "--from", "landing")
+    assert not executor.exists()
 
 
 @pytest.mark.parametrize(

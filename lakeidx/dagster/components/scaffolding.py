@@ -52,7 +52,7 @@ class PrimaryKeyTableScaffolder(_ScaffolderWithOptions[PrimaryKeyTableParams]):
     options = PrimaryKeyTableParams
 
     def scaffold(self, request: dg.ScaffoldRequest[PrimaryKeyTableParams]) -> None:
-        """Write ``defs.yaml``.
+        """Write ``defs.yaml``, and for a project without an executor of its own the line that gives it one.
 
         errors   ClickException for a folder without landing files, when no key is found, for a column or a name of a table that is
                  none
@@ -61,6 +61,7 @@ class PrimaryKeyTableScaffolder(_ScaffolderWithOptions[PrimaryKeyTableParams]):
         with _in_one_line(request):
             table = _table(params.table, name)
             found = _template(name) if params.source is None else _inferred(params.source, params)
+        _choose_executor(request.target_path)
         attributes = {
             "table": table,
             "warehouse": params.warehouse or _WAREHOUSE,
@@ -78,6 +79,24 @@ class PrimaryKeyTableScaffolder(_ScaffolderWithOptions[PrimaryKeyTableParams]):
         if request.append:
             text = f"{file.read_text(encoding='utf-8').rstrip()}\n---\n{text}"
         file.write_text(text, encoding="utf-8")
+
+
+_EXECUTOR = """\
+# Materialize and backfills: one process for all steps of a run, not one for each.
+import dagster as dg
+
+defs = dg.Definitions(executor=dg.in_process_executor)
+"""
+
+
+def _choose_executor(target: Path) -> None:
+    """Write ``defs/executor.py``, unless a module of the project speaks of an executor: Dagster refuses a second one."""
+    folder = next((p for p in target.parents if p.name == "defs"), None)
+    if folder is None or any("executor" in p.read_text(encoding="utf-8") for p in folder.parent.rglob("*.py")):
+        return
+    file = folder / "executor.py"
+    file.write_text(_EXECUTOR, encoding="utf-8")
+    click.echo(f"{file}: runs of the project share a process for their steps; remove it to have one for each")
 
 
 class WarehouseTablesParams(BaseModel):
