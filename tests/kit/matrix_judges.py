@@ -68,7 +68,7 @@ def _pypaimon(engine: str, table: lakeidx.Table, columns: Sequence[Column], fold
 
 
 #: The judges, and the types that they do not read.
-JUDGES: dict[str, tuple[WayOut, tuple[Root, ...]]] = {
+JUDGES: dict[str, tuple[WayOut, tuple[str, ...]]] = {
     "Java": (WayOut(_java), ()),
     "pypaimon": (WayOut(partial(_pypaimon, "python")), (Root.MULTISET,)),
     "pypaimon-rust": (WayOut(partial(_pypaimon, "rust")), (Root.MULTISET, Root.MAP)),

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lakeidx.dagster.expectations.of_rows import judge_rows
 from lakeidx.dagster.io.frames import pandas_frame
 from lakeidx.errors import InvalidInputError
+from lakeidx.pipeline_file.sections import ExpectationConfig
 from tests.kit.matrix_dagster import IO_IN, IO_OUT, is_refused_by_pandas
 from tests.kit.matrix_in import WAYS_IN
 from tests.kit.matrix_out import WAYS_OUT
@@ -33,3 +35,19 @@ def test_what_pandas_does_not_have_is_refused_by_one_line(tmp_path: Path) -> Non
             InvalidInputError, match=r"^rows do not become a pandas.DataFrame .*: annotate with pyarrow"
         ):
             pandas_frame(filled.table.scan(columns=[column.name]).to_arrow())
+
+
+def test_great_expectations_counts_nulls_of_every_type(tmp_path: Path) -> None:
+    filled = fill(WAYS_IN["Arrow IPC"], 0, tmp_path)
+    for column in filled.columns:
+        expected = ExpectationConfig(type="expect_column_values_to_not_be_null", args={"column": column.name})
+        rows = filled.table.scan(columns=[column.name]).to_arrow()
+        if is_refused_by_pandas(column):
+            with pytest.raises(InvalidInputError, match=r"^Great Expectations cannot judge"):
+                judge_rows([expected], [rows])
+            continue
+        (outcome,) = judge_rows([expected], [rows])
+        values = [row[column.name] for row in filled.rows.values()]
+        # NaN is null in pandas.
+        assert outcome.unexpected == sum(v is None or v != v for v in values), column.name
+        assert outcome.rows == len(values)

@@ -11,6 +11,7 @@ from tools.docs.changes_picture import changes_picture
 from tools.docs.format_pages import format_pages
 from tools.docs.growth_part import growth_part
 from tools.docs.layer_picture import layer_picture
+from tools.docs.type_doors import type_doors
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +20,7 @@ def generated() -> dict[Path, str]:
     """Return every committed file that is generated, wholly or between markers, and the text it must have."""
     pictures = ROOT / "docs/images"
     drawn = {pictures / "layers.svg": layer_picture(), pictures / "changes.svg": changes_picture()}
-    return {**drawn, **format_pages(), **benchmark_tables(), **growth_part()}
+    return {**drawn, **format_pages(), **benchmark_tables(), **growth_part(), **type_doors()}
 
 
 def stale() -> list[Path]:

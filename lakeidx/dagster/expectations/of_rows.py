@@ -159,7 +159,13 @@ def _frame(rows: pa.Table) -> pd.DataFrame:
             rows = rows.set_column(n, f.name, rows.column(n).cast(pa.float64()))
         elif pa.types.is_time(f.type):
             rows = rows.set_column(n, f.name, rows.column(n).cast(pa.int32()).cast(pa.int64()).cast(pa.timestamp("ms")))
-    return rows.to_pandas(types_mapper=_PANDAS.get, date_as_object=False)
+    try:
+        return rows.to_pandas(types_mapper=_PANDAS.get, date_as_object=False)
+    except ValueError as error:
+        names = ", ".join(rows.column_names)
+        raise InvalidInputError(
+            f"Great Expectations cannot judge {names}: pandas has no such values ({error})"
+        ) from error
 
 
 def _add(outcome: Outcome, result: Any) -> None:
