@@ -16,6 +16,7 @@ import pyarrow as pa
 
 import lakeidx
 from lakeidx.dagster import LakeIdxIOManager
+from lakeidx.dagster.resources import SparkResource
 from lakeidx.errors import LakeIdxError
 from lakeidx.types import Root
 from tests.dagster.pipelines import QUIET
@@ -37,12 +38,12 @@ from tests.kit.matrix_out import Shown, WayOut, nan_is_null, of_arrow, of_pandas
 from tests.kit.matrix_values import Column, Row
 
 
-def _run(folder: Path, *assets: dg.AssetsDefinition | dg.AssetSpec) -> None:
+def run_assets(folder: Path, *assets: dg.AssetsDefinition | dg.AssetSpec, spark: SparkResource | None = None) -> None:
     """Materialize assets; a failure is raised as the one line that the step says."""
     with dg.DagsterInstance.ephemeral() as instance:
         done = dg.materialize(
             list(assets),
-            resources={"io_manager": LakeIdxIOManager(warehouse=str(folder))},
+            resources={"io_manager": LakeIdxIOManager(warehouse=str(folder), spark=spark)},
             instance=instance,
             run_config=QUIET,
             raise_on_error=False,
@@ -61,7 +62,7 @@ def _put(make: Maker, load: Load) -> Refused:
         def made() -> Any:
             return data
 
-        _run(load.folder, made)
+        run_assets(load.folder, made)
 
     return put_one_by_one(load, 0.02, put)
 
@@ -84,7 +85,7 @@ def _read(
     def read(t: kind) -> None:
         seen.append(shown(t, columns))
 
-    _run(Path(table.uri).parents[1], dg.AssetSpec(["d", "t"]), read)
+    run_assets(Path(table.uri).parents[1], dg.AssetSpec(["d", "t"]), read)
     found: Shown = seen[0]
     return found
 

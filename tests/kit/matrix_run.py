@@ -38,7 +38,7 @@ class Filled:
 
 def create(folder: Path, found: Sequence[Column]) -> lakeidx.Table:
     """Make the table of the matrix."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     fields = [{"name": "id", "type": "INT"}, *({"name": c.name, "type": c.spec} for c in found)]
     spec = {"fields": fields, "primaryKeys": ["id"], "options": {"bucket": "1", "write-only": "true"}}
     return lakeidx.Table.create(f"{folder}/d.db/t", spec)

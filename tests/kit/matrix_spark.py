@@ -99,11 +99,11 @@ def ways_in(session: Any) -> dict[str, WayIn]:
     return {n: WayIn(partial(_put, session, d), writes_sql if d is _insert else writes_spark) for n, d in doors.items()}
 
 
-def _collected(frame: Any, columns: Sequence[Column]) -> Shown:
+def collected(frame: Any, columns: Sequence[Column]) -> Shown:
     """Return a frame's rows; pyspark makes no Arrow data of a null STRUCT with a field that must not be null, nor of a VARIANT."""
     from pyspark.sql.types import StructType
 
-    columns = [c for c in columns if _is_collected(c.type)]
+    columns = [c for c in columns if _iscollected(c.type)]
     text = re.sub(r'"(nullable|containsNull|valueContainsNull)":false', r'"\1":true', frame.schema.json())
     types = StructType.fromJson(json.loads(text))
     wanted = []
@@ -114,17 +114,17 @@ def _collected(frame: Any, columns: Sequence[Column]) -> Shown:
     return of_arrow(frame.select(wanted).toArrow(), columns)
 
 
-def _is_collected(t: DataType) -> bool:
+def _iscollected(t: DataType) -> bool:
     return "VARIANT" not in str(t) and not (t.root is Root.ROW and "TIME(" in str(t))
 
 
 def _batch(session: Any, table: lakeidx.Table, columns: Sequence[Column], _: Path) -> Shown:
-    return _collected(session.read.format("lakeidx").load(table.uri), columns)
+    return collected(session.read.format("lakeidx").load(table.uri), columns)
 
 
 def _changes(session: Any, table: lakeidx.Table, columns: Sequence[Column], _: Path) -> Shown:
     options = {"incremental-between": "0,1", "read.changelog": "true"}
-    return _collected(session.read.format("lakeidx").options(**options).load(table.uri), columns)
+    return collected(session.read.format("lakeidx").options(**options).load(table.uri), columns)
 
 
 def _stream(session: Any, table: lakeidx.Table, columns: Sequence[Column], folder: Path) -> Shown:
@@ -136,20 +136,20 @@ def _stream(session: Any, table: lakeidx.Table, columns: Sequence[Column], folde
         .load(table.uri)
     )
     query = (
-        frame.writeStream.foreachBatch(lambda rows, n: shown.update(_collected(rows, columns)))
+        frame.writeStream.foreachBatch(lambda rows, n: shown.update(collected(rows, columns)))
         .option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
     )  # fmt: skip
     query.awaitTermination()
     return shown
 
 
-def _micros(value: Any, t: DataType) -> Any:
+def micros(value: Any, t: DataType) -> Any:
     """Digits beyond microseconds are left out."""
     return None if value is None else value // 1000 * 1000 if t.precision > 6 else value
 
 
 def ways_out(session: Any) -> dict[str, WayOut]:
     """Return the ways out of a table by a session."""
-    shown = dict.fromkeys(TIMESTAMP_ROOTS, _micros)
+    shown = dict.fromkeys(TIMESTAMP_ROOTS, micros)
     ways = {"Spark": _batch, "Spark changes": _changes, "Spark stream": _stream}
     return {name: WayOut(partial(read, session), shown) for name, read in ways.items()}

@@ -6,17 +6,23 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import dagster as dg
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from lakeidx.dagster.resources import SparkResource
 from lakeidx.spark import register
 from lakeidx.testing.limits import HANGS_SECONDS
+from lakeidx.types import TIMESTAMP_ROOTS
+from tests.kit.matrix_dagster import run_assets
 from tests.kit.matrix_in import WAYS_IN
-from tests.kit.matrix_out import WAYS_OUT
-from tests.kit.matrix_run import fill
-from tests.kit.matrix_spark import ways_in, ways_out
+from tests.kit.matrix_out import WAYS_OUT, WayOut
+from tests.kit.matrix_run import create, fill
+from tests.kit.matrix_spark import collected, micros, ways_in, ways_out
 from tests.kit.spark_fixture import require_java, spark
 
 pytestmark = pytest.mark.matrix
@@ -42,6 +48,34 @@ def test_what_goes_in_comes_out_or_is_refused(session: SparkSession, name: str, 
 def test_what_is_there_comes_out(session: SparkSession, name: str, tmp_path: Path) -> None:
     filled = fill(WAYS_IN["Arrow IPC"], 0, tmp_path)
     filled.check(ways_out(session)[name], tmp_path)
+
+
+def test_a_stream_into_another_table(session: SparkSession, tmp_path: Path) -> None:
+    # Spark has no streams of TIME.
+    filled = fill(WAYS_IN["Arrow IPC"], 0, tmp_path / "from", ("TIME(",))
+    into = replace(filled, table=create(tmp_path / "into", filled.columns))
+    stream = session.readStream.format("lakeidx").load(filled.table.uri).writeStream.format("lakeidx")
+    query = (
+        stream.option("checkpointLocation", f"{tmp_path}/checkpoint").trigger(availableNow=True).start(into.table.uri)
+    )
+    query.awaitTermination()
+    into.check(WayOut(WAYS_OUT["scan"].read, dict.fromkeys(TIMESTAMP_ROOTS, micros)), tmp_path)
+
+
+def test_frames_through_the_io_manager(session: SparkSession, tmp_path: Path) -> None:
+    filled = fill(WAYS_IN["Arrow IPC"], 0, tmp_path, ("VARIANT",))
+    rows = session.read.format("lakeidx").load(filled.table.uri)
+    seen: list[Any] = []
+
+    def collect(t: Any) -> None:
+        seen.append(collected(t, filled.columns))
+
+    collect.__annotations__ = {"t": DataFrame, "return": None}
+    copy = dg.asset(name="copy", key_prefix="d", metadata={"primary_keys": ["id"]})(lambda: rows)
+    read = dg.asset(name="read", ins={"t": dg.AssetIn(key=["d", "copy"])})(collect)
+    run_assets(tmp_path, copy, read, spark=SparkResource(master="local[2]"))
+    shown = WayOut(lambda *_: seen[0], dict.fromkeys(TIMESTAMP_ROOTS, micros))
+    filled.check(shown, tmp_path)
 
 
 def test_spark_connect(tmp_path: Path) -> None:
