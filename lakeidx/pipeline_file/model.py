@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -184,6 +184,11 @@ class PipelineConfig(Strict):
             "options": {**self._options_of_landing(), **self.options},
         }
 
+    @cached_property
+    def first_schema(self) -> TableSchema:
+        """Return the schema that the table is made with; InvalidInputError."""
+        return new_schema(self.spec())
+
     def _options_of_landing(self) -> dict[str, str]:
         """Return the options by which the table does what `landing` says of its rows."""
         option = REMOVING_OPTION.get(self.options.get("merge-engine", ""))
@@ -287,7 +292,7 @@ def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Ite
     names = set[tuple[str, str]]()
     types: dict[str, DataType] = {}
     with suppress(InvalidInputError):  # said with the other problems of the columns
-        types = {f.name: f.type for f in new_schema(config.spec()).fields}
+        types = {f.name: f.type for f in config.first_schema.fields}
     for i, expected in enumerate(config.expectations):
         line = document.line(("expectations", i))
         columns = BATCH_FIGURES if expected.on == "batches" else [c.name for c in config.fields]

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.file_index.options import indexed_columns
-from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality.changelog_agrees import check_changelog_agrees, has_changelog
 from lakeidx.quality.file_index_answers import check_file_indexes
@@ -27,7 +26,7 @@ _LOOKUP_ROWS = 1_000_000
 
 def table_rules(config: PipelineConfig) -> tuple[str, ...]:
     """Return the names of the rules over a table of this pipeline."""
-    schema = new_schema(config.spec())
+    schema = config.first_schema
     names = rule_names(schema.bucket_mode, keyed=bool(config.primary_keys))
     if indexed_columns(schema.options):
         names += ("file_indexes_answer",)

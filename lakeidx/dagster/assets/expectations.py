@@ -19,7 +19,6 @@ from lakeidx.dagster.expectations.set_aside import reason_of
 from lakeidx.dagster.metadata.reports import records_table
 from lakeidx.dagster.names import TABLE, asset_key
 from lakeidx.dagster.resources import StoreResource
-from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -164,7 +163,7 @@ def _batch_figures(config: PipelineConfig, instance: dg.DagsterInstance) -> pa.T
     commits = _records(instance, asset_key(config, "commit"))
     states = _records(instance, asset_key(config, TABLE))
     done = [b for b, m in commits.items() if not m.get("lakeidx/already_committed")][:_MOST_BATCHES]
-    target = new_schema(config.spec()).table_options.dynamic_bucket_target_row_num
+    target = config.first_schema.table_options.dynamic_bucket_target_row_num
     rows = []
     for ago, batch in enumerate(done):
         row = {name: commits[batch].get(f"lakeidx/{name}") for name in BATCH_FIGURES}

@@ -68,7 +68,6 @@ from lakeidx.dagster.names import (
 from lakeidx.dagster.preload import preload_imports
 from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
 from lakeidx.errors import InvalidInputError, RejectedRowsError
-from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.pipeline_file.batch_checks import batch_counts, batch_results, commit_rules
@@ -212,7 +211,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         automation_condition=condition,
         kinds={"python", "parquet"},
         description="Landing files, cast to the table's schema; rejected rows are written aside with their reasons.",
-        metadata={"dagster/column_schema": column_schema(new_schema(pipeline.spec()))},
+        metadata={"dagster/column_schema": column_schema(pipeline.first_schema)},
         **common,
     )
     @resources_of(pipeline)

@@ -15,7 +15,6 @@ from lakeidx.dagster.metadata.overview import overview_metadata, table_descripti
 from lakeidx.dagster.metadata.reports import column_lineage, run_metadata, state_metadata, table_metadata
 from lakeidx.dagster.metadata.table_plots import history_plot, view_plots
 from lakeidx.dagster.names import LANDING, TABLE, asset_key, table_group
-from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import load_newest
@@ -45,7 +44,7 @@ def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetS
         kinds={"paimon", "table"},
         description=table_description(pipeline),
         metadata={
-            **table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
+            **table_metadata(pipeline.table, pipeline.uri, pipeline.first_schema),
             **table_page(pipeline),
         },
         automation_condition=FOLLOWS,

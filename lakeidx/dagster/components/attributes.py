@@ -130,7 +130,10 @@ class Attributes:
         value: Any = {} if given is None else _with_text_keys(given.model_extra or {})
         unknown: list[Any] = []
         try:
-            value, unknown = resolve_references(context.resolution_context.at_path("attributes").resolve_value(value))
+            # Dagster compiles a template for each text, which for a hundred tables takes a second of a processor.
+            if any(mark in repr(value) for mark in ("{{", "{%", "{#")):
+                value = context.resolution_context.at_path("attributes").resolve_value(value)
+            value, unknown = resolve_references(value)
         except ResolutionException as error:
             unknown = [((), str(error).strip().splitlines()[-1])]
         document = YamlDocument(value, lines)

@@ -36,7 +36,7 @@ from lakeidx.dagster.names import TABLE, asset_key, table_group, table_id
 from lakeidx.dagster.resources import TableResource, resources_of
 from lakeidx.dagster.sensors.compaction import name_state
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
-from lakeidx.format.schema.schema_file import new_schema, schema_to_json
+from lakeidx.format.schema.schema_file import schema_to_json
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.problems import PipelineFileError
 from lakeidx.pipeline_file.sections import AlertConfig
@@ -239,7 +239,7 @@ def _table_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         kinds={"paimon", "table"},
         description=table_description(pipeline),
         metadata={
-            **table_metadata(pipeline.table, pipeline.uri, new_schema(pipeline.spec())),
+            **table_metadata(pipeline.table, pipeline.uri, pipeline.first_schema),
             **table_page(pipeline),
         },
         group_name=table_group(pipeline),

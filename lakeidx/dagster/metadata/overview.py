@@ -10,7 +10,7 @@ import dagster as dg
 
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.errors import NotFoundError
-from lakeidx.format.schema.schema_file import BucketMode, TableSchema, new_schema
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.metadata import TableMetadata
@@ -28,7 +28,7 @@ def table_description(pipeline: PipelineConfig) -> str:
 
 def table_page(pipeline: PipelineConfig) -> dict[str, Any]:
     """Describe a table to someone who wants to use it, from its pipeline file alone; metadata of its asset."""
-    schema = new_schema(pipeline.spec())
+    schema = pipeline.first_schema
     facts = [
         ("name", f"`{pipeline.table}`"),
         ("location", f"`{pipeline.uri}`"),
