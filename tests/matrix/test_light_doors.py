@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from lakeidx import Table
+from lakeidx.errors import InvalidInputError
+from lakeidx.types import Root
 from tests.kit.matrix_changes import CHANGES_IN
 from tests.kit.matrix_in import WAYS_IN
 from tests.kit.matrix_out import WAYS_OUT
 from tests.kit.matrix_run import fill
+from tests.kit.matrix_values import Column, columns, from_arrow, plain, to_arrow
 from tests.kit.share import share_of
 
 pytestmark = pytest.mark.matrix
@@ -29,3 +34,27 @@ def test_what_goes_in_comes_out_or_is_refused(name: str, layout: int, tmp_path: 
             filled.check(WAYS_OUT[out], tmp_path)
         except AssertionError as error:
             raise AssertionError(f"{name} {layout} -> {out}: {error}") from error
+
+
+@pytest.mark.parametrize("column", [c for c in columns() if not c.type.is_nested], ids=lambda c: c.name)
+def test_values_as_keys(column: Column, tmp_path: Path) -> None:
+    """Each value is a key of its own: updated, looked up and deleted as such."""
+    fields = [{"name": "k", "type": column.spec}, {"name": "n", "type": "INT"}]
+    spec = {"fields": fields, "primaryKeys": ["k"], "options": {"bucket": "-1"}}
+    if column.type.root is Root.VARIANT:
+        with pytest.raises(InvalidInputError, match="k"):
+            Table.create(f"{tmp_path}/d.db/t", spec)
+        return
+    table = Table.create(f"{tmp_path}/d.db/t", spec)
+    values = [v for v in column.good if v is not None and v == v]
+    keys = to_arrow(values, column.type, table.schema.arrow_schema.field("k").type)
+    for n in (1, 2):
+        table.upsert(pa.table({"k": keys, "n": pa.array([n] * len(keys), pa.int32())}))
+    assert table.scan().to_arrow().column("n").to_pylist() == [2] * len(values)
+    stored = table.scan().to_arrow().select(["k"])
+    kept = {plain(v) for v in from_arrow(stored.column("k"), column.type)}
+    assert kept == {plain(column.stored(v)) for v in values}
+    found = table.lookup(stored)
+    assert found.column("n").to_pylist() == [2] * len(values)
+    table.delete(stored)
+    assert table.scan().to_arrow().num_rows == 0
