@@ -102,15 +102,15 @@ def test_paths_and_times(spark: SparkSession, path: str) -> None:
 
 def test_other_names_are_sparks(spark: SparkSession, path: str) -> None:
     spark.sql(f"CREATE TABLE narrowed USING lakeidx OPTIONS (path '{path}', where 'id < 3')")
-    spark.sql(f"CREATE TEMPORARY VIEW seen USING lakeidx OPTIONS (path '{path}', where 'id < 2')")
+    spark.sql(f"CREATE TEMPORARY VIEW fewer USING lakeidx OPTIONS (path '{path}', where 'id < 2')")
     spark.sql("ALTER TABLE p ADD COLUMN more INT")
     try:
-        for name, rows in (("narrowed", 3), ("seen", 2), ("range(4)", 4)):
+        for name, rows in (("narrowed", 3), ("fewer", 2), ("range(4)", 4)):
             assert sql(spark, f"SELECT id FROM {name} WHERE id >= 0").count() == rows
         assert sql(spark, "SELECT more FROM p").distinct().collect() == [(None,)]
     finally:
         spark.sql("DROP TABLE narrowed")
-        spark.sql("DROP VIEW seen")
+        spark.sql("DROP VIEW fewer")
 
 
 def test_what_is_no_select_is_refused(spark: SparkSession) -> None:
