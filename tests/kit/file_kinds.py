@@ -318,7 +318,9 @@ def _ledger(folder: Path) -> Case:
     table = _upserted(folder)
     source = SourceFile(path=f"{folder}/rows.csv", size=1, version="1")
     mark_committed(table.store, table.metadata.paths, [source], "b1")
-    (file,) = (f for f in (folder / "wh" / "_lakeidx").rglob("_committed/*") if f.is_file())
+    (file,) = (
+        f for f in (folder / "wh" / "_lakeidx").rglob("_committed/*") if f.is_file() and not f.name.startswith("last-")
+    )
     return Case(file, lambda _: committed_by(table.store, table.metadata.paths, source))
 
 
