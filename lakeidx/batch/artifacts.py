@@ -95,6 +95,7 @@ class IngestReport(Report):
     rows_ignored   rows that `on_delete` leaves out
     completed_on   snapshot that rows were completed or made from, 0 for a table without one; None when none was
     operation      see `lakeidx.batch.context.BatchContext`
+    notes          what was guessed about landing files
     """
 
     stage: Literal["ingest"] = "ingest"
@@ -115,6 +116,7 @@ class IngestReport(Report):
     rows_ignored: int = 0
     completed_on: int | None = None
     operation: str | None = None
+    notes: tuple[str, ...] = ()
     seconds: float
 
     def source_of(self, part: StagedPart) -> SourceFile | None:

@@ -91,7 +91,9 @@ def _codec_ending(path: Path) -> str:
     return next((ending for magic, ending in _CODECS.items() if first.startswith(magic)), "")
 
 
-_FORMAT_HELP = "parquet, arrow, csv, jsonl, debezium, canal, maxwell, ogg, dms-json, dms; default by ending"
+#: Options that may be repeated.
+_Texts = list[str] | None
+_FORMAT_HELP = "parquet, arrow, csv, jsonl, excel, debezium, canal, maxwell, ogg, dms-json, dms; default by ending"
 FormatOption = Annotated[str | None, typer.Option("--format", help=_FORMAT_HELP)]
 OrderOption = Annotated[
     list[str] | None,
@@ -105,8 +107,40 @@ OpValuesOption = Annotated[
     list[str] | None,
     typer.Option("--op-value", help="value of that column and its row kind, e.g. c=+I; default I, U, D"),
 ]
-CsvColumnsOption = Annotated[
-    str | None, typer.Option("--columns", help="columns of CSV files without a header line, in order: id,name")
+ColumnsOption = Annotated[
+    _Texts,
+    typer.Option(
+        "--columns",
+        metavar="NAME,...|THEIRS=NAME",
+        help="name in the file = the table's, nothing to leave it out; or columns of CSV files without a header: id,name",
+    ),
+]
+_DelimiterOption = Annotated[
+    str | None,
+    typer.Option("--delimiter", help="of CSV files, e.g. ';' or '\\t'; default a comma, or as the header says"),
+]
+_EncodingOption = Annotated[
+    str | None,
+    typer.Option("--encoding", help="of texts: latin-1, cp1252, utf-16; default UTF-8, or as the file begins"),
+]
+_MemberOption = Annotated[
+    str | None, typer.Option("--member", help="where an object of a JSON file has the array of rows: result.items")
+]
+_SheetOption = Annotated[
+    str | None, typer.Option("--sheet", help="sheet of an Excel file, or its number; default the first")
+]
+_ConstantOption = Annotated[
+    _Texts, typer.Option("--constant", help="value of a column that files do not have: country=DE")
+]
+_FromNameOption = Annotated[
+    _Texts, typer.Option("--from-name", help="a column from the file's name: 'day=orders-(\\d+)'")
+]
+_DateFormatOption = Annotated[
+    _Texts,
+    typer.Option("--date-format", help="of dates and times, e.g. %d.%m.%Y; the first that fits; default iso"),
+]
+_TimezoneOption = Annotated[
+    str | None, typer.Option("--timezone", help="of times without a zone, e.g. Europe/Berlin; default UTC")
 ]
 MergeSchemaOption = Annotated[
     str,
@@ -140,8 +174,24 @@ LandingOptionsOption = Annotated[
 
 def landing_options(
     file_format: FormatOption = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", help="delimiter of CSV files, e.g. ';' or '\\t'")] = ",",
-    columns: CsvColumnsOption = None,
+    delimiter: _DelimiterOption = None,
+    quote: Annotated[str, typer.Option("--quote", help="around values of CSV files; '' for none")] = '"',
+    escape: Annotated[str, typer.Option("--escape", help="before a character of a CSV file that means itself")] = "",
+    comment: Annotated[str, typer.Option("--comment", help="begins lines of CSV files that are left out")] = "",
+    skip_lines: Annotated[int, typer.Option("--skip-lines", min=0, help="lines, or rows, before the header")] = 0,
+    encoding: _EncodingOption = None,
+    member: _MemberOption = None,
+    sheet: _SheetOption = None,
+    columns: ColumnsOption = None,
+    constant: _ConstantOption = None,
+    from_name: _FromNameOption = None,
+    decimal: Annotated[str, typer.Option("--decimal", help="before the fraction of numbers: . or ,")] = ".",
+    thousands: Annotated[str, typer.Option("--thousands", help="between groups of three digits, e.g. . or ' '")] = "",
+    date_format: _DateFormatOption = None,
+    timezone: _TimezoneOption = None,
+    true_value: Annotated[_Texts, typer.Option("--true", help="a word for true, beside true, t, yes, y, 1")] = None,
+    false_value: Annotated[_Texts, typer.Option("--false", help="a word for false, beside false, f, no, n, 0")] = None,
+    null_value: Annotated[_Texts, typer.Option("--null", help="a text that means null; default ''")] = None,
     ignore_extra: Annotated[
         bool, typer.Option("--ignore-extra-columns", help="ignore columns the table does not have")
     ] = False,
@@ -157,11 +207,15 @@ def landing_options(
 ) -> LandingOptions:
     """Return the options by which landing files are read."""
     return LandingOptions(
-        file_format, delimiter.replace("\\t", "\t"), columns=_names(columns), ignore_extra=ignore_extra,
+        file_format, delimiter, columns=_columns(columns or ()), ignore_extra=ignore_extra,
+        quote=quote, escape=escape, comment=comment, skip_lines=skip_lines, encoding=encoding, member=member, sheet=sheet,
+        constants=_named("--constant", constant or ()), from_name=_named("--from-name", from_name or ()),
+        decimal=decimal, thousands=thousands, date_formats=tuple(date_format or ()), timezone=timezone,
+        true_values=tuple(true_value or ()), false_values=tuple(false_value or ()), null_values=tuple(null_value or ("",)),
         missing=missing, order=tuple(order or ()), op_column=op_column,
         op_values=_pairs(op_value or ()), merge_schema=merge_schema, check_before=check_before,
         on_delete=",".join(on_delete or ["apply"]), source=tuple(source or ()),
-        storage_options=_named(landing_option or ()),
+        storage_options=_store_options(landing_option or ()),
     )  # fmt: skip
 
 
@@ -189,20 +243,38 @@ def _in_section(option: inspect.Parameter) -> inspect.Parameter:
     return option.replace(annotation=Annotated[option.annotation.__origin__, info])
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-    """Read a comma list of columns; InvalidInputError for one without a name."""
-    names = () if text is None else tuple(n.strip() for n in text.split(","))
-    if not all(names):
-        raise InvalidInputError(f"--columns {text}: write the columns' names, separated by commas, as id,name")
+def _columns(texts: Sequence[str]) -> tuple[str, ...] | dict[str, str | None]:
+    """Read names of columns, ``id,name``, or names in the file and the table's, ``Kunden-Nr=id``.
+
+    errors   InvalidInputError for one without a name
+    """
+    parts = [p for text in texts for p in (text.split(",") if text.count("=") != 1 else [text])]
+    pairs = [p.rpartition("=") for p in parts]
+    if parts and all(equals for _, equals, _ in pairs):
+        return {name: mine.strip() or None for name, _, mine in pairs}
+    names = tuple(p.strip() for p in parts)
+    if not all(names) or any(equals for _, equals, _ in pairs):
+        raise InvalidInputError(
+            f"--columns {' '.join(texts)}: write the names of all columns, as id,name, or those in the file and the table's, as "
+            "Kunden-Nr=id"
+        )
     return names
 
 
-def _named(texts: Iterable[str]) -> dict[str, str]:
-    """Read options of a store, ``name=value``; InvalidInputError for anything else, which may be a secret: it is not shown."""
+def _named(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """Read ``name=value`` of every use of an option; InvalidInputError for all else, which may be a secret: it is not shown."""
     pairs = [text.partition("=") for text in texts]
     if not all(name and equals for name, equals, _ in pairs):
-        raise InvalidInputError("--landing-option: write the option's name and its value, as username=ada")
-    options = {name: value for name, _, value in pairs}
+        raise InvalidInputError(f"{option}: write a name and its value, as {_EXAMPLES[option]}")
+    return {name: value for name, _, value in pairs}
+
+
+_EXAMPLES = {"--landing-option": "username=ada", "--constant": "country=DE", "--from-name": r"'day=orders-(\d+)'"}
+
+
+def _store_options(texts: Iterable[str]) -> dict[str, str]:
+    """Read options of a store."""
+    options = _named("--landing-option", texts)
     refuse_plain_secrets(options)
     return options
 

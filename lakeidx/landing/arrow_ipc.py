@@ -31,7 +31,7 @@ def read_arrow_ipc(
         schema, batches = _open(source)
         check_columns(schema.names, fields, options, path)
         extra = new_columns(
-            schema, fields, options.merge_schema, keys=keys, ignore_extra=options.ignore_extra, path=path
+            options.kept(schema), fields, options.merge_schema, keys=keys, ignore_extra=options.ignore_extra, path=path
         )
         if extra:
             yield Piece(pa.table({}), 1, extra=extra)

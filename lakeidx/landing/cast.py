@@ -48,7 +48,7 @@ _DAY = r"\d{4}-\d\d-\d\d"
 _CLOCK = r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?"
 _ZONE = r"(Z|[+-]\d\d(:?\d\d)?)"
 _UTC = r"(Z|[+-]00(:?00)?)"
-_PLAUSIBLE = {
+PLAUSIBLE = {
     **dict.fromkeys(INT_ROOTS, _NUMBER),
     Root.DECIMAL: _NUMBER,
     Root.FLOAT: rf"{_NUMBER}|^[+-]?(?i:inf|infinity|nan)$",
@@ -272,7 +272,7 @@ def _take_back(distinct: CastColumn, indices: pa.Array) -> CastColumn:
 
 def _cast_texts(texts: pa.Array, wanted: DataType, target: pa.DataType) -> CastColumn:
     """Cast distinct texts of which some are invalid: drop impossible ones at once, and bisect the rest."""
-    pattern = _PLAUSIBLE.get(wanted.root)
+    pattern = PLAUSIBLE.get(wanted.root)
     if pattern is None:
         return _halve(texts, wanted, target)
     texts = pc.cast(texts, pa.string())
@@ -378,7 +378,7 @@ def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Arr
         if wanted.root is Root.TIMESTAMP:
             # As with instants of other files: the wall clock of UTC is meant. Of another zone it may be that or UTC's.
             text = pc.replace_substring_regex(text, rf"(:\d\d(?:\.\d+)?){_UTC}$", r"\1")
-        zoned = pc.match_substring_regex(text, r"(Z|[+-]\d\d:?\d\d)$")
+        zoned = pc.match_substring_regex(text, rf":\d\d(\.\d+)?{_ZONE}$")
         if wanted.root is Root.TIMESTAMP_LTZ and not pc.all(zoned, min_count=0).as_py():
             text = pc.if_else(pc.fill_null(zoned, True), text, pc.binary_join_element_wise(text, "Z", ""))
         if wanted.root is Root.TIMESTAMP and pc.any(zoned, min_count=0).as_py():

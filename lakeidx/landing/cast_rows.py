@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from lakeidx.landing.defaults import fill_default
 from lakeidx.landing.kind_rules import KindRules
 from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
 from lakeidx.landing.text.utf8 import without_broken_text
-from lakeidx.landing.types import BadLine, Piece, shown_source
+from lakeidx.landing.types import BadLine, LandingOptions, Piece, shown_source
+from lakeidx.landing.written.spelling import cast_spelled, spelled_as
 from lakeidx.types import Field, Root
 
 _REJECT_SAMPLE_BYTES = 2000
@@ -99,6 +100,7 @@ def cast_piece(
     kinds: KindRules | None = None,
     complete: CompleteRows | None = None,
     as_stored: bool = False,
+    spelling: LandingOptions | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """Cast a piece to the table's columns.
 
@@ -107,6 +109,7 @@ def cast_piece(
     kinds    reject rows of some kinds, or leave them out: they are among neither of what is returned
     complete  fills in columns that rows lack, before these are looked for
     as_stored  rows of the table itself: see `cast_column`; nulls do not become the columns' defaults
+    spelling   options that say how a file spells its values
     returns  kept rows (table columns, and _VALUE_KIND when the landing file has kinds) and rejected rows in line order
     """
     source = shown_source(source)
@@ -115,9 +118,8 @@ def cast_piece(
     for name, mask in broken.items():
         rejects.mark(mask, f"format: column {name} is not UTF-8 text")
     gone = _absent(piece, fields) if complete is not None else {}
-    kept = pa.table(
-        {f.name: _cast_field(rows, f, source, rejects, f.name in keys, as_stored, gone.get(f.name)) for f in fields}
-    )
+    cast = partial(_cast_field, rows, source, rejects, spelling, as_stored)
+    kept = pa.table({f.name: cast(f, f.name in keys, gone.get(f.name)) for f in fields})
     if KIND_COLUMN in rows.column_names:
         codes, unknown = kind_codes(rows.column(KIND_COLUMN))
         if unknown is not None:
@@ -186,17 +188,20 @@ def _plain_rows(rows: pa.Table, source: str) -> pa.Table:
 
 def _cast_field(
     rows: pa.Table,
-    field: Field,
     source: str,
     rejects: _Rejects,
-    is_key: bool,
+    spelling: LandingOptions | None,
     as_stored: bool,
+    field: Field,
+    is_key: bool,
     absent: NDArray[np.bool_] | None,
 ) -> pa.Array:
     present = field.name in rows.column_names
     try:
         found = rows.column(field.name) if present else pa.nulls(rows.num_rows)
-        cast = cast_column(found, field.type, as_stored=as_stored)
+        cast = (
+            cast_column(found, field.type, as_stored=True) if as_stored else cast_spelled(found, field.type, spelling)
+        )
     except InvalidInputError as error:
         raise InvalidInputError(f"column {field.name}: {error.message}", path=source) from error
     if cast.failed is not None:
@@ -205,7 +210,7 @@ def _cast_field(
             instant = f"{kind} WITH LOCAL TIME ZONE takes any"
             zoned = cast.failed & _zoned(rows.column(field.name))
             rejects.mark(zoned, f"cast: column {field.name} is {kind}, which has no zone but Z ({instant})", field.name)
-        rejects.mark(cast.failed, f"cast: column {field.name} is not {kind}", field.name)
+        rejects.mark(cast.failed, f"cast: column {field.name} is not {kind}{spelled_as(kind, spelling)}", field.name)
     values = cast.values
     if absent is not None and field.default_value is None:
         _reject_nulls(values, field, rejects, absent)

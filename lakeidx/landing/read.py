@@ -1,4 +1,4 @@
-"""Reads landing files (Parquet, Arrow IPC, CSV, JSON lines) in bounded pieces, as they are, before any cast.
+"""Reads landing files (Parquet, Arrow IPC, CSV, JSON, Excel) in bounded pieces, as they are, before any cast.
 
 Every piece knows where its rows are in the file, so that a rejected row can be named by its line.
 """
@@ -18,7 +18,7 @@ from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.compressed import CODECS, open_plain, without_codec
 from lakeidx.landing.text.csv import read_csv
-from lakeidx.landing.text.json_lines import read_jsonl
+from lakeidx.landing.text.json_lines import read_json
 from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.text.utf8 import check_layout
 from lakeidx.landing.types import (
@@ -30,6 +30,8 @@ from lakeidx.landing.types import (
     check_columns,
     rows_at_a_time,
 )
+from lakeidx.landing.written.excel import read_excel
+from lakeidx.landing.written.file_columns import read_with_names
 from lakeidx.plugins import NO_PLUGINS
 from lakeidx.storage.base import ObjectStore, innermost
 from lakeidx.types import Field
@@ -55,10 +57,12 @@ _SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
 }
 _TEXTS = ("csv", "jsonl")
 #: What help texts say of the endings.
-ENDINGS = ".parquet .arrow .csv .jsonl, texts also .gz .zst"
+ENDINGS = ".parquet .arrow .csv .json .xlsx, texts also .gz .zst"
 
 
 def landing_format(path: str, options: LandingOptions) -> str:
@@ -120,6 +124,24 @@ def read_landing(
     share    of a text file: what is read of it
     errors   NotFoundError, InvalidInputError (empty, another schema, broken CSV), CorruptFileError (Parquet), naming the file
     """
+    if options.changes_columns:
+
+        def read(inside: Sequence[Field], named: Collection[str]) -> Iterator[Piece]:
+            return _read(store, path, inside, options, named, share)
+
+        yield from read_with_names(read, path, fields, options, keys)
+    else:
+        yield from _read(store, path, fields, options, keys, share)
+
+
+def _read(
+    store: ObjectStore,
+    path: str,
+    fields: Sequence[Field],
+    options: LandingOptions,
+    keys: Collection[str],
+    share: TextShare | None,
+) -> Iterator[Piece]:
     kind = landing_format(path, options)
     if kind == "parquet":
         yield from _read_parquet(store, path, fields, options, keys)
@@ -130,17 +152,18 @@ def read_landing(
         raise NotFoundError("the landing file does not exist", path=path) from None
     if size == 0:
         raise InvalidInputError("the landing file is empty (0 bytes)", path=path)
-    if kind == "arrow":
+    if kind in ("arrow", "excel"):
         with store.open_input(path, size=size) as source:
-            yield from read_arrow_ipc(source, path, fields, options, keys=keys)
+            if kind == "arrow":
+                yield from read_arrow_ipc(source, path, fields, options, keys=keys)
+            else:
+                yield from read_excel(source, path, fields, options)
         return
-    with open_plain(store, path, share) as source:
-        line = 1 if share is None else share.line
+    with open_plain(store, path, share, encoding=options.encoding) as source:
         if kind == "csv":
-            columns = () if share is None else share.columns
-            yield from read_csv(source, path, fields, options, line=line, columns=columns)
+            yield from read_csv(source, path, fields, options, share=share)
         else:
-            yield from read_jsonl(source, path, fields, options, line=line)
+            yield from read_json(source, path, fields, options, share=share)
 
 
 def _read_parquet(
@@ -150,7 +173,12 @@ def _read_parquet(
     names = file.schema_arrow.names
     check_columns(names, fields, options, path)
     extra = new_columns(
-        file.schema_arrow, fields, options.merge_schema, keys=keys, ignore_extra=options.ignore_extra, path=path
+        options.kept(file.schema_arrow),
+        fields,
+        options.merge_schema,
+        keys=keys,
+        ignore_extra=options.ignore_extra,
+        path=path,
     )
     if extra:
         yield Piece(pa.table({}), 1, extra=extra)

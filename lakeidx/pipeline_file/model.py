@@ -21,6 +21,7 @@ from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.landing.kind_rules import REMOVING_OPTION, check_on_delete
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
+from lakeidx.landing.written.file_columns import check_file_columns
 from lakeidx.pipeline_file.expectations import cast_arguments, check_type
 from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
 from lakeidx.pipeline_file.sections import (
@@ -326,6 +327,7 @@ def _check_changes(config: PipelineConfig, schema: TableSchema) -> None:
     if config.landing.is_changes and not schema.primary_keys:
         raise InvalidInputError("landing files of changes need a table with primaryKeys")
     check_on_delete(schema, config.landing.on_delete)
+    check_file_columns(schema.fields, config.landing_options())
     places, columns = len(config.landing.order), len(schema.table_options.sequence_field)
     if places and places != columns:
         raise InvalidInputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import zlib
 from datetime import date, datetime
@@ -38,6 +39,10 @@ _URL = re.compile(r"^(https?://\S+|\$\{LAKEIDX_SECRET_\w+\})$")
 _PART = re.compile(r"^(?:(\*)|(\w+)(?:-(\w+))?)(?:/(\d+))?$")
 
 
+#: Options of the reader that a pipeline file has by the same name.
+_READING = frozenset(f.name for f in dataclasses.fields(LandingOptions))
+
+
 class Strict(BaseModel):
     """Unknown keys are errors; values do not change after load."""
 
@@ -67,6 +72,13 @@ def _folder_text(value: str) -> str:
 FolderText = Annotated[str, AfterValidator(_folder_text)]
 # The JSON schema, by which other tools check a file, says what YAML may hold there.
 DateText = Annotated[str, BeforeValidator(_date_text), WithJsonSchema({"description": "ISO date or time"})]
+#: A word of a file, which YAML may read as a number or a boolean; `no` and `yes` in quotes.
+WordText = Annotated[str, BeforeValidator(_option_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
+ConstantText = Annotated[
+    str | None,
+    BeforeValidator(lambda value: _option_text(_date_text(value))),
+    WithJsonSchema({"type": ["string", "number", "boolean", "null"]}),
+]
 OptionText = Annotated[str, BeforeValidator(_option_text), WithJsonSchema({"type": ["string", "number", "boolean"]})]
 
 
@@ -113,7 +125,7 @@ OnDeleteText = Literal["apply", "reject", "ignore", "remove"]
 
 
 class LandingConfig(Strict):
-    """Place and reading of landing files.
+    r"""Place and reading of landing files.
 
     path                  folder: local, ``s3://``, ``gs://``, ``az://``, or any URL that fsspec reads (``sftp://``, ``https://``,
                           ``zip://::/in/x.zip``)
@@ -131,9 +143,27 @@ class LandingConfig(Strict):
                           them; others are left out, and counted. Without it all messages must be of one table
     check_before          share of the keys whose rows before changes (``before``, ``old``) must be those the table has, 0 to 1: 0
                           checks none, 1 all; contradictions are rejected rows. Costs a point lookup per key; messages only
-    delimiter             character between the fields of a CSV file
-    columns               columns of CSV files that have no header line, in order
-    null_values           texts of a CSV file that are read as null
+    delimiter             character between the fields of a CSV file; without it a comma, or what the header says where that gives
+                          no column of the table
+    quote, escape         characters around values of CSV files, ``''`` for none, and before characters that mean themselves
+    comment               character that begins lines of CSV files that are left out
+    skip_lines            lines (of Excel files rows) before the header
+    encoding              of CSV and JSON files: ``latin-1``, ``cp1252``, ``utf-16``; without it UTF-8. A byte order mark goes first
+    member                where an object of a JSON file has the array of rows: ``result.items``. A file that is an array needs none
+    sheet                 sheet of an Excel file, by name or number from 1; without it the first
+    columns               names in the files and the table's, ``{Kunden-Nr: id, Notiz: null}``: null leaves a column out. Or the
+                          columns of CSV files that have no header line, a list in their order
+    constants             values of columns that files do not have: ``{country: DE}``
+    from_name             regular expressions that take values of columns from the file's name, from its path when they have a
+                          slash: ``{day: 'orders-(\d{4}-\d{2}-\d{2})'}``
+    decimal               before the fraction of numbers: ``.`` or ``,``
+    thousands             between groups of three digits: ``.`` ``,`` ``_``, a blank or an apostrophe
+    date_formats          how dates and times are written, the first that fits: ``['%d.%m.%Y', '%d.%m.%Y %H:%M', iso]``; without
+                          it as ISO says
+    timezone              of times without a zone, for columns of TIMESTAMP WITH LOCAL TIME ZONE: ``Europe/Berlin``; without it UTC
+    true_values           words for true, beside true, t, yes, y and 1
+    false_values          words for false, beside false, f, no, n and 0
+    null_values           texts of a CSV or Excel file that are read as null
     ignore_extra_columns  leave out columns that the table does not have, instead of refusing the file
     missing_columns       nullable columns that a file, or a row of it, lacks: ``refuse`` the file or reject the row; take them as
                           ``null``, which replaces the values of known keys; take them from the row ``before`` the change that a
@@ -155,16 +185,32 @@ class LandingConfig(Strict):
     storage_options: dict[str, Any] = Field(default_factory=dict)
     pattern: str = "*"
     format: (
-        Literal["parquet", "arrow", "csv", "jsonl", "debezium", "canal", "maxwell", "ogg", "dms-json", "dms"] | None
+        Literal["parquet", "arrow", "csv", "jsonl", "excel", "debezium", "canal", "maxwell", "ogg", "dms-json", "dms"]
+        | None
     ) = None
     op_column: str | None = None
     op_values: dict[str, Literal["+I", "-U", "+U", "-D"]] = Field(default_factory=dict)
     order: tuple[str, ...] = ()
     source: str | tuple[str, ...] = ()
     check_before: float = Field(default=0.0, ge=0, le=1)
-    delimiter: str = ","
-    columns: tuple[str, ...] = ()
-    null_values: tuple[str, ...] = ("",)
+    delimiter: str | None = None
+    quote: str = '"'
+    escape: str = ""
+    comment: str = ""
+    skip_lines: int = Field(default=0, ge=0)
+    encoding: str | None = None
+    member: str | None = None
+    sheet: str | int | None = None
+    columns: tuple[str, ...] | dict[str, str | None] = ()
+    constants: dict[str, ConstantText] = Field(default_factory=dict)
+    from_name: dict[str, str] = Field(default_factory=dict)
+    decimal: str = "."
+    thousands: str = ""
+    date_formats: tuple[str, ...] = ()
+    timezone: str | None = None
+    true_values: tuple[WordText, ...] = ()
+    false_values: tuple[WordText, ...] = ()
+    null_values: tuple[WordText, ...] = ("",)
     ignore_extra_columns: bool = False
     missing_columns: Literal["refuse", "null", "before", "table"] = "refuse"
     on_delete: OnDeleteText | dict[str, OnDeleteText] = "apply"
@@ -182,6 +228,14 @@ class LandingConfig(Strict):
         except InvalidInputError as error:
             raise ValueError(error.message) from error
         return value
+
+    @model_validator(mode="after")
+    def _reading(self) -> LandingConfig:
+        try:
+            self.options()
+        except InvalidInputError as error:
+            raise ValueError(error.message) from error
+        return self
 
     @model_validator(mode="after")
     def _order_of_changes(self) -> LandingConfig:
@@ -219,21 +273,16 @@ class LandingConfig(Strict):
 
         merge_schema  what is done with columns that the table does not have
         """
+        own = {name: getattr(self, name) for name in type(self).model_fields.keys() & _READING}
         return LandingOptions(
-            self.format,
-            self.delimiter,
-            self.null_values,
-            self.ignore_extra_columns,
-            missing=self.missing_columns,
-            columns=self.columns,
-            op_column=self.op_column,
-            op_values=tuple(self.op_values.items()),
-            order=self.order,
-            merge_schema=merge_schema,
-            check_before=self.check_before,
-            on_delete=self.on_delete,
-            source=(self.source,) if isinstance(self.source, str) else self.source,
-            storage_options=self.storage_options,
+            **own
+            | {
+                "ignore_extra": self.ignore_extra_columns,
+                "missing": self.missing_columns,
+                "op_values": tuple(self.op_values.items()),
+                "merge_schema": merge_schema,
+                "source": (self.source,) if isinstance(self.source, str) else self.source,
+            }
         )
 
 

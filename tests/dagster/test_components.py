@@ -17,7 +17,7 @@ from dagster.components.core.package_entry import discover_package_objects
 from dagster.components.testing import DefsFolderSandbox, create_defs_folder_sandbox
 
 import lakeidx
-from lakeidx.api.inference import infer_table
+from lakeidx.api.inference.infer import infer_table
 from lakeidx.dagster import PrimaryKeyTable, TableMaintenance, WarehouseTables
 from lakeidx.dagster.resources import resources_from_environment
 from lakeidx.errors import InvalidInputError, NotFoundError

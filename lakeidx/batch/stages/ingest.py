@@ -38,8 +38,9 @@ from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_pol
 from lakeidx.landing.read import landing_format, open_chunks, open_parquet, read_landing
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
-from lakeidx.landing.text.compressed import open_plain, without_codec
-from lakeidx.landing.text.csv import csv_header
+from lakeidx.landing.text.compressed import encoding_of, without_codec
+from lakeidx.landing.text.csv import CsvHeader, csv_header
+from lakeidx.landing.text.json_arrays import is_array
 from lakeidx.landing.text.shares import SHARE_BYTES, Crossing, TextShare, cross_range, plan_ranges, plan_text_shares
 from lakeidx.landing.types import (
     OP_COLUMN,
@@ -52,6 +53,7 @@ from lakeidx.landing.types import (
     message_formats,
     refuse_tables,
 )
+from lakeidx.landing.written.file_columns import names_in_file
 from lakeidx.plugins import CHANGE_FORMATS, load_plugin
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from lakeidx.lookup.point.table_lookup import TableLookup
 
 _FOOTER_THREADS = 8
+_BEGIN_BYTES = 64 << 10
 _FLOATS = (Root.FLOAT, Root.DOUBLE)
 log = logging.getLogger(__name__)
 
@@ -106,8 +109,7 @@ def run_ingest(
     with unchanged(files.store, sources, place, since="while it was read", then="run the batch again"):
         tasks, results = _ingest_all(todo, runner, label=_label(files, table, sources))
     _refuse_columns(tasks, results)
-    rows_in = sum(r.rows_in for r in results)
-    rejected = _rejected(results, rows_in, limit, strict=strict)
+    rejected = _rejected(results, rows_in := sum(r.rows_in for r in results), limit, strict=strict)
     report = ingest_report(
         files,
         schema,
@@ -122,6 +124,7 @@ def run_ingest(
         skipped=_skipped(results, rows_in, options),
         newest_change_ms=max((r.newest_ms for r in results if r.newest_ms is not None), default=None),
         rows_ignored=sum(r.ignored for r in results),
+        notes=_notes(tasks, results),
         completed_on=next((r.asked for r in results if r.asked is not None), None),
     )
     if publish is not None:
@@ -135,6 +138,18 @@ def _skipped(results: Sequence[IngestedFile], rows_in: int, options: LandingOpti
     if not rows_in and (others := skipped.get(OTHER_TABLES, 0)):
         log.warning("none of %d messages is of source %s", others, ", ".join(options.source))
     return skipped
+
+
+def _notes(tasks: Sequence[IngestTask], results: Sequence[IngestedFile]) -> tuple[str, ...]:
+    """Join what was guessed about files; of many with the same guess the first is named."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for task, result in zip(tasks, results, strict=True):
+        for note in result.notes:
+            found[note].append(task.file.path)
+    notes = [f"{p[0]}{f' and {len(p) - 1} others' if len(p) > 1 else ''}: {note}" for note, p in found.items()]
+    for note in notes:
+        log.warning("%s", note)
+    return tuple(notes)
 
 
 def _tasks(
@@ -250,7 +265,9 @@ def _ingest_all(
     rest = {t.source: t.file for t, found in zip(tasks, referred, strict=True) if found is None}
     # A row before a change may be one that an earlier file of the batch brings: then one task reads all, in order.
     one_task = tasks[0].table is not None
-    shares = {} if one_task else _share_files(tasks[0].store, rest, tasks[0].options, runner, label=label)
+    shares = (
+        {} if one_task else _share_files(tasks[0].store, rest, tasks[0].schema, tasks[0].options, runner, label=label)
+    )
     cut_up = [replace(t, share=share) for t in tasks for share in shares.get(t.source, [None])]
     todo = [t for t in cut_up if t.source in rest]
     work = [todo] if one_task else [[t] for t in todo]
@@ -295,6 +312,7 @@ class IngestedFile:
     tables    of the source, that messages are of
     ignored   rows that `on_delete` leaves out
     asked     snapshot that rows were completed from, 0 for an empty table
+    notes     what was guessed about the file
     """
 
     parts: tuple[StagedPart, ...]
@@ -310,6 +328,7 @@ class IngestedFile:
     ignored: int = 0
     tables: frozenset[str] = frozenset()
     asked: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
@@ -355,8 +374,10 @@ def _ingest_file(
     extra: dict[str, DataType] = {}
     newest: int | None = None
     tables = frozenset[str]()
+    notes: tuple[str, ...] = ()
     for piece in _read(task):
         tables |= piece.tables
+        notes += piece.notes
         skipped.update(piece.skipped)
         extra |= {n: t if n not in extra else wider_of_values(extra[n], t) for n, t in piece.extra.items()}
         if piece.newest_ms is not None:
@@ -368,7 +389,7 @@ def _ingest_file(
         upserts = upserts or has_upserts(piece.rows)
         kept, bad = cast_piece(
             piece, task.schema.fields, task.file.path, keys=key_names(task.schema), refuse=[lacking, *refuse],
-            kinds=kinds, complete=complete,
+            kinds=kinds, complete=complete, spelling=task.options,
         )  # fmt: skip
         mine = piece.rows.num_rows + len(piece.bad_lines)
         rows_in += mine
@@ -377,7 +398,7 @@ def _ingest_file(
         writer.add(kept)
     return IngestedFile(
         writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra, frozenset(present), upserts,
-        frozenset(lacking.brought), frozenset(lacking.passed), ignored, tables,
+        frozenset(lacking.brought), frozenset(lacking.passed), ignored, tables, notes=notes,
     )  # fmt: skip
 
 
@@ -430,6 +451,8 @@ def _number(bound: int | bytes) -> int:
 def by_reference(task: IngestTask) -> IngestedFile | None:
     """Return the parts that point into the landing file, None when its rows must be cast or examined."""
     path = task.file.path
+    if task.options.changes_columns:
+        return None
     if landing_format(path, task.options) != "parquet" or task.options.is_changes or task.judge is not None:
         return None
     if task.options.storage_options:
@@ -486,48 +509,63 @@ class _Range:
 
 
 def _share_files(
-    store: ObjectStore, sources: Mapping[int, SourceFile], options: LandingOptions, runner: Runner, *, label: str
+    store: ObjectStore,
+    sources: Mapping[int, SourceFile],
+    schema: TableSchema,
+    options: LandingOptions,
+    runner: Runner,
+    *,
+    label: str,
 ) -> Mapping[int, list[TextShare]]:
     """Find the shares of the landing files that are read by several tasks, by the files' numbers; tasks scan for them.
 
     errors   InvalidInputError for a CSV file without a header
     """
     ranges: list[_Range] = []
-    headers: dict[int, tuple[tuple[str, ...], int]] = {}
+    headers: dict[int, CsvHeader] = {}
     for number, source in sources.items():
-        kind = _text_format(source.path, options)
-        planned = [] if kind is None else plan_ranges(source.size, share_bytes=SHARE_BYTES)
-        if len(planned) > 1:
-            delimiter = options.delimiter if kind == "csv" else None
-            headers[number] = _header(store, source.path, options) if kind == "csv" else ((), 0)
-            place = options.storage_options
-            ranges += [_Range(store, number, source.path, start, end, delimiter, place) for start, end in planned]
+        planned = plan_ranges(source.size, share_bytes=SHARE_BYTES)
+        kind = _cut_format(store, source.path, schema, options) if len(planned) > 1 else None
+        if kind is not None:
+            path, place = source.path, options.storage_options
+            headers[number] = _header(store, path, schema, options) if kind == "csv" else CsvHeader((), 0, "")
+            delimiter = headers[number].delimiter or None
+            ranges += [_Range(store, number, path, start, end, delimiter, place) for start, end in planned]
     if not ranges:
         return {}
     found: dict[int, list[Crossing]] = defaultdict(list)
     for each, crossing in zip(ranges, runner.map(_cross, ranges, label=label), strict=True):
         found[each.source].append(crossing)
     return {
-        n: plan_text_shares(sources[n].size, crossings, headers[n][0], header_bytes=headers[n][1])
+        n: plan_text_shares(sources[n].size, crossings, h.columns, header_bytes=h.bytes, delimiter=h.delimiter)
         for n, crossings in found.items()
+        for h in (headers[n],)
     }
 
 
-def _text_format(path: str, options: LandingOptions) -> str | None:
-    """Return csv or jsonl for a file that can be cut."""
+def _cut_format(store: ObjectStore, path: str, schema: TableSchema, options: LandingOptions) -> str | None:
+    """Return csv or jsonl for a file that can be cut: plain UTF-8, of which no byte depends on what is far before it but quotes."""
     if without_codec(path) != path:
         return None
-    if options.is_changes and options.format in message_formats():
-        return "jsonl"
-    kind = landing_format(path, options)
-    return kind if kind in ("csv", "jsonl") else None
+    messages = options.is_changes and options.format in message_formats()
+    kind = "jsonl" if messages else landing_format(path, options)
+    if kind not in ("csv", "jsonl"):
+        return None
+    with landing_store(store, path, options.storage_options).open_input(path) as source:
+        first = bytes(source.read(_BEGIN_BYTES))
+    if encoding_of(first, options.encoding) is not None:
+        return None
+    if kind == "jsonl":
+        return kind if messages or not is_array(first, options.member) else None
+    plain = options.quote == '"' and not options.escape and not options.comment and not options.skip_lines
+    return kind if plain and not first[:8].lower().lstrip(b'\xef\xbb\xbf"').startswith(b"sep=") else None
 
 
 def _cross(item: _Range) -> Crossing:
-    with open_plain(landing_store(item.store, item.path, item.place), item.path) as source:
+    with landing_store(item.store, item.path, item.place).open_input(item.path) as source:
         return cross_range(source, item.start, item.end, item.delimiter)
 
 
-def _header(store: ObjectStore, path: str, options: LandingOptions) -> tuple[tuple[str, ...], int]:
-    with open_plain(landing_store(store, path, options.storage_options), path) as source:
-        return csv_header(source, path, options)
+def _header(store: ObjectStore, path: str, schema: TableSchema, options: LandingOptions) -> CsvHeader:
+    with landing_store(store, path, options.storage_options).open_input(path) as source:
+        return csv_header(source, path, names_in_file(schema.fields, options), options)

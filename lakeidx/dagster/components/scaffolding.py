@@ -14,7 +14,7 @@ from dagster.components.component_scaffolding import scaffold_component
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakeidx.api import Warehouse
-from lakeidx.api.inference import InferredTable, infer_table
+from lakeidx.api.inference.infer import InferredTable, infer_table
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.sections import SchedulesConfig
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from numpy.typing import NDArray
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.new_columns import says_nothing
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.text.compressed import not_text
+from lakeidx.landing.text.json_arrays import ArrayRows, is_array
 from lakeidx.landing.text.json_values import (
     json_text,
     json_text_of,
@@ -31,6 +34,7 @@ from lakeidx.landing.text.json_values import (
     type_of_values,
     wider_of_values,
 )
+from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.text.utf8 import is_utf8
 from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns
 from lakeidx.types import INT_ROOTS, DataType, Field, Root, to_arrow
@@ -40,6 +44,8 @@ _BOM = b"\xef\xbb\xbf"
 _TEXT_CHARACTERS = 2000
 #: Ends the names of fields that say where a null was written; a character of JSON texts that no name of a column has.
 _MARK = "\x7f"
+#: A line that ends where the first value of an object is to come, or inside of it.
+_OPENED = re.compile(rb'\{\s*("(?:[^"\\]|\\.)*"\s*:\s*[\[{]?\s*)?$')
 _NULL = re.compile(rb'(?<!\\)"([ \t]*:[ \t]*)null')
 
 
@@ -75,6 +81,55 @@ def read_jsonl(
         if piece.rows.num_rows or piece.bad_lines or piece.extra:
             yield piece
         line += block.count(b"\n")
+
+
+def read_json(
+    source: Any, path: str, fields: Sequence[Field], options: LandingOptions, *, share: TextShare | None = None
+) -> Iterator[Piece]:
+    """Read the pieces of a JSON file: an object a line, an array of objects, or an object with the array in a member.
+
+    source   binary file
+    share    what is read of a file of lines, when that is not all
+    errors   as for `read_jsonl`; InvalidInputError without such an array
+    """
+    if share is not None:
+        yield from read_jsonl(source, path, fields, options, line=share.line)
+        return
+    begun = _Begun(source)
+    if not is_array(begun.first, options.member):
+        _refuse_object(begun.first, path)
+        yield from read_jsonl(begun, path, fields, options)
+        return
+    rows = ArrayRows(begun, path, options.member)
+    for piece in read_jsonl(rows, path, fields, options):
+        lines = piece.lines if piece.lines is not None else piece.first_line + np.arange(piece.rows.num_rows)
+        mine = rows.lines_of(lines)
+        bad = tuple(replace(b, line=int(rows.lines_of([b.line])[0])) for b in piece.bad_lines)
+        yield replace(piece, first_line=int(mine[0]) if len(mine) else 1, lines=mine, bad_lines=bad)
+
+
+def _refuse_object(first: bytes, path: str) -> None:
+    """Refuse a file whose first line is but the begin of an object, which may have the rows in a member."""
+    line, _, more = first.removeprefix(_BOM).lstrip().partition(b"\n")
+    if more.strip() and _OPENED.match(line):
+        raise InvalidInputError(
+            "the file is an object over several lines, not an object a line: say which of its members is the array of rows "
+            "(member, --member)",
+            path=path,
+        )
+
+
+class _Begun:
+    """A file whose first bytes are known."""
+
+    def __init__(self, source: Any) -> None:
+        self.first = bytes(source.read(1 << 16))
+        self._source, self._rest = source, self.first
+
+    def read(self, size: int) -> bytes:
+        """Read some bytes; none at the end."""
+        data, self._rest = self._rest or bytes(self._source.read(size)), b""
+        return data
 
 
 def line_blocks(source: Any, block_bytes: int, *, begins: bool = True) -> Iterator[bytes]:
@@ -120,7 +175,8 @@ def _fast(
     if any(t is None for t in types):
         return None
     schema = pa.schema([*zip([f.name for f in fields], types, strict=True), (KIND_COLUMN, pa.string())])
-    behaviour = "ignore" if options.ignore_extra else "error" if options.merge_schema == "refuse" else "infer"
+    strict = options.merge_schema == "refuse" and not options.dropped
+    behaviour = "ignore" if options.ignore_extra else "error" if strict else "infer"
     try:
         rows = pajson.read_json(
             io.BytesIO(block),
@@ -135,7 +191,9 @@ def _fast(
     lines = filled_lines(block) + line
     if rows.num_rows != len(lines):
         return None
-    unknown = set(named) - {*schema.names, *says_nothing(rows.schema, fields)}
+    unknown = set(named) - {*schema.names, *options.dropped, *says_nothing(rows.schema, fields)}
+    if unknown and options.merge_schema == "refuse" and not options.ignore_extra:
+        return None
     extra = {n: type_of_values(rows.schema.field(n).type) for n in named if n in unknown}
     nulls = {f.name: nulls_of(rows.column(f.name)) for f in fields if rows.column(f.name).null_count}
     absent = {} if options.missing == "null" or not nulls else _absent(block, nulls)
@@ -240,7 +298,7 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
     nested = {f.name for f in fields if f.type.is_nested or f.type.root is Root.VARIANT}
     growing = [f for f in fields if f.type.is_nested] if options.merge_schema != "refuse" else []
     names = [*(f.name for f in fields), KIND_COLUMN]
-    known = set(names)
+    known = {*names, *options.dropped}
     columns: dict[str, list[str | None]] = {n: [] for n in names}
     absent: dict[str, list[bool]] = {f.name: [] for f in fields} if options.missing != "null" else {}
     lines: list[int] = []
@@ -249,7 +307,7 @@ def _slow(block: bytes, fields: Sequence[Field], line: int, options: LandingOpti
     for number, raw in enumerate(block.split(b"\n")[:-1], line):
         if not raw.strip():
             continue
-        value = parse_line(raw, number)
+        value = parse_line(raw, number, encoding=options.encoding)
         if isinstance(value, BadLine):
             bad.append(value)
             continue
@@ -284,14 +342,14 @@ def _unpacked(row: dict[str, Any], name: str) -> Any:
     return value
 
 
-def parse_line(raw: bytes, number: int) -> dict[str, Any] | BadLine:
+def parse_line(raw: bytes, number: int, *, encoding: str | None = None) -> dict[str, Any] | BadLine:
     """Return the object of a line, numbers as they are written, or what is wrong with it."""
     try:
         value = parse_json(raw.decode("utf-8"), unique_names=True)
         # Lone surrogates are JSON, but no text that can be stored.
         json_text(value).encode("utf-8")
     except UnicodeError:
-        return BadLine(number, "not UTF-8 text", shown_text(raw))
+        return BadLine(number, not_text(encoding), shown_text(raw))
     except (ValueError, RecursionError) as error:
         return BadLine(number, f"not JSON: {error}", shown_text(raw))
     if not isinstance(value, dict):

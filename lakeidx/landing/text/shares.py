@@ -35,6 +35,7 @@ class TextShare:
     start, end   bytes
     line         number of its first line, from 1
     columns      csv: as the header names them; () for the share that begins with the header
+    delimiter    csv: as the header says
     """
 
     number: int
@@ -42,6 +43,7 @@ class TextShare:
     end: int
     line: int
     columns: tuple[str, ...] = ()
+    delimiter: str = ","
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +118,19 @@ def cross_range(source: Any, start: int, end: int, delimiter: str | None) -> Cro
 
 
 def plan_text_shares(
-    size: int, crossings: Sequence[Crossing], columns: Sequence[str] = (), *, header_bytes: int = 0
+    size: int,
+    crossings: Sequence[Crossing],
+    columns: Sequence[str] = (),
+    *,
+    header_bytes: int = 0,
+    delimiter: str = ",",
 ) -> list[TextShare]:
     """Plan the shares of a file of whose ranges all is known.
 
     crossings      of its ranges, in order
     columns        csv: see `TextShare`
     header_bytes   bytes that the first share has at least
+    delimiter      csv
     """
     begins: list[tuple[int, int]] = []
     state, line = LINE_START, 1
@@ -133,7 +141,7 @@ def plan_text_shares(
             begins.append((crossing.breaks[state], line + crossing.before[state]))
         state, line = crossing.ends[state], line + crossing.lines
     borders = [begins[0], *(b for b in begins[1:] if b[0] >= header_bytes), (size, line)]
-    shares = [TextShare(0, s, e, n, tuple(columns)) for (s, n), (e, _) in pairwise(borders) if s < e]
+    shares = [TextShare(0, s, e, n, tuple(columns), delimiter) for (s, n), (e, _) in pairwise(borders) if s < e]
     return [replace(s, number=i, columns=s.columns if i else ()) for i, s in enumerate(shares)]
 
 

@@ -11,6 +11,7 @@ import typer
 import lakeidx
 from lakeidx.api.merge import Merge
 from lakeidx.api.reports import VerifyResult
+from lakeidx.cli.inputs import landing_options
 from lakeidx.cli.main import app
 from lakeidx.key_index.hudi_table.table import HudiTagResult
 from lakeidx.table.scan.changes import ChangeScan
@@ -70,9 +71,8 @@ ONLY_SHELL = {"as_json", "row_format", "list_format", "diff_format", "advice_for
 PARAMETERS = {
     ("*", "partition"): "partitions", ("*", "no_progress"): "progress on_stage on_module", ("*", "row_format"): "",
     **{("*", option): "runner" for option in ("spark", "master", "remote", "threads")},
-    **{(c, o): "options landing" for c in ("upsert", "load", "sync-database") for o in (
-        "file_format", "delimiter", "columns", "ignore_extra", "missing", "order", "op_column",
-        "op_value", "merge_schema", "check_before", "on_delete", "source", "landing_option")},
+    **{(c, o): "options landing" for c in ("upsert", "load", "sync-database")
+       for o in inspect.signature(landing_options).parameters},
     **{("sync-database", o): "feed" for o in (
         "including_tables", "excluding_tables", "table_prefix", "table_suffix", "table_mapping", "primary_keys", "partition_keys",
         "types", "table_conf", "schema_changes")},

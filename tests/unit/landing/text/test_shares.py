@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.text import shares as text_shares
-from lakeidx.landing.text.csv import csv_header, read_csv
+from lakeidx.landing.text.csv import CsvHeader, csv_header, read_csv
 from lakeidx.landing.text.json_lines import read_jsonl
 from lakeidx.landing.text.shares import ShareSource, TextShare, cross_range, plan_ranges, plan_text_shares
 from lakeidx.landing.types import LandingOptions, Piece
@@ -26,8 +26,8 @@ Found = tuple[list[dict[str, Any]], list[int], list[tuple[int, str]]]
 def shares_of(data: bytes, size: int, delimiter: str | None) -> list[TextShare]:
     source = io.BytesIO(data)
     crossings = [cross_range(source, *r, delimiter) for r in plan_ranges(len(data), share_bytes=size)]
-    columns, header = csv_header(io.BytesIO(data), "f", OPTIONS) if delimiter else ((), 0)
-    return plan_text_shares(len(data), crossings, columns, header_bytes=header)
+    header = csv_header(io.BytesIO(data), "f", FIELDS, OPTIONS) if delimiter else CsvHeader((), 0, "")
+    return plan_text_shares(len(data), crossings, header.columns, header_bytes=header.bytes, delimiter=header.delimiter)
 
 
 def gather(pieces: list[Piece]) -> Found:
@@ -45,7 +45,7 @@ def shared_csv(data: bytes, shares: list[TextShare]) -> Found:
     pieces: list[Piece] = []
     for share in shares:
         source = ShareSource(io.BytesIO(data), share)
-        pieces += read_csv(source, "f", FIELDS, OPTIONS, line=share.line, columns=share.columns)
+        pieces += read_csv(source, "f", FIELDS, OPTIONS, share=share)
     return gather(pieces)
 
 
