@@ -40,8 +40,6 @@ def rows(table: Table) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("text", "way_out", "arguments"),
     [
-        ("id;c;b\n1;x;3\n2;y;4\n", "(--delimiter ';')", ["--delimiter", ";"]),
-        ('"id"\t"c"\t"b"\n1\tx\t3\n2\ty\t4\n', r"(--delimiter '\t')", ["--delimiter", r"\t"]),
         ("1,x,3\n2,y,4\n", "(--columns id,c,b)", ["--columns", "id,c,b"]),
         ("1,,3\n2,y,4\n1,x,3", "(--columns id,c,b)", ["--columns", "id,c,b"]),
         ("ID,C,B\n1,x,3\n", "the table's names differ by upper and lower case (id,c,b)", []),
@@ -59,6 +57,26 @@ def test_csv_of_another_form_names_the_option(
         done = CliRunner().invoke(app, ["upsert", table.uri, str(file), *arguments])
         assert done.exit_code == 0, done.output
         assert rows(table) == ROWS
+
+
+@pytest.mark.parametrize("options", [{}, {"merge_schema": "add"}, {"ignore_extra": True}])
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("id;c;b\n1;x;3\n2;y;4\n", ["--delimiter", ";"]),
+        ('"id"\t"c"\t"b"\n1\tx\t3\n2\ty\t4\n', ["--delimiter", r"\t"]),
+    ],
+)
+def test_a_delimiter_that_is_not_named_is_that_of_the_header(
+    table: Table, text: str, arguments: list[str], options: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text(text)
+    table.upsert_files([file], LandingOptions(**options))
+    assert rows(table) == ROWS
+    done = CliRunner().invoke(app, ["upsert", table.uri, str(file), *arguments])
+    assert done.exit_code == 0, done.output
+    assert rows(table) == ROWS
 
 
 @pytest.mark.parametrize("first", ["1", "1.0", "1e0", '"1.0"', "null"])
