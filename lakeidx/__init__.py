@@ -1,9 +1,9 @@
 """Primary-key tables on a disk or an S3 store, in the Apache Paimon format.
 
 `Table` is one table, `SystemTable` its rows with their kinds, `Warehouse` a folder of tables; `inspect_file` decodes any of their
-files, `tag_hudi_table` looks into tables of Hudi, `warm_up` compiles kernels. All kinds of error are here, too, with `LakeIdxError`
-as their root. In Spark import `lakeidx.spark`. Every other package is an implementation that the layers in
-README.md put in order.
+files, `tag_hudi_table` looks into tables of Hudi, `init` makes a table of files, `warm_up` compiles kernels. All kinds of error are
+here, too, with `LakeIdxError` as their root. In Spark import `lakeidx.spark`. Every other package is an implementation that the
+layers in README.md put in order.
 What Dagster runs lives in `lakeidx.dagster`, what spark-submit runs in `jobs`.
 """
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lakeidx.api import Table as Table
     from lakeidx.api import Warehouse as Warehouse
     from lakeidx.api.hudi import tag_hudi_table as tag_hudi_table
+    from lakeidx.api.inference.start import init as init
     from lakeidx.api.inspect.files import inspect_file as inspect_file
     from lakeidx.batch.upsert import BatchResult as BatchResult
     from lakeidx.errors import CommitConflictError as CommitConflictError
@@ -72,6 +73,7 @@ _PLACES = {
     "LandingOptions": "lakeidx.landing.read",
     "Machine": "lakeidx.key_index.advice.model",
     "Needs": "lakeidx.key_index.advice.measures",
+    "init": "lakeidx.api.inference.start",
     "inspect_file": "lakeidx.api.inspect.files",
     "tag_hudi_table": "lakeidx.api.hudi",
     "warm_up": "lakeidx.maintenance.warm_up",

@@ -182,3 +182,15 @@ def _partition(partition: bytes, schema: TableSchema) -> dict[str, Any]:
 def _key(key: bytes, schema: TableSchema) -> Any:
     values = decode_row(split_arity(key)[1], schema.key_types)
     return [internal_to_json(v, t) for v, t in zip(values, schema.key_types, strict=True)]
+
+
+def as_line(table: TableHandle) -> str:
+    """Describe a table in a line; what cannot be read is the error, since debuggers and notebooks show anything."""
+    try:
+        schema, snapshot = table.schema, table.snapshot
+    except Exception as error:
+        return f"Table({table.uri!r}: {error})"
+    columns = ", ".join(f"{f.name} {f.type}" for f in schema.fields)
+    keys = f", primary key ({', '.join(schema.primary_keys)})" if schema.primary_keys else ""
+    state = "empty" if snapshot is None else f"snapshot {snapshot.id}"
+    return f"Table({table.uri!r}, {columns}{keys}, {state})"

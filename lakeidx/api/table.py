@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows, absent_columns, as_table, step_rows
 from lakeidx.api.folder_load import load_folder, watch_folder
+from lakeidx.api.inference.rows import create_from_rows
 from lakeidx.api.maintenance import Maintenance, advise_new_table, of_table
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type
@@ -101,10 +102,16 @@ class Table(TableHandle):
         """
         schema = new_schema(spec)
         check_index_type(schema)
-        limits = TableIndex.of(schema).limits
-        if limits:
+        if limits := TableIndex.of(schema).limits:
             log.warning("index type %s: %s", TableIndex.of(schema).name, limits)
         return super().create(uri, spec, storage_options, exist_ok=exist_ok)
+
+    @classmethod
+    def create_from(
+        cls, uri: PathLike, rows: Rows, *, primary_key: Sequence[str] = (), partition_by: Sequence[str] = ()
+    ) -> Self:
+        """Create a table of rows; see `create_from_rows`."""
+        return create_from_rows(cls, uri, rows, primary_key, partition_by)
 
     def alter(
         self,
@@ -513,11 +520,9 @@ class Table(TableHandle):
         own: bool = False,
     ) -> BatchResult:
         """Run rows in memory through all stages; `own`: nobody else knows the batch's id, and it runs in this process."""
-        policy = merge_policy(merge_schema)
-        tell = on_stage or (lambda stage: None)
-        tell("ingest")
+        (tell := on_stage or (lambda stage: None))("ingest")
         # Types of dictionaries are those of Python, which nobody chose.
-        policy = "add" if policy == "widen" and isinstance(rows, list) else policy
+        policy = "add" if (asked := merge_policy(merge_schema)) == "widen" and isinstance(rows, list) else asked
         given = as_table(rows, context.schema.fields)
         with memory_staging(context) if own and fits_memory(context, given) else nullcontext(context) as running:
             absent = absent_columns(rows)
@@ -581,14 +586,9 @@ class Table(TableHandle):
         return locate_rows(self, rows)
 
     def __repr__(self) -> str:
-        try:
-            schema, snapshot = self.schema, self.snapshot
-        except Exception as error:  # a repr must not fail: debuggers and notebooks call it on anything
-            return f"Table({self.uri!r}: {error})"
-        columns = ", ".join(f"{f.name} {f.type}" for f in schema.fields)
-        keys = f", primary key ({', '.join(schema.primary_keys)})" if schema.primary_keys else ""
-        state = "empty" if snapshot is None else f"snapshot {snapshot.id}"
-        return f"Table({self.uri!r}, {columns}{keys}, {state})"
+        from lakeidx.api.listings import as_line
+
+        return as_line(self)
 
     def _repr_html_(self) -> str:
         from lakeidx.api.listings import as_html

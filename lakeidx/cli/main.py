@@ -13,10 +13,19 @@ _HELP = "Primary-key tables on a disk or an S3 store, in the Apache Paimon forma
 
 #: Every command, in the order of the help. Its help is the first paragraph of its function's docstring, which a test compares.
 COMMANDS: dict[str, Command | Group] = {
+    "init": Command(
+        "table_commands",
+        "init",
+        "Look at files, propose a table, and make it: a pipeline file with comments, the table, its first batch.",
+    ),
     "table": Group(
         "Create, show, alter, list or drop tables.",
         {
-            "create": Command("table_commands", "create", "Create a table from a schema file."),
+            "create": Command(
+                "table_commands",
+                "create",
+                "Create a table from a schema file, or from files, and load these.",
+            ),
             "show": Command(
                 "table_commands",
                 "show",
@@ -162,7 +171,7 @@ COMMANDS: dict[str, Command | Group] = {
 
 #: Commands by what they are for.
 SECTIONS = {
-    "Make and change tables": ("table",),
+    "Make and change tables": ("init", "table"),
     "Write rows": ("upsert", "load", "sync-database", "update", "merge", "delete"),
     "Read rows": ("scan", "lookup", "changes", "diff", "tail"),
     "Go back": ("tag", "rollback", "consumer"),

@@ -1,24 +1,37 @@
-"""``lakeidx table create|show|alter|list|drop``."""
+"""``lakeidx init`` and ``lakeidx table create|show|alter|list|drop``."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from lakeidx.api.inference.infer import InferredTable
+from lakeidx.api.inference.start import begin, create_from_files, plan_start
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse, drop_table
-from lakeidx.cli.context import JsonOption, TableArgument, report_errors
+from lakeidx.cli.context import JsonOption, NoProgress, TableArgument, report_errors, stages
+from lakeidx.cli.inputs import takes_landing_options
 from lakeidx.cli.output import ListFormat, ListFormatOption, for_programs, print_json, print_list, print_result
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.landing.read import LandingOptions
 from lakeidx.table.times import iso_utc
 
 _Texts = list[str] | None
+KeyOption = Annotated[
+    str | None,
+    typer.Option("--key", metavar="NAME,...", help="columns of the primary key; default: found in the files"),
+]
+PartitionByOption = Annotated[
+    str | None, typer.Option("--partition-by", metavar="NAME,...", help="columns that partition the table")
+]
+_MOST_UNREAD = 10
 
 
 def _read_spec(file: Path) -> dict[str, Any]:
@@ -39,23 +52,49 @@ def _read_spec(file: Path) -> dict[str, Any]:
 @report_errors
 def create(
     table: TableArgument,
-    schema: Annotated[Path, typer.Option("--schema", help="JSON file: fields, primaryKeys, partitionKeys, options")],
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE...]", help="more files of --from", show_default=False)
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", help="JSON file: fields, primaryKeys, partitionKeys, options")
+    ] = None,
+    from_: Annotated[
+        _Texts,
+        typer.Option("--from", metavar="FILE...", help="files or a folder: columns, types and key are found in them"),
+    ] = None,
+    key: KeyOption = None,
+    partition_by: PartitionByOption = None,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="succeed if the same table exists")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a table from a schema file.
+    """Create a table from a schema file, or from files, and load these.
 
     Examples:
+        lakeidx table create lake/shop.db/orders --from orders-*.csv --key id
         lakeidx table create lake/shop.db/orders --schema orders.json
         lakeidx table create s3://lake/shop.db/orders --schema orders.json --if-not-exists
 
     """
-    spec = _read_spec(schema)
-    made = Table.create(table, spec, exist_ok=if_not_exists)
-    if as_json:
-        print_json({"created": made.uri, "bucketMode": made.schema.bucket_mode.name})
+    if (schema is None) == (from_ is None) or (more and schema is not None):
+        raise InvalidInputError("give --schema FILE, or --from FILE...")
+    if from_ is not None:
+        if if_not_exists:
+            raise InvalidInputError(
+                "--if-not-exists goes with --schema: files may give another table than the one there"
+            )
+        files = [*from_, *(more or ())]
+        made, found, result = create_from_files(table, files, key=_listed(key), partition_by=_listed(partition_by))
+        _show_found(found)
+        rows = result.ingest.rows_staged
     else:
-        typer.echo(f"created {made.uri} ({made.schema.bucket_mode.name.lower()})", err=True)
+        assert schema is not None
+        made, rows = Table.create(table, _read_spec(schema), exist_ok=if_not_exists), 0
+    if as_json:
+        loaded = {"rows": rows} if from_ is not None else {}
+        print_json({"created": made.uri, "bucketMode": made.schema.bucket_mode.name, **loaded})
+    else:
+        loaded_text = f", {rows} rows loaded" if from_ is not None else ""
+        typer.echo(f"created {made.uri} ({made.schema.bucket_mode.name.lower()}){loaded_text}", err=True)
 
 
 @report_errors
@@ -211,3 +250,68 @@ def drop(
         print_json({"dropped": opened.uri, "files": files})
     else:
         typer.echo(f"dropped {opened.uri}, {files} files", err=True)
+
+
+@report_errors
+@takes_landing_options
+def init(
+    options: LandingOptions,
+    places: Annotated[
+        list[str], typer.Argument(metavar="FOLDER|FILE...", help="CSV, JSON, Parquet, Arrow or Excel files of one kind")
+    ],
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table", metavar="WAREHOUSE/DB.db/NAME", help="default warehouse/lake.db/ and the folder's name"
+        ),
+    ] = None,
+    key: KeyOption = None,
+    partition_by: PartitionByOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="do it without a question")] = False,
+    no_progress: NoProgress = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at files, propose a table, and make it: a pipeline file with comments, the table, its first batch.
+
+    Names, types, key, index and bucket size come from the first rows of some files; what had to be guessed, and lines that are no
+    rows, are listed. In a project of dg the component's defs.yaml is written in the place of a pipeline file.
+
+    Examples:
+        lakeidx init landing/orders
+        lakeidx init export.csv --table lake/shop.db/orders --key id --yes
+
+    """
+    start = plan_start(places, table=table, key=_listed(key), partition_by=_listed(partition_by), options=options)
+    if not yes:
+        typer.echo(start.text)
+        _show_found(start.found)
+        if not sys.stdin.isatty():
+            raise InvalidInputError(
+                f"nothing is written yet: --yes writes {start.path}, makes {start.table} and loads the files"
+            )
+        typer.confirm(f"Write {start.path}, make {start.table} and load {len(start.files)} files?", abort=True)
+    with stages(no_progress) as on_stage:
+        result = begin(start, on_stage=on_stage)
+    if yes:
+        _show_found(start.found)
+    if for_programs(as_json):
+        print_json(
+            {"table": start.table, "file": str(start.path), "notes": list(start.found.notes), **result.as_dict()}
+        )
+        return
+    typer.echo(f"{start.path}: written\n{start.table}: {result.ingest.rows_staged} rows loaded")
+    typer.echo(
+        f"next: lakeidx scan {start.table} --format table; new files: edit the file, or lakeidx load {start.table}"
+    )
+
+
+def _show_found(found: InferredTable) -> None:
+    """Print on stderr what was guessed, and lines that could not be read."""
+    for note in (*found.notes, *found.unread[:_MOST_UNREAD]):
+        typer.echo(note, err=True)
+    if len(found.unread) > _MOST_UNREAD:
+        typer.echo(f"and {len(found.unread) - _MOST_UNREAD} lines more that are no rows", err=True)
+
+
+def _listed(text: str | None) -> list[str]:
+    return [n.strip() for n in (text or "").split(",") if n.strip()]

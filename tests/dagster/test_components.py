@@ -121,8 +121,7 @@ def test_columns_and_keys_of_texts_are_inferred(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="name the primary key with --key"):
         infer_table(str(tmp_path))
     (tmp_path / "x-3.csv").write_text("n,at\n1,2,3\n", encoding="utf-8")
-    with pytest.raises(InvalidInputError, match=r"x-3\.csv: the file cannot be read"):
-        infer_table(str(tmp_path))
+    assert infer_table(str(tmp_path)).unread == (f"{tmp_path}/x-3.csv line 2: 3 columns instead of 2",)
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFoundError, match="no landing files"):
         infer_table(str(tmp_path / "empty"))

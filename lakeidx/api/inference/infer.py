@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet as pq
 
 import lakeidx
+from lakeidx.api.inference.column_types import ColumnTypes, infer_types
+from lakeidx.api.inference.samples import Sample, read_sample
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
-from lakeidx.landing.read import ENDINGS, LandingOptions, is_landing_file, landing_format, open_parquet
+from lakeidx.landing.read import ENDINGS, LandingOptions, is_landing_file
 from lakeidx.landing.row_kinds import KIND_COLUMN
-from lakeidx.landing.text.compressed import open_plain
 from lakeidx.pipeline_file.model import check_document
+from lakeidx.pipeline_file.sections import LandingConfig
 from lakeidx.pipeline_file.yaml_lines import YamlDocument
-from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.base import FileInfo, parent_of
 from lakeidx.storage.landing_folders import open_landing
-from lakeidx.types import format_type, from_arrow
 
 #: Files that are looked at: the first, the last, and some in between.
 _SAMPLES = 4
-_SAMPLE_ROWS = 100_000
-_SAMPLE_BYTES = 16 << 20
 #: Sizes that follow from fewer rows would not fit the table that comes of them.
 _ADVICE_ROWS = 5_000
 #: Columns of a key that is looked for, and columns that are tried, likely ones first.
@@ -45,48 +43,204 @@ class InferredTable:
 
     attributes   a pipeline file without table, warehouse
     notes        what was decided why, one line each
+    unread       lines of files that are no rows, one line each
+    comments     on columns, by name
+    files        all of the place
     """
 
     attributes: dict[str, Any]
     notes: tuple[str, ...]
+    unread: tuple[str, ...] = ()
+    comments: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
 
-def infer_table(folder: str, *, keys: Sequence[str] = (), partition_by: Sequence[str] = ()) -> InferredTable:
-    """Infer a table from the landing files of a folder.
+def infer_table(
+    place: str | Sequence[str],
+    *,
+    keys: Sequence[str] = (),
+    partition_by: Sequence[str] = (),
+    options: LandingOptions | None = None,
+) -> InferredTable:
+    """Infer a table from landing files.
 
+    place          a folder, or files of one
     keys           columns of the primary key; none: the fewest columns whose values no two rows of a file share
     partition_by   columns that partition the table
-    errors         NotFoundError for a folder without landing files; InvalidInputError when no key is found
+    options        by which the files are read, as far as that is known
+    errors         NotFoundError for a folder without landing files; InvalidInputError when no key is found, and for files that
+                   disagree
     """
-    store = open_landing(folder)
-    files = sorted((f for f in store.list(folder) if not f.is_dir and is_landing_file(f.name)), key=lambda f: f.name)
-    if not files:
-        raise NotFoundError(f"no landing files ({ENDINGS})", path=folder)
-    suffix = _suffix(files[-1].name)
-    files = [f for f in files if _suffix(f.name) == suffix]
-    samples = [_sample(store, f) for f in _some(files)]
-    schema = pa.unify_schemas([s.schema for s in samples], promote_options="permissive")
-    schema = pa.schema([f for f in schema if f.name != KIND_COLUMN])
-    notes = [f"columns: as in {len(samples)} of {len(files)} files"]
-    _check_columns(schema, [*keys, *partition_by], folder)
+    places = [place] if isinstance(place, str) else list(place)
+    folder, files, notes = _files(places, options or LandingOptions())
+    whole = folder.rstrip("/") == places[0].rstrip("/")
+    samples = _samples(folder, files, options or LandingOptions())
+    used = samples[0].options
+    rows = _joined(samples)
+    found = infer_types(rows, used, written=samples[0].written)
+    _refuse_disagreement(samples, found)
+    names = {n: _plain_name(n) for n in rows.column_names}
+    mine = {**{v: v for v in names.values()}, **names}
+    _check_columns(rows.schema, [n for n in (*keys, *partition_by) if n not in mine], folder)
+    keys, partition_by = [mine[k] for k in keys], [mine[p] for p in partition_by]
+    tables = [
+        s.rows.rename_columns([names[n] for n in s.rows.column_names if n in names]) for s in _without_kinds(samples)
+    ]
+    schema = pa.schema([(names[f.name], f.type) for f in rows.schema])
     if not keys:
-        keys = _find_key(samples, schema, partition_by)
+        keys = find_key(tables, schema, partition_by)
         notes.append(f"primary key: no two rows of a file share {', '.join(keys)}; give --key if it is another")
+    notes += [f"columns: as in {len(samples)} of {len(files)} files", _evidence(tables, keys)]
     keys = list(dict.fromkeys([*partition_by, *keys]))
     attributes: dict[str, Any] = {
-        "landing": {"path": folder.rstrip("/"), "pattern": f"*{suffix}"},
-        "fields": [{"name": f.name, "type": format_type(from_arrow(f.type, where=f"column {f.name}"))} for f in schema],
+        "landing": {"path": folder, "pattern": _pattern(files, whole=whole), **_spelled(found.options)},
+        "fields": [{"name": names[n], "type": t} for n, t in found.types.items()],
         "primaryKeys": keys,
         **({"partitionKeys": list(partition_by)} if partition_by else {}),
         "options": {"bucket": -1},
     }
-    if any(set(s.column_names) - {KIND_COLUMN} != set(schema.names) for s in samples):
+    renamed = {n: m for n, m in names.items() if n != m}
+    if renamed:
+        attributes["landing"]["columns"] = renamed
+    if any(set(t.column_names) != set(schema.names) for t in tables):
         attributes["landing"]["missing_columns"] = "null"
         notes.append("missing_columns: null, since some files lack columns")
-    rows = sum(s.num_rows for s in samples)
-    options, why = _advised([f.path for f in _some(files)], rows, keys, partition_by, attributes)
-    attributes["options"].update(options)
-    return InferredTable(attributes, (*notes, why))
+    notes += _guesses(samples, found, names)
+    advised, why = _advised([f.path for f in _some(files)], rows.num_rows, keys, partition_by, attributes)
+    attributes["options"].update(advised)
+    return InferredTable(
+        attributes,
+        (*notes, why),
+        tuple(f"{s.path} line {b.line}: {' '.join(b.reason.split())}" for s in samples for b in s.unread),
+        {names[n]: comment for n, comment in found.comments.items()},
+        tuple(f.path for f in files),
+    )
+
+
+def _files(places: Sequence[str], options: LandingOptions) -> tuple[str, list[FileInfo], list[str]]:
+    """Return the folder, the files of one kind in it, and what was left out."""
+    found: list[FileInfo] = []
+    for place in places:
+        store = open_landing(place, options.storage_options or None)
+        inside = [f for f in store.list(place) if not f.is_dir]
+        alone = None if inside else store.info(place)
+        found += inside if alone is None else [alone]
+    known = sorted((f for f in found if options.format or is_landing_file(f.name)), key=lambda f: f.name)
+    if not known:
+        others = ", ".join(sorted(f.name for f in found)[:3])
+        raise NotFoundError(
+            f"no landing files ({ENDINGS})" + (f"; of {others} the kind is unknown: say --format" if others else ""),
+            path=places[0],
+        )
+    folders = {parent_of(f.path) for f in known}
+    if len(folders) > 1:
+        raise InvalidInputError(f"the files are of several folders: {', '.join(sorted(folders))}; give those of one")
+    suffix = _suffix(known[-1].name)
+    files = [f for f in known if _suffix(f.name) == suffix]
+    left = [f.name for f in found if f.name not in {k.name for k in files}]
+    notes = [f"left out {len(left)} files that do not end in {suffix}: {', '.join(sorted(left)[:5])}"] if left else []
+    return folders.pop(), files, notes
+
+
+def _pattern(files: Sequence[FileInfo], *, whole: bool) -> str:
+    """Return a pattern of the names; of a whole folder all of the kind."""
+    if len(files) == 1 and not whole:
+        return files[0].name
+    first, last = min(f.name for f in files), max(f.name for f in files)
+    same = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+    return f"{'' if whole else first[:same]}*{_suffix(first)}"
+
+
+def _samples(folder: str, files: Sequence[FileInfo], options: LandingOptions) -> list[Sample]:
+    """Read some files, all as the first is read; InvalidInputError when others are written otherwise."""
+    store = open_landing(folder, options.storage_options or None)
+    samples = [read_sample(store, f.path, options) for f in _some(files)]
+    other = next((s for s in samples if s.options != samples[0].options), None)
+    if other is not None:
+        raise InvalidInputError(
+            f"it is not written as {samples[0].path}: {'; '.join(other.guessed) or 'as usual'}, there "
+            f"{'; '.join(samples[0].guessed) or 'as usual'}; give files that are written alike",
+            path=other.path,
+        )
+    return samples
+
+
+def _without_kinds(samples: Sequence[Sample]) -> list[Sample]:
+    return [
+        replace(s, rows=s.rows.drop_columns([KIND_COLUMN])) if KIND_COLUMN in s.rows.column_names else s
+        for s in samples
+    ]
+
+
+def _joined(samples: Sequence[Sample]) -> pa.Table:
+    plain = _without_kinds(samples)
+    first = plain[0]
+    for other in plain[1:]:
+        if not set(other.rows.column_names) & set(first.rows.column_names):
+            raise InvalidInputError(
+                f"it has no column of {first.path} ({', '.join(first.rows.column_names)}): make a table of each",
+                path=other.path,
+            )
+        try:
+            pa.unify_schemas([first.rows.schema, other.rows.schema], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise InvalidInputError(
+                f"it does not go with {first.path}: {error}; make a table of each", path=other.path
+            ) from error
+    return pa.concat_tables([s.rows for s in plain], promote_options="permissive")
+
+
+def _refuse_disagreement(samples: Sequence[Sample], found: ColumnTypes) -> None:
+    """Refuse a column that is text only because one of the files has other values than the others."""
+    for name in (n for n, t in found.types.items() if t == "STRING" and len(samples) > 1):
+        kinds = {}
+        for sample in samples:
+            if name in sample.rows.column_names and sample.rows.column(name).null_count < sample.rows.num_rows:
+                kinds[infer_types(sample.rows.select([name]), sample.options, written=sample.written).types[name]] = (
+                    sample.path
+                )
+        if len(kinds) > 1 and "STRING" in kinds:
+            other = next(t for t in kinds if t != "STRING")
+            raise InvalidInputError(
+                f"column {name} is text here, and {other} in {kinds[other]}: mend one of the files, or give files that are alike",
+                path=kinds["STRING"],
+            )
+
+
+def _plain_name(name: str) -> str:
+    """Return a name of a column that needs no quotes in SQL."""
+    if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        return name
+    plain = unicodedata.normalize("NFKD", name.replace("ß", "ss")).encode("ascii", "ignore").decode().lower()
+    plain = re.sub(r"\W+", "_", plain).strip("_")
+    return name if not plain or plain[0].isdigit() else plain
+
+
+def _spelled(options: LandingOptions) -> dict[str, Any]:
+    """Return options of the reader that are not the usual ones, as a pipeline file has them."""
+    usual = LandingOptions()
+    names = LandingConfig.model_fields.keys() - {"path", "pattern", "storage_options"}
+    changed = {n: getattr(options, n) for n in LandingOptions.__dataclass_fields__ if n in names}
+    return {n: list(v) if isinstance(v, tuple) else v for n, v in changed.items() if v != getattr(usual, n)}
+
+
+def _guesses(samples: Sequence[Sample], found: ColumnTypes, names: Mapping[str, str]) -> list[str]:
+    """Say what was guessed about buckets, columns and files."""
+    notes = ["buckets: -1, as many as it takes; dynamic-bucket.target-row-num says how many keys each has"]
+    notes += [f"{names[n]}: {comment}" for n, comment in found.comments.items()]
+    return notes + [f"{s.path}: {g}" for s in samples for g in s.guessed]
+
+
+def _evidence(tables: Sequence[pa.Table], keys: Sequence[str]) -> str:
+    """Say how many rows the key tells apart, and how many have none."""
+    rows = sum(t.num_rows for t in tables)
+    nulls = sum(
+        _nulls(t, k) and t.column(k).null_count if k in t.column_names else t.num_rows for t in tables for k in keys
+    )
+    present = [t for t in tables if all(k in t.column_names for k in keys)]
+    values = sum(t.select(list(keys)).group_by(list(keys)).aggregate([]).num_rows for t in present)
+    twice = "each another" if values == rows else f"{rows - values} rows have the key of an earlier one of their file"
+    return f"{', '.join(keys)}: {rows:,} rows, {twice}, {nulls or 'none'} null"
 
 
 def _advised(
@@ -109,7 +263,8 @@ def _advised(
     return options, f"index: lakeidx advise recommends {', '.join(f'{k} = {v}' for k, v in options.items())}"
 
 
-def _find_key(samples: Sequence[pa.Table], schema: pa.Schema, partition_by: Sequence[str]) -> list[str]:
+def find_key(samples: Sequence[pa.Table], schema: pa.Schema, partition_by: Sequence[str]) -> list[str]:
+    """Find the fewest columns, likely ones first, that no two rows of a sample share; InvalidInputError when there are none."""
     names = [f.name for f in schema if _may_be_key(f.type) and not any(_nulls(s, f.name) for s in samples)]
     likely = sorted(
         names, key=lambda n: not (n.lower() in ("id", "key", "uuid") or n.lower().endswith(("_id", "_key")))
@@ -156,36 +311,3 @@ def _suffix(name: str) -> str:
     stem, _, last = name.rpartition(".")
     inner = stem.rpartition(".")[2]
     return f".{inner}.{last}" if last in ("gz", "zst") and inner else f".{last}"
-
-
-def _sample(store: ObjectStore, file: FileInfo) -> pa.Table:
-    """Read the first rows of a file with the types it has, or seems to have.
-
-    errors   InvalidInputError for a file that cannot be read, naming it
-    """
-    kind = landing_format(file.path, LandingOptions())
-    try:
-        if kind == "parquet":
-            return pa.concat_tables([*_first(open_parquet(store, file.path))])
-        if kind == "arrow":
-            with store.open_input(file.path) as source:
-                is_file = source.read(6) == b"ARROW1"
-                source.seek(0)
-                reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-                return reader.read_all().slice(0, _SAMPLE_ROWS)
-        with open_plain(store, file.path) as source:
-            text = bytes(source.read(_SAMPLE_BYTES))
-        whole = pa.BufferReader(text[: text.rfind(b"\n") + 1] or text)
-        return pa.csv.read_csv(whole) if kind == "csv" else pa.json.read_json(whole)
-    except pa.ArrowException as error:
-        raise InvalidInputError(f"the file cannot be read: {error}", path=file.path) from error
-
-
-def _first(file: pq.ParquetFile) -> Iterator[pa.Table]:
-    rows = 0
-    yield file.schema_arrow.empty_table()
-    for batch in file.iter_batches(batch_size=_SAMPLE_ROWS):
-        yield pa.Table.from_batches([batch])
-        rows += batch.num_rows
-        if rows >= _SAMPLE_ROWS:
-            return

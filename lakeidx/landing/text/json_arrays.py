@@ -27,6 +27,16 @@ def is_array(first: bytes, member: str | None) -> bool:
     return member is not None or first.removeprefix(_BOM).lstrip()[:1] == b"["
 
 
+def arrays_in(first: bytes) -> list[str]:
+    """Return the members of an object over several lines that are arrays, by its first bytes; none for objects a line."""
+    line, _, more = first.removeprefix(_BOM).lstrip().partition(b"\n")
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return _find_array(first.removeprefix(_BOM), [""])[1] if more.strip() and line.startswith(b"{") else []
+    return [] if more.strip() else [n for n, v in value.items() if isinstance(v, list) and v and isinstance(v[0], dict)]
+
+
 class ArrayRows:
     """The rows of an array as JSON lines that can be read; `lines` are those of the file on which they begin.
 

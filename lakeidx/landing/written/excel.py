@@ -49,6 +49,12 @@ def read_excel(source: Any, path: str, fields: Sequence[Field], options: Landing
         notes = ()
 
 
+def sheet_header(source: Any, path: str, options: LandingOptions) -> list[str]:
+    """Return the columns of a sheet; errors as for `read_excel`."""
+    sheet, _ = _sheet(source, path, options)
+    return _header(enumerate(sheet.iter_rows(values_only=True), 1), path, options)
+
+
 def _sheet(source: Any, path: str, options: LandingOptions) -> tuple[Any, str]:
     """Return a sheet, and what was guessed."""
     try:

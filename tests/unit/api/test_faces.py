@@ -19,6 +19,7 @@ from lakeidx.table.scan.table_scan import TableScan
 
 #: Each command and the method behind it; a function of `lakeidx` where there is no table to hold.
 COMMANDS = {
+    "init": "lakeidx.init",
     "table create": "Table.create",
     "table show": "Table.describe",
     "table alter": "Table.alter",
@@ -71,12 +72,13 @@ ONLY_SHELL = {"as_json", "row_format", "list_format", "diff_format", "advice_for
 PARAMETERS = {
     ("*", "partition"): "partitions", ("*", "no_progress"): "progress on_stage on_module", ("*", "row_format"): "",
     **{("*", option): "runner" for option in ("spark", "master", "remote", "threads")},
-    **{(c, o): "options landing" for c in ("upsert", "load", "sync-database")
+    **{(c, o): "options landing" for c in ("upsert", "load", "sync-database", "init")
        for o in inspect.signature(landing_options).parameters},
     **{("sync-database", o): "feed" for o in (
         "including_tables", "excluding_tables", "table_prefix", "table_suffix", "table_mapping", "primary_keys", "partition_keys",
         "types", "table_conf", "schema_changes")},
     ("sync-database", "warehouse"): "self",
+    ("table create", "from_"): "rows", ("table create", "more"): "rows", ("table create", "key"): "primary_key",
     **{("advise", o): "needs" for o in ("moves", "other_writers", "stateless", "hbase")},
     **{("advise", o): "machine" for o in ("cores", "latency_ms")}, ("advise", "keys"): "batches keys",
     ("orphans", "yes"): "remove", ("orphans", "dry_run"): "remove", ("inspect", "file"): "path",
@@ -88,7 +90,12 @@ PARAMETERS = {
     ("load", "settle"): "settle_seconds", ("load", "watch"): "every", ("advise", "what"): "self files", ("tail", "into"): "step",
 }  # fmt: skip
 #: Methods that do a command together with the one above: command -> method.
-TOO = {"load": "Table.watch", "advise": "Table.advise_files", "tail": "Table.upsert_changes"}
+TOO = {
+    "table create": "Table.create_from",
+    "load": "Table.watch",
+    "advise": "Table.advise_files",
+    "tail": "Table.upsert_changes",
+}
 #: Options that a method of what comes back does.
 OF_WHAT_COMES_BACK = {
     ("scan", "explain"): (TableScan, "explain"),
