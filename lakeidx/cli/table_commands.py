@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -300,9 +301,8 @@ def init(
         )
         return
     typer.echo(f"{start.path}: written\n{start.table}: {result.ingest.rows_staged} rows loaded")
-    typer.echo(
-        f"next: lakeidx scan {start.table} --format table; new files: edit the file, or lakeidx load {start.table}"
-    )
+    typer.echo(f"next: lakeidx scan {start.table} --format table")
+    typer.echo(f"new files: lakeidx load {start.table} {_reading(start.found)}")
 
 
 def _show_found(found: InferredTable) -> None:
@@ -315,3 +315,19 @@ def _show_found(found: InferredTable) -> None:
 
 def _listed(text: str | None) -> list[str]:
     return [n.strip() for n in (text or "").split(",") if n.strip()]
+
+
+#: Options of the command line whose names are not those of pipeline files.
+_FLAGS = {"date_formats": "date-format", "true_values": "true", "false_values": "false", "null_values": "null",
+          "missing_columns": "missing"}  # fmt: skip
+
+
+def _reading(found: InferredTable) -> str:
+    """Return the folder of files and the options by which they are read, as a shell takes them."""
+    landing = dict(found.attributes["landing"])
+    words = [landing.pop("path"), "--pattern", landing.pop("pattern")]
+    for name, value in landing.items():
+        pairs = [f"{k}={'' if v is None else v}" for k, v in value.items()] if isinstance(value, dict) else None
+        for each in pairs or (value if isinstance(value, list) else [value]):
+            words += [f"--{_FLAGS.get(name, name.replace('_', '-'))}", str(each)]
+    return shlex.join(words)

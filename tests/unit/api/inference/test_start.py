@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shlex
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 from lakeidx.api.inference.infer import infer_table
 from lakeidx.api.table import Table
 from lakeidx.cli.main import app
+from lakeidx.cli.table_commands import _reading
 from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.pipeline_file.model import load_pipeline
 
@@ -161,3 +163,13 @@ def test_a_table_is_made_of_files_and_of_rows(here: Path) -> None:
         Table.create_from(str(here / "w/d.db/other"), rows, primary_key=["no"])
     with pytest.raises(LakeIdxError):
         Table.open(str(here / "w/d.db/other"))
+
+
+def test_the_words_after_it_load_new_files_by_what_was_found(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(GERMAN)
+    found = infer_table(str(tmp_path))
+    table = Table.create(
+        str(tmp_path / "w/d.db/t"), {n: found.attributes[n] for n in ("fields", "primaryKeys", "options")}
+    )
+    run("load", table.uri, *shlex.split(_reading(found)), "--settle", "0")
+    assert sorted(table.scan().to_arrow()["Betrag"].to_pylist()) == [Decimal("-0.50"), Decimal("1234.50")]
