@@ -110,7 +110,7 @@ def _next_steps(console: Console, uri: str) -> None:
         ("make ui", "the table, its history, checks and plots in Dagster"),
         (f"{program} scan {folder} --where \"dest = 'LAX'\" --limit 5", ""),
         (f"{program} changes {folder} 1..2 --limit 6", "what the second file has changed"),
-        (f"{program} table create --help", "a table of your own"),
+        (f"{program} init FILES", "a table of files of your own"),
     ):
         console.print(f"  {command}" + (f"   # {purpose}" if purpose else ""), soft_wrap=True, highlight=False)
 
