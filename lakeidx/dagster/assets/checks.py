@@ -14,9 +14,9 @@ verification        all, and orphans             the whole table
 
 A failed check of severity ERROR blocks what follows; WARN is for what costs space or speed, not answers.
 
-Each is judged by the step of the asset it is on, after its work, and is no part of any run's plan: Dagster calls a planned check
-failed when its run ends before it, whatever the table is like. So a run that stops early leaves the checks as they were. They
-have no partitions: a verdict is about the asset as the last run has left it, also a run over a range of partitions.
+Each is judged by the step of the asset it is on, after its work. They have no partitions: a verdict is about the asset as the last
+run has left it, also a run over a range of partitions. Dagster plans them with each run, and its list calls those of a run that
+ends before them failed, whatever the table is like.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -148,10 +148,16 @@ def reported_checks(specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChecksDefinit
     """Define checks of an asset whose step reports them with `report_checks`.
 
     The step of this definition reports none: it is there because Dagster's daemon starts a backfill only with a plan that has all
-    checks of its assets.
+    checks of its assets. What follows an asset does not wait for it: a failed check that blocks fails the asset's own step.
     """
+    planned = [
+        dg.AssetCheckSpec(
+            s.name, asset=s.asset_key, description=s.description, metadata={**s.metadata, "lakeidx/blocks": s.blocking}
+        )
+        for s in specs
+    ]
 
-    @dg.multi_asset_check(name="__".join([*specs[0].asset_key.path, "checks"]), specs=list(specs), can_subset=True)
+    @dg.multi_asset_check(name="__".join([*specs[0].asset_key.path, "checks"]), specs=planned, can_subset=True)
     def reported() -> Iterator[dg.AssetCheckResult]:
         yield from ()
 

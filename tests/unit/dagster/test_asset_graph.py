@@ -56,7 +56,7 @@ def lines(defs: dg.Definitions) -> Iterator[str]:
         yield from (f"  tag {k}={v}" for k, v in sorted(node.tags.items()) if not k.startswith("dagster/kind"))
         for check in sorted(c.name for c in node.check_keys):
             spec = graph.get_check_spec(dg.AssetCheckKey(key, check))
-            yield f"  check {check}{' (blocks)' if spec.blocking else ''}"
+            yield f"  check {check}{' (blocks)' if spec.blocking or spec.metadata.get('lakeidx/blocks') else ''}"
     yield from sorted(f"job {j.name}" for j in repository.get_all_jobs() if not j.name.startswith("__"))
     yield from sorted(f"sensor {s.name} ({s.default_status.value})" for s in repository.sensor_defs)
     yield from sorted(f"schedule {s.name} {s.cron_schedule}" for s in repository.schedule_defs)
