@@ -153,7 +153,7 @@ class Merge:
         return run_verb(
             self.table,
             "MERGE",
-            lambda _: self._changes(schema, source),
+            lambda: self._changes(schema, source),
             batch_id=batch_id,
             runner=runner,
             on_stage=on_stage,

@@ -144,7 +144,7 @@ def update_rows(
     if dry_run:
         return DeletePlan(rows=_count_where(table, where))
 
-    def changed(_: int) -> pa.Table:
+    def changed() -> pa.Table:
         scan = partial(scan_committed, table, where=where)
         rows = on_newest(table.metadata, lambda _: scan().to_arrow())
         return with_columns(schema, rows, _assigned_to(schema, rows, assignments))
@@ -175,7 +175,7 @@ def with_columns(schema: TableSchema, rows: pa.Table, columns: Mapping[str, pa.A
 def run_verb(
     table: Table,
     operation: str,
-    make_rows: Callable[[int], pa.Table],
+    make_rows: Callable[[], pa.Table],
     *,
     batch_id: str | None,
     runner: RunnerLike,
@@ -183,7 +183,7 @@ def run_verb(
 ) -> BatchResult | None:
     """Run a batch of rows that are made from the table's; made again where others have written rows in between.
 
-    make_rows   called with the number of the try, makes the rows of the batch, with row kinds, from the newest state
+    make_rows   makes the rows of the batch, with row kinds, from the newest state: again with each try
     returns     None when no row was made: then nothing is written
     errors      CommitConflictError when others were faster again and again
     """
@@ -198,7 +198,7 @@ def run_verb(
                 if context.files.read(IngestReport) is not None:
                     # Another process, or this batch before it died, has made its rows.
                     return table._finished(finish_batch(context, tell), context)
-            rows = make_rows(tried)
+            rows = make_rows()
             if not rows.num_rows:
                 log.info("%s: no row to write", table.uri)
                 return None

@@ -23,7 +23,7 @@ from lakeidx.cli.context import (
     stages,
 )
 from lakeidx.cli.output import for_programs
-from lakeidx.cli.write_commands import BatchId
+from lakeidx.cli.write_commands import BatchId, print_batch
 from lakeidx.errors import InvalidInputError
 from lakeidx.storage.local import absolute
 
@@ -71,7 +71,7 @@ def update(
         runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
         result = opened.update(changes, where=where, batch_id=batch_id, runner=runner, on_stage=on_stage)
     assert result is None or isinstance(result, BatchResult)
-    _print(result, as_json)
+    print_batch(result, as_json, nothing="no row to change")
 
 
 @report_errors
@@ -111,13 +111,4 @@ def merge(
     with stages(no_progress) as on_stage:
         runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
         result = merged.execute(batch_id=batch_id, runner=runner, on_stage=on_stage)
-    _print(result, as_json)
-
-
-def _print(result: BatchResult | None, as_json: bool) -> None:
-    if result is None:
-        typer.echo("no row to change", err=True)
-        if for_programs(as_json):
-            typer.echo(json.dumps({"rows": 0, "snapshots": []}))
-        return
-    typer.echo(json.dumps(result.as_dict()) if for_programs(as_json) else str(result))
+    print_batch(result, as_json, nothing="no row to change")

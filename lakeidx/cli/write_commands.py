@@ -130,7 +130,7 @@ def upsert(
     except RejectedRowsError as error:
         typer.echo(f"lakeidx: {error}", err=True)
         raise typer.Exit(EXIT_FINDINGS) from None
-    _print_batch(result, as_json)
+    print_batch(result, as_json)
     _show_new_columns(opened, before, result)
     _show_rejects(opened.store, result)
 
@@ -292,19 +292,19 @@ def delete(
     with stages(no_progress) as on_stage:
         runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
         result = opened.delete(rows, where=where, batch_id=batch_id, runner=runner, on_stage=on_stage)
+    print_batch(result, as_json, nothing="no row to delete")
+
+
+def print_batch(result: BatchResult | None, as_json: bool, *, nothing: str = "") -> None:
+    """Print one JSON line for scripts, words on a terminal.
+
+    nothing   what is said on stderr of no batch
+    """
     if result is None:
-        typer.echo("no row to delete", err=True)
-        if for_programs(as_json):
-            typer.echo(json.dumps({"rows": 0, "snapshots": []}))
-        return
-    _print_batch(result, as_json)
-
-
-def _print_batch(result: BatchResult, as_json: bool) -> None:
-    """Print one JSON line for scripts, words on a terminal."""
+        typer.echo(nothing, err=True)
     if for_programs(as_json):
-        typer.echo(json.dumps(result.as_dict()))
-    else:
+        typer.echo(json.dumps({"rows": 0, "snapshots": []} if result is None else result.as_dict()))
+    elif result is not None:
         typer.echo(str(result))
 
 
