@@ -200,34 +200,12 @@ class Table(TableHandle):
         mode         with `incremental`; see `lakeidx.table.scan.changes`
         kinds        with `incremental`: rows have their kind in ``_rowkind``, deletes among them; else only new and changed rows
         """
-        from lakeidx.table.scan.incremental import IncrementalMode
-        from lakeidx.table.scan.layout import Layout
-        from lakeidx.table.scan.table_scan import scan_table
-        from lakeidx.table.times import epoch_ms
+        from lakeidx.api.reads import scan_of
 
-        if incremental is None:
-            if kinds or mode != IncrementalMode.AUTO:
-                raise InvalidInputError("kinds and mode need incremental, the two states whose changes are read")
-            if timestamp is not None and timestamp_ms is not None:
-                raise InvalidInputError("give timestamp or timestamp_ms, not both")
-            return scan_table(
-                self,
-                where=where,
-                columns=columns,
-                snapshot=snapshot,
-                tag=tag,
-                timestamp_ms=timestamp_ms if timestamp is None else epoch_ms(timestamp),
-                limit=limit,
-                layers=layers,
-            )
-        if any(v is not None for v in (snapshot, tag, timestamp, timestamp_ms, layers)):
-            raise InvalidInputError("incremental=(after, upto) cannot be combined with another state")
-        from lakeidx.table.scan.changes import scan_between
-
-        layout = Layout.KINDS if kinds else Layout.PLAIN
-        return scan_between(
-            self.metadata, incremental, where, columns=columns, limit=limit, mode=IncrementalMode(mode), layout=layout
-        )
+        return scan_of(
+            self, where, columns=columns, snapshot=snapshot, tag=tag, timestamp=timestamp, timestamp_ms=timestamp_ms,
+            limit=limit, layers=layers, incremental=incremental, mode=mode, kinds=kinds,
+        )  # fmt: skip
 
     def changes(
         self,
@@ -277,17 +255,12 @@ class Table(TableHandle):
         errors           NotFoundError when a snapshot it is to read has expired; InvalidInputError when one it has read was
                          rolled back or replaced
         """
-        from lakeidx.table.scan.incremental import IncrementalMode
-        from lakeidx.table.stream.consumer import StreamConsumer
-        from lakeidx.table.stream.follow import ChangeFollower, run_stream
-        from lakeidx.table.stream.start import Start
+        from lakeidx.api.reads import start_stream
 
-        follower = ChangeFollower(
-            self.metadata, None if columns is None else tuple(columns), where, IncrementalMode(mode)
-        )
-        file = StreamConsumer(self.metadata, consumer, keeps_state=follower.compares_states)
-        begin = start if isinstance(start, Start) else Start.parse(self.metadata, str(start))
-        return run_stream(follower, file, begin, ignore_progress=ignore_progress, every=every, stop=stop)
+        return start_stream(
+            self.metadata, start, consumer, mode, where, columns,
+            ignore_progress=ignore_progress, every=every, stop=stop,
+        )  # fmt: skip
 
     def diff(
         self,
