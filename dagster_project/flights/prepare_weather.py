@@ -43,7 +43,7 @@ def write_month(file: Path, rows: list[list[str]]) -> Path:
     return temp.replace(file)
 
 
-def prepare(landing: Path) -> list[Path]:
+def prepare_weather(landing: Path) -> list[Path]:
     """Write the monthly files that are missing; gives all of them."""
     files = {month: landing / month_file(month) for month in MONTHS}
     for month, file in files.items():
@@ -56,7 +56,7 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--landing", type=Path, required=True, help="folder to write the landing files to")
-    files = prepare(parser.parse_args().landing)
+    files = prepare_weather(parser.parse_args().landing)
     print(f"{len(files)} landing files in {files[0].parent}")
 
 

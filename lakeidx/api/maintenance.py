@@ -132,7 +132,7 @@ class Maintenance:
         kept = None if retain is None else _duration(retain)
         tag = create_tag(
             self.table.metadata,
-            arguments.text(name, name="the name of a tag"),
+            arguments.as_text(name, name="the name of a tag"),
             snapshot_id=_snapshot_id(snapshot),
             retained_ms=kept,
         )
@@ -452,7 +452,7 @@ def _snapshot_id(value: int | None) -> int | None:
 def _duration(text: str) -> int:
     """Parse a duration like ``12 h`` into milliseconds; InvalidInputError otherwise."""
     try:
-        return parse_duration_ms(arguments.text(text, name="a length of time"))
+        return parse_duration_ms(arguments.as_text(text, name="a length of time"))
     except ValueError as error:
         raise InvalidInputError(f"{text!r} is not a duration; write e.g. '12 h' or '7 d'") from error
 

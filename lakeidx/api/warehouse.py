@@ -11,7 +11,7 @@ from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.errors import LakeIdxError, NotFoundError, did_you_mean
 from lakeidx.format.paths import TablePaths, split_table_name
-from lakeidx.options.arguments import PathLike, path_text, paths, text
+from lakeidx.options.arguments import PathLike, as_text, path_text, paths
 from lakeidx.results import Listing
 from lakeidx.storage import join, open_store
 from lakeidx.storage.local import absolute
@@ -54,7 +54,7 @@ class Warehouse:
 
     def tables(self, database: str | None = None) -> list[str]:
         """Return the names of the tables as ``database.table``, sorted; all, or those of one database."""
-        return list(self._names(self.databases() if database is None else [text(database, name="database")]))
+        return list(self._names(self.databases() if database is None else [as_text(database, name="database")]))
 
     def list(self) -> Listing:
         """Return the tables with their newest snapshot, rows (stored versions) and columns; for unreadable ones the reason."""
@@ -95,7 +95,7 @@ class Warehouse:
         from lakeidx.api.feeds import sync_database
 
         return sync_database(
-            self, text(database, name="database"), [absolute(f) for f in paths(files, name="files")], landing, feed,
+            self, as_text(database, name="database"), [absolute(f) for f in paths(files, name="files")], landing, feed,
             strict=strict, max_rejected=max_rejected, runner=make_runner(runner), on_stage=on_stage,
         )  # fmt: skip
 
@@ -111,7 +111,7 @@ class Warehouse:
         return self.table(name)
 
     def __contains__(self, name: str) -> bool:
-        return name in self.tables(text(name, name="a table").partition(".")[0])
+        return name in self.tables(as_text(name, name="a table").partition(".")[0])
 
     def __repr__(self) -> str:
         return f"Warehouse({self.uri!r}, {len(self.tables())} tables)"

@@ -124,7 +124,7 @@ def copy_bytes(target: Any, source: Any, length: Any) -> Any:
 
 
 @inlined
-def compare_bytes(a: Any, a_length: Any, b: Any, b_length: Any) -> Any:
+def compare_memory(a: Any, a_length: Any, b: Any, b_length: Any) -> Any:
     """Return -1, 0 or 1: order of two byte strings as unsigned bytes, a prefix before what it begins."""
     common = min(a_length, b_length)
     if common >= 8:

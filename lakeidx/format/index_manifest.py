@@ -52,7 +52,7 @@ from lakeidx.codec.containers.avro_unknown import (
     put_back,
     unknown_definitions,
 )
-from lakeidx.codec.containers.avro_walk import ABSENT, compiled, gather
+from lakeidx.codec.containers.avro_walk import ABSENT, compiled, copy_out
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import nullable
 from lakeidx.format.file_names import plain_name
@@ -246,7 +246,7 @@ def _in_places(
     """Return which records are of some places; `slots`: where the partition is, its length, the bucket."""
     partitions = sorted({p for p, _ in places})
     number = {p: i for i, p in enumerate(partitions)}
-    codes = pc.index_in(gather(raw, slots[0], slots[1]), value_set=pa.array(partitions, pa.binary())).fill_null(-1)
+    codes = pc.index_in(copy_out(raw, slots[0], slots[1]), value_set=pa.array(partitions, pa.binary())).fill_null(-1)
     wanted = np.array([number[p] << 32 | b & 0xFFFFFFFF for p, b in places], np.int64)
     return np.isin(np.asarray(codes).astype(np.int64) << 32 | slots[2] & 0xFFFFFFFF, wanted)
 
@@ -266,7 +266,7 @@ def _records_of(data: bytes, path: str | None, partitions: Collection[bytes]) ->
         slots = walk.records(raw, block.count) if block.count <= len(raw) else None
         if slots is None or (slots[first] == ABSENT).any():
             return None
-        rows = np.flatnonzero(pc.is_in(gather(raw, slots[first], slots[first + 1]), value_set=wanted))
+        rows = np.flatnonzero(pc.is_in(copy_out(raw, slots[first], slots[first + 1]), value_set=wanted))
         found += [raw[a:b] for a, b in slots[:2, rows].T.tolist()]
     return found
 

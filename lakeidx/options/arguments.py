@@ -22,13 +22,13 @@ def path_text(value: PathLike, *, name: str = "a table") -> str:
     name     what the path leads to, for the error
     errors   InvalidInputError for anything but text and `os.PathLike`
     """
-    text = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
+    as_text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(as_text, str) or not as_text.strip() or "\0" in as_text:
         raise InvalidInputError(f"expected the path or URI of {name}, not {value!r}")
-    return text
+    return as_text
 
 
-def text(value: Any, *, name: str) -> str:
+def as_text(value: Any, *, name: str) -> str:
     """Return an argument that is a text; InvalidInputError for anything else."""
     if not isinstance(value, str):
         raise InvalidInputError(f"{name} must be a text, not {value!r}")
@@ -39,7 +39,7 @@ def texts(values: Iterable[str], *, name: str) -> tuple[str, ...]:
     """Return an argument that is a list of texts; InvalidInputError for one text, and for anything else."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InvalidInputError(f"{name} must be a list of texts, not {values!r}")
-    return tuple(text(value, name=f"{name}: each") for value in values)
+    return tuple(as_text(value, name=f"{name}: each") for value in values)
 
 
 def paths(values: Iterable[PathLike], *, name: str) -> list[str]:

@@ -35,8 +35,8 @@ from lakeidx.tasks.blocks import (
     block_folder,
     decode_block,
     encode_block,
-    read_block,
     release_free_memory,
+    take_block,
 )
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.routed_rows import (
@@ -325,7 +325,7 @@ def _sent(payload: pa.Buffer, folder: str | None) -> pa.Buffer:
     if folder is None:
         return payload
     name, start, size = payload.to_pybytes().decode().split(" ")
-    return read_block(folder, name, int(start), int(size))
+    return take_block(folder, name, int(start), int(size))
 
 
 def _group_rows(payloads: Sequence[bytes], groups: TargetGroups) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from lakeidx.codec.containers.avro import PackedBlock, packed_blocks
 from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS
-from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, gather, slots_of
+from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, copy_out, slots_of
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
@@ -204,7 +204,7 @@ def _numbered(
     raw: memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], list[bytes]]:
     """Count distinct byte strings: int32[n], the number of each, and the strings by number."""
-    found = gather(raw, starts, lengths).dictionary_encode()
+    found = copy_out(raw, starts, lengths).dictionary_encode()
     return np.asarray(found.indices), found.dictionary.to_pylist()
 
 
@@ -231,7 +231,7 @@ def _report_external_paths(group: _Group, external: Callable[[list[str]], None])
     starts, lengths = group.slots[_EXTERNAL], group.slots[_EXTERNAL + 1]
     there = np.flatnonzero(starts != ABSENT)
     if len(there):
-        paths = gather(group.raw, starts[there], lengths[there]).unique().to_pylist()
+        paths = copy_out(group.raw, starts[there], lengths[there]).unique().to_pylist()
         external([path.decode() for path in paths])
 
 

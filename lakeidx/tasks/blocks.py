@@ -88,7 +88,7 @@ class BlockWriter(AbstractContextManager["BlockWriter"]):
             self._file.close()
 
 
-def read_block(folder: str, name: str, start: int, size: int) -> pa.Buffer:
+def take_block(folder: str, name: str, start: int, size: int) -> pa.Buffer:
     """Read a block.
 
     errors   UnavailableError when the file is gone or ends before the block does

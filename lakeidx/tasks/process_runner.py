@@ -28,8 +28,8 @@ from lakeidx.tasks.blocks import (
     block_folder,
     decode_block,
     encode_block,
-    read_block,
     release_free_memory,
+    take_block,
 )
 from lakeidx.tasks.limits import available_bytes, available_cores
 from lakeidx.tasks.routed_rows import (
@@ -188,7 +188,7 @@ def _combined(combine: Callable[[U, Iterator[Block]], R], folder: str, share: _S
 
 def _read(folder: str, share: _Share[Any]) -> Iterator[GroupBlock]:
     for group, order, item, start, size in share.places.tolist():
-        yield decode_block(group, order, read_block(folder, share.names[item], start, size))
+        yield decode_block(group, order, take_block(folder, share.names[item], start, size))
 
 
 def _end_with_parent() -> None:

@@ -9,7 +9,7 @@ from tests.arch.sources import MODULES, parsed
 
 #: Faces whose functions are named after the verbs they bring elsewhere: commands, programs, doors of other libraries.
 FACES = ("lakeidx.cli.", "lakeidx.jobs.", "lakeidx.spark.", "lakeidx.duckdb", "lakeidx.polars")
-MOST_CLASSES, MOST_FUNCTIONS = 1, 15
+MOST_CLASSES, MOST_FUNCTIONS = 0, 0
 
 
 def doubled(kinds: tuple[type[ast.stmt], ...]) -> dict[str, list[str]]:

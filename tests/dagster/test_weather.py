@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from dagster_project.flights.prepare_weather import prepare
+from dagster_project.flights.prepare_weather import prepare_weather
 from lakeidx.api.table import Table
 from lakeidx.dagster.folder import build_definitions
 from lakeidx.dagster.resources import SparkResource
@@ -40,7 +40,7 @@ def of_the_package() -> dict[tuple[str, datetime], dict[str, object]]:
 def test_a_year_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKEIDX_LANDING", str(tmp_path / "landing"))
     monkeypatch.setenv("LAKEIDX_WAREHOUSE", str(tmp_path / "warehouse"))
-    prepare(tmp_path / "landing" / "weather")
+    prepare_weather(tmp_path / "landing" / "weather")
     defs = build_definitions(ROOT / "pipelines", spark=SparkResource(engine="local", parallelism=2))
     instance = dg.DagsterInstance.ephemeral()
     job = defs.resolve_job_def("nycflights__weather__batch")

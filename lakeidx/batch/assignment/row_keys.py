@@ -76,7 +76,7 @@ class RowKeys:
         return len(self.hashes)
 
 
-def key_columns(schema: TableSchema) -> tuple[str, ...]:
+def placing_columns(schema: TableSchema) -> tuple[str, ...]:
     """Return the columns that decide the target of a row: partition keys, then trimmed primary key or bucket key, each once."""
     return tuple(dict.fromkeys((*schema.partition_keys, *schema.trimmed_primary_keys, *schema.bucket_keys)))
 
@@ -179,7 +179,7 @@ def read_batch(
 
     def read(item: tuple[StagedPart, SourceFile | None]) -> tuple[pa.Table, NDArray[np.bool_]]:
         part, source = item
-        table = read_part(store, source, part, schema, key_columns(schema))
+        table = read_part(store, source, part, schema, placing_columns(schema))
         retract = np.zeros(table.num_rows, np.bool_)
         if VALUE_KIND in table.column_names:
             retract = is_retract(table.column(VALUE_KIND).to_numpy())
@@ -187,7 +187,7 @@ def read_batch(
         return table, retract
 
     found = in_parallel(read, parts, threads=_READ_THREADS)
-    empty = pa.schema([schema.arrow_schema.field(n) for n in key_columns(schema)]).empty_table()
+    empty = pa.schema([schema.arrow_schema.field(n) for n in placing_columns(schema)]).empty_table()
     whole = pa.concat_tables([table for table, _ in found] or [empty])
     codes = partition_codes(whole, schema.partition_keys, schema.partition_types)
     retract = np.concatenate([np.zeros(0, np.bool_), *(retract for _, retract in found)])
@@ -225,7 +225,7 @@ def read_part_keys(
     keep     also the columns of the key, `TableSchema.identity_columns`, whose hashes are then given
     """
     # An append table without buckets needs nothing but the number of rows, which any column tells.
-    columns = key_columns(schema) or schema.field_names[:1]
+    columns = placing_columns(schema) or schema.field_names[:1]
     table = read_part(store, source, part, schema, columns)
     retract = None
     if VALUE_KIND in table.column_names:

@@ -35,12 +35,12 @@ from lakeidx.batch.key_state.load import (
     plan_load,
     run_load,
 )
-from lakeidx.batch.key_state.locate import Located, add_counts, count_keys, locate_keys
+from lakeidx.batch.key_state.locate import Located, add_counts, count_by_place, locate_keys
 from lakeidx.batch.key_state.state_table import Counts, Described, KeyState, StateTables
 from lakeidx.batch.key_state.update import (
     StateUpdate,
     StoredBucket,
-    key_columns,
+    columns_of_keys,
     targets_of,
     touched_by,
 )
@@ -174,7 +174,7 @@ class StateKeyIndex(Locator, SharedState):
             return state.counts
         with self._tables(context).superseded_is_conflict(state):
             work = [(bucket, files) for (_, bucket), files in state.view().by_bucket().items()]
-            return add_counts(context.pool.map(lambda w: count_keys(state, *w, expire_before=expire_before), work))
+            return add_counts(context.pool.map(lambda w: count_by_place(state, *w, expire_before=expire_before), work))
 
     def close(self) -> None:
         """Forget what was read; states in memory stay."""
@@ -188,7 +188,7 @@ class StateKeyIndex(Locator, SharedState):
             # What one process holds may have gone for newer states; only what is found again and fails again is damaged.
             state = self._bring_to_snapshot(context, damaged=failed > 1)
             try:
-                return locate_keys(state, key_columns(state, batch), expire_before=self._expire_before(context))
+                return locate_keys(state, columns_of_keys(state, batch), expire_before=self._expire_before(context))
             except (CorruptFileError, NotFoundError) as error:
                 self._state = None
                 # Nothing that was just written may be wrong; it goes when other programs have put newer states.

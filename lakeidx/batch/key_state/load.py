@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import Target
-from lakeidx.batch.key_state.locate import add_counts, count_keys, state_buckets
+from lakeidx.batch.key_state.locate import add_counts, count_by_place, state_buckets
 from lakeidx.batch.key_state.state_table import Counts
 from lakeidx.batch.key_state.update import (
     DELETE,
@@ -132,7 +132,7 @@ class StateLoad:
     def count(self, changes: TableChanges) -> Counts:
         """Count the keys of a bucket that was written; map."""
         files = [e.file for e in changes.append if e.kind is FileKind.ADD]
-        return count_keys(self.update.state, changes.append[0].bucket, files)
+        return count_by_place(self.update.state, changes.append[0].bucket, files)
 
     def _read(self, unit: LoadUnit) -> Iterator[tuple[int, pa.Table]]:
         """Read the keys of a unit: those that are deleted, and those that are there."""

@@ -78,7 +78,7 @@ def locate_keys(state: KeyState, keys: pa.Table, *, expire_before: int = 0) -> L
     return Located(found.bucket, found.partition, tuple(bytes.fromhex(p) for p in found.numbers), found.rows_read)
 
 
-def count_keys(
+def count_by_place(
     state: KeyState, bucket: int, files: Sequence[DataFileMeta], *, expire_before: int = 0
 ) -> dict[tuple[bytes, int], int]:
     """Count the keys of a bucket of the state per (partition, bucket) of the served table."""
@@ -100,7 +100,7 @@ def places_of(rows: pa.Table, partition: str, bucket: str, numbers: dict[str, in
     partition, bucket   names of columns
     numbers             of partitions, by their text; new ones are added
     """
-    codes, buckets = numbered(rows.column(partition), numbers).astype(np.int64), rows.column(bucket).to_numpy()
+    codes, buckets = _number_texts(rows.column(partition), numbers).astype(np.int64), rows.column(bucket).to_numpy()
     return np.where(buckets < 0, -1, codes << 32 | np.maximum(buckets, 0))
 
 
@@ -176,7 +176,7 @@ class _Lookup:
                     gone |= taken.column(written).to_numpy() < self.expire_before
                 where[mine] = np.where(gone, -1, to)
                 with self.found.lock:
-                    which[mine] = numbered(taken.column(partition), self.found.numbers)
+                    which[mine] = _number_texts(taken.column(partition), self.found.numbers)
         with self.found.lock:
             self.found.rows_read += rows_read
         self.found.bucket[rows] = where[known.first]
@@ -200,7 +200,7 @@ class _Lookup:
         return BoundPredicate(made, self.state.schema.fields)
 
 
-def numbered(column: pa.ChunkedArray, numbers: dict[str, int]) -> Int32s:
+def _number_texts(column: pa.ChunkedArray, numbers: dict[str, int]) -> Int32s:
     """Return the number of each text, int32[n]; new texts get the next ones.
 
     column   of texts, few of which differ

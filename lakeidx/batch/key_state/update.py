@@ -47,7 +47,7 @@ def targets_of(state: KeyState, rows: int) -> list[Target]:
     ]
 
 
-def key_columns(state: KeyState, batch: KeyBatch) -> pa.Table:
+def columns_of_keys(state: KeyState, batch: KeyBatch) -> pa.Table:
     """Return what the state finds the keys of a batch by."""
     names = state.schema.field_names[:-3]
     columns = dict(zip(names, batch.keys.columns, strict=True))

@@ -271,7 +271,7 @@ def _ingest_all(
     cut_up = [replace(t, share=share) for t in tasks for share in shares.get(t.source, [None])]
     todo = [t for t in cut_up if t.source in rest]
     work = [todo] if one_task else [[t] for t in todo]
-    mapped = runner.map(ingest_files, work, label=label) if todo else []
+    mapped = runner.map(_stage_files, work, label=label) if todo else []
     read = iter([file for files in mapped for file in files])
     return cut_up, [referred[t.source] or next(read) for t in cut_up]
 
@@ -331,7 +331,7 @@ class IngestedFile:
     notes: tuple[str, ...] = ()
 
 
-def ingest_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
+def _stage_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
     """Read, cast and stage landing files (runs in a task)."""
     table, schema = tasks[0].table, tasks[0].schema
     refuse: list[RefuseRows] = [] if tasks[0].judge is None else [tasks[0].judge]

@@ -95,7 +95,7 @@ class Walk:
         return out if _walk(data, frozen(self.steps), frozen(starts), out) else None
 
 
-def gather(data: bytes | memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> pa.BinaryArray:
+def copy_out(data: bytes | memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> pa.BinaryArray:
     """Copy byte strings out of a buffer.
 
     returns   binary[n]

@@ -13,7 +13,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-import xxhash
 
 from lakeidx.codec.jit import frozen, kernel, load_u32, load_u64
 from lakeidx.codec.rows.rowbytes import RowBytes
@@ -24,11 +23,6 @@ _P2 = np.uint64(14029467366897019727)
 _P3 = np.uint64(1609587929392839161)
 _P4 = np.uint64(9650029242287828579)
 _P5 = np.uint64(2870177450012600261)
-
-
-def hash_bytes(value: bytes) -> int:
-    """Return xxHash64 (seed 0) of a byte string, as a signed 64-bit integer; the scalar twin of `hash_bytes_many`."""
-    return _signed(xxhash.xxh64_intdigest(value))
 
 
 def hash_longs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -43,8 +37,8 @@ def hash_longs(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return out
 
 
-def hash_bytes_many(rows: RowBytes) -> npt.NDArray[np.int64]:
-    """Return `hash_bytes` of each string.
+def bloom_hash_many(rows: RowBytes) -> npt.NDArray[np.int64]:
+    """Return xxHash64 (seed 0) of each byte string.
 
     returns  int64[n]
     cost     about ten nanoseconds for a 16-byte string
@@ -52,10 +46,6 @@ def hash_bytes_many(rows: RowBytes) -> npt.NDArray[np.int64]:
     out = np.empty(len(rows), np.int64)
     _hash_bytes(frozen(rows.data), frozen(rows.offsets), out)
     return out
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
 
 
 @kernel

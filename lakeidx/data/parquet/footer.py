@@ -56,13 +56,13 @@ from lakeidx.data.parquet.thrift import (
     TRUE,
     field,
     list_of,
-    number,
     read_field,
     read_list,
     read_size,
     read_varint,
     skip,
-    text,
+    thrift_number,
+    thrift_text,
     zigzag,
 )
 from lakeidx.errors import InternalError
@@ -182,9 +182,9 @@ def _timestamp_element(element: _Element, mark: TimestampMark) -> bytes:
     timestamp = field(1, TRUE if mark.utc else FALSE) + field(1, STRUCT) + unit + b"\x00"
     logical = field(8, STRUCT) + timestamp + b"\x00"
     return b"".join((
-        field(1, I32), number(_PHYSICAL_INT64), field(2, I32), number(element.repetition),
-        field(1, BINARY), text(element.name), field(2, I32), number(_CONVERTED[mark.unit]),
-        field(3, I32), number(element.field_id), field(1, STRUCT), logical, b"\x00",
+        field(1, I32), thrift_number(_PHYSICAL_INT64), field(2, I32), thrift_number(element.repetition),
+        field(1, BINARY), thrift_text(element.name), field(2, I32), thrift_number(_CONVERTED[mark.unit]),
+        field(3, I32), thrift_number(element.field_id), field(1, STRUCT), logical, b"\x00",
     ))  # fmt: skip
 
 
@@ -244,7 +244,7 @@ def _struct(data: bytes, changes: Mapping[int, _Change]) -> bytes:
         change = changes.get(last, bytes)
         if change is not None:
             delta = last - written
-            out.append(field(delta, kind) if 0 < delta < 16 else bytes([kind]) + number(last))
+            out.append(field(delta, kind) if 0 < delta < 16 else bytes([kind]) + thrift_number(last))
             out.append(change(data[at:end]))
             written = last
         at = end

@@ -29,12 +29,12 @@ def field(delta: int, kind: int) -> bytes:
     return bytes([delta << 4 | kind])
 
 
-def number(n: int) -> bytes:
+def thrift_number(n: int) -> bytes:
     """Encode an integer of any width."""
     return encode_varint(n << 1 if n >= 0 else (-n << 1) - 1)
 
 
-def text(raw: bytes) -> bytes:
+def thrift_text(raw: bytes) -> bytes:
     """Encode a BINARY value."""
     return encode_varint(len(raw)) + raw
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from lakeidx.codec.columns import one_array
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.hashes.bloom64 import bloom_size, hash_bytes_many, hash_longs, may_contain_any, set_hashes
+from lakeidx.codec.hashes.bloom64 import bloom_hash_many, bloom_size, hash_longs, may_contain_any, set_hashes
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict
@@ -81,7 +81,7 @@ class _BloomFilterWriter:
     def add(self, column: pa.Array | pa.ChunkedArray) -> None:
         """Add the next rows."""
         if is_bytes_type(self._type):
-            set_hashes(self._bits, hash_bytes_many(_strings(column, self._type)), self._functions)
+            set_hashes(self._bits, bloom_hash_many(_strings(column, self._type)), self._functions)
             return
         numbers = numbers_of(column, self._type)
         values = numbers.values if numbers.valid is None else numbers.values[numbers.valid]
@@ -133,5 +133,5 @@ class _BloomFilterReader:
     def _hashes(self, values: tuple[Any, ...]) -> npt.NDArray[np.int64]:
         keys = [key_of(v, self._type) for v in values]
         if is_bytes_type(self._type):
-            return hash_bytes_many(RowBytes.from_arrow(pa.array(keys, pa.large_binary())))
+            return bloom_hash_many(RowBytes.from_arrow(pa.array(keys, pa.large_binary())))
         return hash_longs(float_bits(np.array(keys, np.int64), self._type))

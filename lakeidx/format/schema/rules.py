@@ -34,7 +34,7 @@ _COLUMN_KEYS = FIELD_KEYS | {"comment"}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnSpec:
     """A column as ``table create`` names it."""
 
     name: str
@@ -43,7 +43,7 @@ class Column:
     default_value: str | None
 
 
-def read_columns(spec: Mapping[str, Any]) -> list[Column]:
+def parse_columns(spec: Mapping[str, Any]) -> list[ColumnSpec]:
     """Parse the columns of a ``table create`` JSON, in order.
 
     errors   InvalidInputError naming the column or key that is wrong
@@ -71,7 +71,7 @@ def read_columns(spec: Mapping[str, Any]) -> list[Column]:
         for key, text in texts.items():
             if text is not None and not isinstance(text, str):
                 raise InvalidInputError(f"column {name!r}: {key} must be text, not {text!r}")
-        columns.append(Column(name, data_type, texts["description"] or texts["comment"], texts["defaultValue"]))
+        columns.append(ColumnSpec(name, data_type, texts["description"] or texts["comment"], texts["defaultValue"]))
     return columns
 
 
@@ -83,7 +83,7 @@ def _refuse_unknown(given: Mapping[str, Any], what: str, known: frozenset[str]) 
         )
 
 
-def key_columns(spec: Mapping[str, Any], key: str, options: dict[str, str], option: str) -> tuple[str, ...]:
+def parse_key_columns(spec: Mapping[str, Any], key: str, options: dict[str, str], option: str) -> tuple[str, ...]:
     """Return the key columns from the spec's array or from an option, which is taken out of `options`."""
     named = spec.get(key) or ()
     if isinstance(named, str) or not isinstance(named, Sequence) or not all(isinstance(n, str) for n in named):

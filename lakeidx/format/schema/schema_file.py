@@ -30,7 +30,7 @@ from typing import Any
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 from lakeidx.format.json_text import JsonObject, format_json
-from lakeidx.format.schema.rules import check_schema, key_columns, read_columns
+from lakeidx.format.schema.rules import check_schema, parse_columns, parse_key_columns
 from lakeidx.format.schema.table_schema import (
     KEY_PREFIX,
     POSTPONE_BUCKET,
@@ -167,9 +167,9 @@ def new_schema(spec: Mapping[str, Any], *, time_millis: int | None = None) -> Ta
         raise InvalidInputError(f"a schema must be an object with 'fields', not {type(spec).__name__}")
     options = raw_options(spec.get("options") or {})
     check_given_options(options)
-    columns = read_columns(spec)
-    primary_keys = key_columns(spec, "primaryKeys", options, "primary-key")
-    partition_keys = key_columns(spec, "partitionKeys", options, "partition")
+    columns = parse_columns(spec)
+    primary_keys = parse_key_columns(spec, "primaryKeys", options, "primary-key")
+    partition_keys = parse_key_columns(spec, "partitionKeys", options, "partition")
     comment = spec.get("comment")
     if comment is not None and not isinstance(comment, str):
         raise InvalidInputError(f"comment must be text, not {comment!r}")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lakeidx.codec.jit import inlined, kernel, kernel_with_lock
-from lakeidx.codec.memory import bytes_address, compare_bytes, copy_bytes, load_i64, load_u8, prefetch, store_u8
+from lakeidx.codec.memory import bytes_address, compare_memory, copy_bytes, load_i64, load_u8, prefetch, store_u8
 from lakeidx.codec.varint import load_varint
 from lakeidx.lookup.bloom import bloom_has, hash_and_filter, hash_at
 
@@ -107,7 +107,7 @@ def probe(descriptor: Any, key: Any, length: Any, slot: Any, probes: Any, scratc
             return NEEDS_PAGES, place, probes
         if load_u8(at + length) == 0:
             return ABSENT, place, probes
-        if compare_bytes(at, length, key, length) == 0:
+        if compare_memory(at, length, key, length) == 0:
             offset, after = load_varint(at + length, at + slot_size)
             if after == 0 or offset >= end - data:
                 return DAMAGED, place + length, probes

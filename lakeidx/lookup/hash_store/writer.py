@@ -13,7 +13,7 @@ import numpy.typing as npt
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.containers.compress import BlockCodec, BlockCompressor
 from lakeidx.codec.jit import kernel
-from lakeidx.codec.memory import compare_bytes, copy_bytes, load_i64, load_u8, prefetch
+from lakeidx.codec.memory import compare_memory, copy_bytes, load_i64, load_u8, prefetch
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.varint import store_varint, varint_size
 from lakeidx.errors import InvalidInputError
@@ -64,7 +64,7 @@ def _lay_out_values(
         if before >= 0:
             old = load_i64(value_offsets + 8 * before)
             old_size = load_i64(value_offsets + 8 * before + 8) - old
-            if old_size == size and compare_bytes(values + old, old_size, values + start, size) == 0:
+            if old_size == size and compare_memory(values + old, old_size, values + start, size) == 0:
                 places[i] = -abs(places[before])
                 continue
         else:
@@ -97,7 +97,7 @@ def _fill_image(
         table, slot_size, count = image + index_offsets[length], slot_sizes[length], slots[length]
         slot = np.int64(hashes[i] & np.uint32(0x7FFFFFFF)) % count
         while load_u8(table + slot * slot_size + length):
-            if compare_bytes(table + slot * slot_size, length, key, length) == 0:
+            if compare_memory(table + slot * slot_size, length, key, length) == 0:
                 return i
             slot = slot + 1 if slot + 1 < count else np.int64(0)
         at = table + slot * slot_size

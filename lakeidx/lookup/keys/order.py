@@ -54,7 +54,7 @@ import numpy.typing as npt
 from lakeidx.codec.jit import inlined, kernel, kernel_with_lock
 from lakeidx.codec.memory import (
     bytes_address,
-    compare_bytes,
+    compare_memory,
     load_be32,
     load_be64,
     load_i64,
@@ -273,7 +273,7 @@ def _compare_numbers(a: Any, a_size: Any, b: Any, b_size: Any) -> Any:
         b, b_size = b + 1, b_size - 1
     if a_size != b_size:
         return -1 if (a_size < b_size) != (negative == 1) else 1
-    return compare_bytes(a, a_size, b, b_size)
+    return compare_memory(a, a_size, b, b_size)
 
 
 @kernel
@@ -292,7 +292,7 @@ def _compare_rows(a: Any, b: Any, codes: Any, fields: Any) -> Any:
         if code == 7 or code == 8:
             a_size, at = load_varint_unchecked(at)
             b_size, bt = load_varint_unchecked(bt)
-            order = compare_bytes(at, a_size, bt, b_size) if code == 7 else _compare_numbers(at, a_size, bt, b_size)
+            order = compare_memory(at, a_size, bt, b_size) if code == 7 else _compare_numbers(at, a_size, bt, b_size)
             if order:
                 return order
             at += a_size
@@ -321,7 +321,7 @@ def _compare_rows(a: Any, b: Any, codes: Any, fields: Any) -> Any:
 def compare_keys(a: Any, a_length: Any, b: Any, b_length: Any, codes: Any, fields: Any) -> Any:
     """Return -1, 0 or 1 for two keys that passed the check, given by address and length; `fields` 0 means plain bytes."""
     if fields == 0:
-        return compare_bytes(a, a_length, b, b_length)
+        return compare_memory(a, a_length, b, b_length)
     return _compare_rows(a, b, codes, fields)
 
 
@@ -357,7 +357,7 @@ def shares_prefix(key: Any, size: Any, member: Any, member_size: Any, skip: Any,
     if a_size < skip:
         return False
     b, _ = _first_bytes(member, member_size, codes, fields)
-    return compare_bytes(a, skip, b, skip) == 0
+    return compare_memory(a, skip, b, skip) == 0
 
 
 @inlined

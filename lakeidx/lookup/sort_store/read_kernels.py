@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lakeidx.codec.jit import helper, inlined, kernel, kernel_with_lock
-from lakeidx.codec.memory import bytes_address, compare_bytes, copy_bytes, load_i64, load_u8, load_u32, prefetch
+from lakeidx.codec.memory import bytes_address, compare_memory, copy_bytes, load_i64, load_u8, load_u32, prefetch
 from lakeidx.codec.varint import MAX_INT, load_varint, load_varint_unchecked
 from lakeidx.lookup.bloom import bloom_add, bloom_has, hash_and_filter, hash_at
 from lakeidx.lookup.keys.order import common_prefix, compare_keys, rank_of, row_fault, shares_prefix
@@ -78,7 +78,7 @@ def check_body(  # noqa: C901 - a kernel is one loop
     if at != end:
         return at, 0, 0, 0, 0
     if last_size >= 0 and (
-        count == 0 or before_size != last_size or compare_bytes(before, before_size, last, last_size)
+        count == 0 or before_size != last_size or compare_memory(before, before_size, last, last_size)
     ):
         return end, 0, 0, 0, 0
     skip = np.int64(0)

@@ -12,7 +12,7 @@ from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.containers.compress import BlockCompressor
 from lakeidx.codec.hashes.murmur import hash_bytes_many
 from lakeidx.codec.jit import kernel
-from lakeidx.codec.memory import compare_bytes, copy_bytes, load_i64, store_i64, store_u8, store_u32
+from lakeidx.codec.memory import compare_memory, copy_bytes, load_i64, store_i64, store_u8, store_u32
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.varint import store_varint, varint_size
 from lakeidx.errors import InvalidInputError
@@ -131,7 +131,7 @@ def _first_disorder(keys: Any, offsets: Any, n: Any, before: Any, before_size: A
         key, size = keys + start, end - start
         if before_size >= 0:
             if fields == 0:
-                order = compare_bytes(before, before_size, key, size)
+                order = compare_memory(before, before_size, key, size)
             else:
                 order = compare_keys(before, before_size, key, size, codes, fields)
             if order >= 0:

@@ -62,7 +62,7 @@ def _check_not_forked() -> None:
         )
 
 
-def file_system(scheme: str, bucket: str, options: RemoteOptions) -> Any:
+def open_file_system(scheme: str, bucket: str, options: RemoteOptions) -> Any:
     """Return obstore's fsspec file system of a bucket's settings, for other libraries; requests that fail are repeated.
 
     scheme   of the paths that it is given

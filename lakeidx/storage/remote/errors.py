@@ -46,7 +46,7 @@ class OutOfRange(Exception):
     """A range begins behind the end of the object."""
 
 
-def translate(e: Exception, path: str) -> LakeIdxError | Transient | Exists | Busy | OutOfRange:
+def as_storage_error(e: Exception, path: str) -> LakeIdxError | Transient | Exists | Busy | OutOfRange:
     """Convert the failure to one of lakeidx's errors, or to a reason to try again or to answer otherwise."""
     whole = str(e)
     text = _QUERY.sub(r"\1", whole.partition("\n\nDebug source")[0])

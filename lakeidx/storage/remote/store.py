@@ -21,8 +21,8 @@ import tenacity
 from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.storage.base import CLOUD_OF, FileInfo, kind_of_store, name_of
 from lakeidx.storage.range_file import open_ranges
-from lakeidx.storage.remote.clients import SHARED_CLIENTS, client_for, file_system
-from lakeidx.storage.remote.errors import Busy, Exists, OutOfRange, Transient, translate
+from lakeidx.storage.remote.clients import SHARED_CLIENTS, client_for, open_file_system
+from lakeidx.storage.remote.errors import Busy, Exists, OutOfRange, Transient, as_storage_error
 from lakeidx.storage.remote.options import RemoteOptions
 from lakeidx.storage.remote.output import PART_BYTES, RemoteOutput
 
@@ -90,7 +90,7 @@ class RemoteStore:
 
     def file_system(self) -> Any:
         """Return an fsspec file system of the store's bucket."""
-        return file_system(self._uri.partition("://")[0], self._split(self._uri)[0], self._options)
+        return open_file_system(self._uri.partition("://")[0], self._split(self._uri)[0], self._options)
 
     def get(self, path: str) -> bytes:
         """Read the whole file: a large one by several requests side by side."""
@@ -315,7 +315,7 @@ class RemoteStore:
             raise
         except Exception as e:
             # Not shown as its cause: a signed address in it would be a secret.
-            error = translate(e, path)
+            error = as_storage_error(e, path)
             if final and not isinstance(error, LakeIdxError):
                 error = UnavailableError(f"the store did not answer: {error}", path=path)
             raise error from None

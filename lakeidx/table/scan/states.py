@@ -98,7 +98,7 @@ def time_travel(
     if snapshot_id is not None:
         return metadata.past_snapshot(arguments.whole_number(snapshot_id, name="snapshot"))
     if tag is not None:
-        return metadata.load_tag(arguments.text(tag, name="tag"))
+        return metadata.load_tag(arguments.as_text(tag, name="tag"))
     if timestamp_ms is not None:
         return snapshot_at(metadata, timestamp_ms)
     return metadata.latest_snapshot()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lakeidx.codec.jit import kernel
 from lakeidx.codec.memory import (
     bytes_address,
-    compare_bytes,
+    compare_memory,
     copy_bytes,
     load_be32,
     load_be64,
@@ -23,7 +23,7 @@ from lakeidx.codec.memory import (
 
 @kernel
 def _compare(a, b):  # type: ignore[no-untyped-def]
-    return compare_bytes(bytes_address(a), len(a), bytes_address(b), len(b))
+    return compare_memory(bytes_address(a), len(a), bytes_address(b), len(b))
 
 
 few = st.lists(st.sampled_from([0, 1, 127, 128, 255]), max_size=20).map(bytes)

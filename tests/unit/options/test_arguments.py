@@ -14,7 +14,7 @@ import pytest
 
 import lakeidx
 from lakeidx.errors import InvalidInputError
-from lakeidx.options.arguments import path_text, paths, text, texts, whole_number
+from lakeidx.options.arguments import as_text, path_text, paths, texts, whole_number
 
 SPEC = {
     "fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}, {"name": "w", "type": "STRING"}],
@@ -35,7 +35,7 @@ def test_converted_arguments() -> None:
     assert path_text(Path("/a/b")) == "/a/b"
     assert paths([Path("/a"), "b"], name="files") == ["/a", "b"]
     assert texts(iter(["a", "b"]), name="columns") == ("a", "b")
-    assert text("a", name="tag") == "a"
+    assert as_text("a", name="tag") == "a"
     number = whole_number(np.int64(3), name="limit")
     assert (number, type(number)) == (3, int)
 

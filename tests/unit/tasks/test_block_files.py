@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import UnavailableError
-from lakeidx.tasks.blocks import BlockWriter, block_folder, read_block
+from lakeidx.tasks.blocks import BlockWriter, block_folder, take_block
 from lakeidx.testing.limits import HANGS_SECONDS
 
 
@@ -22,7 +22,7 @@ def test_blocks_come_back_and_every_writer_has_a_file_of_its_own(tmp_path: Path)
     payloads = [bytes([n]) * 1000 * n for n in range(5)]
     with BlockWriter(str(tmp_path)) as one, BlockWriter(str(tmp_path)) as two, BlockWriter(str(tmp_path)) as nothing:
         places = [(writer.name, *writer.write(pa.py_buffer(p))) for p in payloads for writer in (one, two)]
-    found = [read_block(str(tmp_path), *place).to_pybytes() for place in places]
+    found = [take_block(str(tmp_path), *place).to_pybytes() for place in places]
     assert found == [p for p in payloads for _ in range(2)]
     assert sorted(f.name for f in tmp_path.iterdir()) == sorted([one.name, two.name])
     assert nothing.name not in (one.name, two.name)
@@ -33,11 +33,11 @@ def test_a_file_that_is_gone_or_short_is_an_error_and_no_rows(tmp_path: Path) ->
         start, size = writer.write(pa.py_buffer(b"0123456789"))
     os.truncate(tmp_path / writer.name, 7)
     with pytest.raises(UnavailableError, match="cut short: 3 of 10 bytes are missing") as raised:
-        read_block(str(tmp_path), writer.name, start, size)
+        take_block(str(tmp_path), writer.name, start, size)
     assert raised.value.retryable
     os.remove(tmp_path / writer.name)
     with pytest.raises(UnavailableError, match=rf"{writer.name}: cannot read the shuffle file: No such file"):
-        read_block(str(tmp_path), writer.name, start, size)
+        take_block(str(tmp_path), writer.name, start, size)
 
 
 @contextmanager

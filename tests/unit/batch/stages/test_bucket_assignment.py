@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placement import plan_assigners
-from lakeidx.batch.assignment.row_keys import key_columns, partition_codes, row_keys
+from lakeidx.batch.assignment.row_keys import partition_codes, placing_columns, row_keys
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.target_files import numbers_path, read_numbers, read_part_targets, write_numbers
 from lakeidx.batch.upsert import make_context, upsert_table
@@ -207,7 +207,7 @@ def test_keys_of_columns_are_those_of_each_row(
         "primaryKeys": ["s", "i", "k"], "partitionKeys": ["s", "i"], "options": {"bucket": "-1"},
     }  # fmt: skip
     schema = Table.create(f"{tmp_path_factory.mktemp('k')}/wh/d.db/t", spec).schema
-    assert key_columns(schema) == ("s", "i", "k")
+    assert placing_columns(schema) == ("s", "i", "k")
     columns = [list(c) for c in zip(*values, strict=True)] or [[], [], []]
     table = pa.table(
         {

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.hashes.bloom64 import bloom_size, hash_bytes, may_contain_any, set_hashes
+from lakeidx.codec.hashes.bloom64 import bloom_hash_many, bloom_size, may_contain_any, set_hashes
+from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from tests.kit.scalar_twins import bloom64_positions, wang_mix
 
@@ -29,7 +30,10 @@ def test_impossible_sizes_are_refused(items: int, fpp: float) -> None:
 
 @pytest.mark.parametrize(
     ("hashes", "expected"),
-    [([wang_mix(v) for v in (1, 2, 3)], "892001504000"), ([hash_bytes(v) for v in (b"a", b"b")], "082000700200")],
+    [
+        ([wang_mix(v) for v in (1, 2, 3)], "892001504000"),
+        (bloom_hash_many(RowBytes.from_list([b"a", b"b"])).tolist(), "082000700200"),
+    ],
 )
 def test_bits_as_java_sets_them(hashes: list[int], expected: str) -> None:
     bits, functions = bloom_size(10, 0.1)

@@ -13,8 +13,8 @@ from lakeidx.data.parquet.thrift import BINARY, I64, LIST, STRUCT, TRUE
 
 VALUES = st.recursive(
     st.one_of(
-        st.integers(-(2**63), 2**63 - 1).map(lambda n: (I64, thrift.number(n))),
-        st.binary(max_size=20).map(lambda b: (BINARY, thrift.text(b))),
+        st.integers(-(2**63), 2**63 - 1).map(lambda n: (I64, thrift.thrift_number(n))),
+        st.binary(max_size=20).map(lambda b: (BINARY, thrift.thrift_text(b))),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=4).map(lambda fields: (STRUCT, struct_of(fields))),
@@ -59,12 +59,12 @@ def test_field_headers_are_read(data: bytes, expected: tuple[int, int, int]) -> 
 
 @pytest.mark.slow
 def test_numbers_lists_and_sizes_as_bytes() -> None:
-    assert [thrift.number(n) for n in (0, -1, 1, 300)] == [b"\0", b"\1", b"\2", b"\xd8\x04"]
+    assert [thrift.thrift_number(n) for n in (0, -1, 1, 300)] == [b"\0", b"\1", b"\2", b"\xd8\x04"]
     assert thrift.list_of([b"\2"] * 2, I64) == b"\x26\2\2"
     assert thrift.list_of([b""] * 15, TRUE) == b"\xf1\x0f"
     assert thrift.read_list(array(b"\x26\2\2"), 0) == (2, 6, 1)
     assert thrift.read_list(array(b"\x36\2\2"), 0) == (0, 0, -1)  # more items than bytes
-    assert thrift.read_size(array(thrift.text(b"ab")), 0) == (2, 1)
+    assert thrift.read_size(array(thrift.thrift_text(b"ab")), 0) == (2, 1)
     assert thrift.read_size(array(b"\3ab"), 0) == (0, -1)
     assert thrift.read_varint(array(b"\xff" * 9 + b"\1"), 0) == (-1, 10)
     assert thrift.read_varint(array(b"\xff" * 10), 0) == (0, -1)

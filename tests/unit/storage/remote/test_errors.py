@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
-from lakeidx.storage.remote.errors import Busy, Exists, OutOfRange, Transient, translate
+from lakeidx.storage.remote.errors import Busy, Exists, OutOfRange, Transient, as_storage_error
 
 
 def answer(status: int, code: str = "", method: str = "GET") -> str:
@@ -43,7 +43,7 @@ def answer(status: int, code: str = "", method: str = "GET") -> str:
     ],
 )  # fmt: skip
 def test_what_a_failure_means(error: Exception, kind: type[Any], says: str) -> None:
-    found = translate(error, "s3://b/k")
+    found = as_storage_error(error, "s3://b/k")
     assert type(found) is kind
     assert says in str(found)
     assert "the-secret" not in str(found)
@@ -53,12 +53,12 @@ def test_what_a_failure_means(error: Exception, kind: type[Any], says: str) -> N
 
 
 def test_a_request_that_was_not_sent() -> None:
-    found = translate(
+    found = as_storage_error(
         Exception("error sending request\n\nDebug source:\nHttpError {\n    kind: Connect,\n}"), "s3://b/k"
     )
     assert isinstance(found, Transient)
     assert not found.sent
-    sent = translate(
+    sent = as_storage_error(
         Exception("error sending request\n\nDebug source:\nHttpError {\n    kind: Timeout,\n}"), "s3://b/k"
     )
     assert isinstance(sent, Transient)
