@@ -20,4 +20,7 @@ if [ "${INSTALLER:-uv}" = uv ]; then
 else
   with_pip "$@"
 fi
-echo "installed after $(($(date +%s) - started)) s, downloads included"
+# Seconds of processors, of all that ran here.
+times > "${bin%/bin}/.times"
+worked=$(awk '{ for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); s += 60 * t[1] + t[2] } } END { print int(s) }' "${bin%/bin}/.times")
+echo "installed after $(($(date +%s) - started)) s, downloads included; processors worked $worked s"

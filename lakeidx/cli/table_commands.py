@@ -18,6 +18,7 @@ from lakeidx.api.warehouse import Warehouse, drop_table
 from lakeidx.cli.context import JsonOption, NoProgress, TableArgument, report_errors, stages
 from lakeidx.cli.inputs import takes_landing_options
 from lakeidx.cli.output import ListFormat, ListFormatOption, for_programs, print_json, print_list, print_result
+from lakeidx.cli.write_commands import show_rejects
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import TableSchema
@@ -86,15 +87,14 @@ def create(
         files = [*from_, *(more or ())]
         made, found, result = create_from_files(table, files, key=_listed(key), partition_by=_listed(partition_by))
         _show_found(found)
-        rows = result.ingest.rows_staged
+        show_rejects(made.store, result)
+        loaded, loaded_text = result.as_dict(), f", {result.ingest.rows_staged} rows loaded"
     else:
         assert schema is not None
-        made, rows = Table.create(table, _read_spec(schema), exist_ok=if_not_exists), 0
+        made, loaded, loaded_text = Table.create(table, _read_spec(schema), exist_ok=if_not_exists), {}, ""
     if as_json:
-        loaded = {"rows": rows} if from_ is not None else {}
         print_json({"created": made.uri, "bucketMode": made.schema.bucket_mode.name, **loaded})
     else:
-        loaded_text = f", {rows} rows loaded" if from_ is not None else ""
         typer.echo(f"created {made.uri} ({made.schema.bucket_mode.name.lower()}){loaded_text}", err=True)
 
 
@@ -295,6 +295,7 @@ def init(
         result = begin(start, on_stage=on_stage)
     if yes:
         _show_found(start.found)
+    show_rejects(Table.open(start.table).store, result)
     if for_programs(as_json):
         print_json(
             {"table": start.table, "file": str(start.path), "notes": list(start.found.notes), **result.as_dict()}

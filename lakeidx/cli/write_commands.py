@@ -132,7 +132,7 @@ def upsert(
         raise typer.Exit(EXIT_FINDINGS) from None
     print_batch(result, as_json)
     _show_new_columns(opened, before, result)
-    _show_rejects(opened.store, result)
+    show_rejects(opened.store, result)
 
 
 @report_errors
@@ -315,7 +315,7 @@ def _show_new_columns(opened: Table, before: TableSchema, result: BatchResult) -
             typer.echo(str(difference), err=True)
 
 
-def _show_rejects(store: ObjectStore, result: BatchResult) -> None:
+def show_rejects(store: ObjectStore, result: BatchResult) -> None:
     """Print the first rejected rows on stderr."""
     path = result.ingest.rejected_path
     if path is None:

@@ -99,12 +99,12 @@ def infer_table(
         **({"partitionKeys": list(partition_by)} if partition_by else {}),
         "options": {"bucket": -1},
     }
-    renamed = {n: m for n, m in names.items() if n != m}
-    if renamed:
+    if renamed := {n: m for n, m in names.items() if n != m}:
         attributes["landing"]["columns"] = renamed
-    if any(set(t.column_names) != set(schema.names) for t in tables):
+    lacking = [n for n in rows.column_names if any(n in s.lacking or n not in s.rows.column_names for s in samples)]
+    if lacking and used.missing == LandingOptions().missing:
         attributes["landing"]["missing_columns"] = "null"
-        notes.append("missing_columns: null, since some files lack columns")
+        notes.append(f"missing_columns: null, since some rows lack {', '.join(names[n] for n in lacking)}")
     notes += _guesses(samples, found, names)
     advised, why = _advised([f.path for f in _some(files)], rows.num_rows, keys, partition_by, attributes)
     attributes["options"].update(advised)

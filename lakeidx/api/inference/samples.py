@@ -36,6 +36,7 @@ class Sample:
     guessed   what they say that nobody had said, one line each
     unread    lines that are no rows
     written   texts are how values are written, which may be numbers
+    lacking   columns that some of its rows do not have, where the format can tell
     """
 
     path: str
@@ -44,6 +45,7 @@ class Sample:
     guessed: tuple[str, ...] = ()
     unread: tuple[BadLine, ...] = ()
     written: bool = True
+    lacking: frozenset[str] = frozenset()
 
 
 def read_sample(store: ObjectStore, path: str, options: LandingOptions) -> Sample:
@@ -95,18 +97,20 @@ def _rows(
     names = [f.name for f in fields]
     found: list[pa.Table] = []
     unread: list[BadLine] = []
+    lacking: set[str] = set()
     rows = 0
-    plain = replace(options, columns=options.header, constants={}, from_name={}, missing="null")
+    plain = replace(options, columns=options.header, constants={}, from_name={}, missing="refuse")
     for piece in read_landing(store, path, fields, plain):
         found.append(piece.rows.select([n for n in names if n in piece.rows.column_names]))
         unread += piece.bad_lines
+        lacking |= {n for n, rows_without in piece.absent.items() if rows_without.any()}
         guessed += piece.notes
         rows += piece.rows.num_rows
         if rows >= _ROWS:
             break
     none = pa.table({n: pa.array([], pa.string()) for n in names})
     whole = pa.concat_tables(found, promote_options="permissive") if found else none
-    return Sample(path, whole, options, guessed, tuple(unread))
+    return Sample(path, whole, options, guessed, tuple(unread), lacking=frozenset(lacking & set(names)))
 
 
 def _csv(store: ObjectStore, path: str, options: LandingOptions) -> Sample:
