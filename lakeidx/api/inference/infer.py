@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import lakeidx
 from lakeidx.api.inference.column_types import ColumnTypes, infer_types
@@ -32,6 +33,9 @@ _ADVICE_ROWS = 5_000
 _KEY_COLUMNS = 3
 _KEY_CANDIDATES = 12
 
+
+#: Types of what is measured or said of a thing, which does not name it.
+_MEASURED = ("DECIMAL", "DOUBLE", "FLOAT", "BOOLEAN")
 
 #: A new table may grow by any factor, and other programs may write it: no fixed number of buckets, nothing beside the table.
 _NEEDS = {"other_writers": True, "stateless": True}
@@ -88,19 +92,19 @@ def infer_table(
     ]
     schema = pa.schema([(names[f.name], f.type) for f in rows.schema])
     if not keys:
-        keys = find_key(tables, schema, partition_by)
+        measured = [names[n] for n, t in found.types.items() if str(t).partition("(")[0] in _MEASURED]
+        keys = find_key(_with_nulls(tables, found.options), schema, partition_by, never=measured)
         notes.append(f"primary key: no two rows of a file share {', '.join(keys)}; give --key if it is another")
     notes += [f"columns: as in {len(samples)} of {len(files)} files", _evidence(tables, keys)]
     keys = list(dict.fromkeys([*partition_by, *keys]))
+    renamed = {"columns": other} if (other := {n: m for n, m in names.items() if n != m}) else {}
     attributes: dict[str, Any] = {
-        "landing": {"path": folder, "pattern": _pattern(files, whole=whole), **_spelled(found.options)},
+        "landing": {"path": folder, "pattern": _pattern(files, whole=whole), **_spelled(found.options), **renamed},
         "fields": [{"name": names[n], "type": t} for n, t in found.types.items()],
         "primaryKeys": keys,
         **({"partitionKeys": list(partition_by)} if partition_by else {}),
         "options": {"bucket": -1},
     }
-    if renamed := {n: m for n, m in names.items() if n != m}:
-        attributes["landing"]["columns"] = renamed
     lacking = [n for n in rows.column_names if any(n in s.lacking or n not in s.rows.column_names for s in samples)]
     if lacking and used.missing == LandingOptions().missing:
         attributes["landing"]["missing_columns"] = "null"
@@ -228,6 +232,8 @@ def _guesses(samples: Sequence[Sample], found: ColumnTypes, names: Mapping[str, 
     """Say what was guessed about buckets, columns and files."""
     notes = ["buckets: -1, as many as it takes; dynamic-bucket.target-row-num says how many keys each has"]
     notes += [f"{names[n]}: {comment}" for n, comment in found.comments.items()]
+    nulls = [v for v in found.options.null_values if v not in samples[0].options.null_values]
+    notes += [f"null_values: {', '.join(map(repr, nulls))} means null"] if nulls else []
     return notes + [f"{s.path}: {g}" for s in samples for g in s.guessed]
 
 
@@ -263,9 +269,29 @@ def _advised(
     return options, f"index: lakeidx advise recommends {', '.join(f'{k} = {v}' for k, v in options.items())}"
 
 
-def find_key(samples: Sequence[pa.Table], schema: pa.Schema, partition_by: Sequence[str]) -> list[str]:
-    """Find the fewest columns, likely ones first, that no two rows of a sample share; InvalidInputError when there are none."""
-    names = [f.name for f in schema if _may_be_key(f.type) and not any(_nulls(s, f.name) for s in samples)]
+def _with_nulls(tables: Sequence[pa.Table], options: LandingOptions) -> list[pa.Table]:
+    """Return texts that mean null as nulls."""
+    spelled = pa.array(options.null_values, pa.string())
+
+    def column(values: pa.ChunkedArray) -> pa.ChunkedArray:
+        return pc.if_else(pc.is_in(values, spelled), None, values) if pa.types.is_string(values.type) else values
+
+    return [pa.table({n: column(t.column(n)) for n in t.column_names}) if t.num_columns else t for t in tables]
+
+
+def find_key(
+    samples: Sequence[pa.Table], schema: pa.Schema, partition_by: Sequence[str], *, never: Sequence[str] = ()
+) -> list[str]:
+    """Find the fewest columns, likely ones first, that no two rows of a sample share.
+
+    never    columns that are none of a key
+    errors   InvalidInputError when there are none
+    """
+    names = [
+        f.name
+        for f in schema
+        if f.name not in never and _may_be_key(f.type) and not any(_nulls(s, f.name) for s in samples)
+    ]
     likely = sorted(
         names, key=lambda n: not (n.lower() in ("id", "key", "uuid") or n.lower().endswith(("_id", "_key")))
     )

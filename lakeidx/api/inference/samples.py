@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -125,17 +126,24 @@ def _csv(store: ObjectStore, path: str, options: LandingOptions) -> Sample:
             guessed.append(f"line {head[: error.start].count(10) + 1} is not UTF-8: encoding cp1252")
             head = head.decode("cp1252", "replace").encode()
     lines = head.decode("utf-8-sig", "replace").splitlines(keepends=True)[options.skip_lines :]
-    named = lines and lines[0].lower().lstrip('"').startswith("sep=")
-    lines = [
-        t for t in lines[1 if named else 0 :] if t.strip() and not (options.comment and t.startswith(options.comment))
-    ]
+    if lines and lines[0].lower().lstrip('"').startswith("sep="):
+        lines = lines[1:]
+    if not options.header:
+        skipped, delimiter = _layout(lines, options, path)
+        if skipped:
+            options = replace(options, skip_lines=options.skip_lines + skipped)
+            guessed.append(
+                f"the first line with {delimiter!r} between its fields is {skipped + 1}: skip_lines {skipped}"
+            )
+    else:
+        skipped, delimiter = 0, options.delimiter or ","
+    lines = [t for t in lines[skipped:] if t.strip() and not (options.comment and t.startswith(options.comment))]
     if not lines:
         raise InvalidInputError("the landing file has no header line", path=path)
-    delimiter = options.delimiter or _delimiter(lines, options)
     if not options.delimiter and delimiter != ",":
         options = replace(options, delimiter=delimiter)
-        guessed.append(f"every line has fields between {delimiter!r}: delimiter")
-    names = list(options.header) or _records(lines[:_HEADER_LINES], delimiter, options)[0]
+        guessed.append(f"most lines have fields between {delimiter!r}: delimiter")
+    names = list(options.header) or next(_reader(lines[:_HEADER_LINES], delimiter, options))
     if not options.header and any(_is_value(n) for n in names):
         raise InvalidInputError(
             f"the first line looks like a row ({delimiter.join(names)}): name the columns (--columns id,name), or the lines "
@@ -149,20 +157,48 @@ def _is_value(text: str) -> bool:
     return text.strip().replace(".", "").replace(",", "").lstrip("-").isdecimal()
 
 
-def _records(lines: Sequence[str], delimiter: str, options: LandingOptions) -> list[list[str]]:
+def _reader(lines: Sequence[str], delimiter: str, options: LandingOptions) -> Any:
     quoting: dict[str, Any] = {"quotechar": options.quote} if options.quote else {"quoting": csv.QUOTE_NONE}
-    return list(csv.reader(io.StringIO("".join(lines)), delimiter=delimiter, **quoting))
+    return csv.reader(io.StringIO("".join(lines)), delimiter=delimiter, **quoting)
 
 
-def _delimiter(lines: Sequence[str], options: LandingOptions) -> str:
-    """Return the character by which lines have equally many fields, the most of them; a comma when none does."""
+def _layout(lines: Sequence[str], options: LandingOptions, path: str) -> tuple[int, str]:
+    """Return the lines before the header, and the character that most lines have equally often, the most of them.
 
-    def fields(delimiter: str) -> int:
-        counts = {len(r) for r in _records(lines[:_HEADER_LINES], delimiter, options)[:-1] or [[]]}
-        counts |= {len(_records(lines[:1], delimiter, options)[0])}
-        return counts.pop() if len(counts) == 1 else 0
-
-    return max(_DELIMITERS, key=fields)
+    errors   InvalidInputError where the first line has other fields than most, and does not look like a title
+    """
+    titled: list[tuple[int, int, str, int]] = []
+    odd: list[tuple[int, int, str]] = []
+    for delimiter in [options.delimiter] if options.delimiter else _DELIMITERS:
+        reader = _reader(lines[:_HEADER_LINES], delimiter, options)
+        starts, records, at = [], [], 0
+        for record in reader:
+            if record and not (options.comment and record[0].startswith(options.comment)):
+                starts.append(at)
+                records.append(record)
+            at = reader.line_num
+        counts = Counter(len(r) for r in (records[:-1] if len(lines) > _HEADER_LINES else records))
+        fields, times = counts.most_common(1)[0] if counts else (0, 0)
+        if fields < 2 or 2 * times <= counts.total():
+            continue
+        named = [len(r) if sum(1 for v in r if v.strip()) > 1 else 1 for r in records]
+        before = named.index(fields) if fields in named else 0
+        if before and (fields < 3 or max(named[:before]) > 1):
+            odd.append((fields, len(records[0]), delimiter))
+        else:
+            titled.append((-before, fields, delimiter, starts[before] if before else 0))
+    if titled:
+        # A decimal comma may part more fields than the delimiter does, though not those of the header.
+        *_, delimiter, skipped = max(titled, key=lambda t: t[:2])
+        return skipped, delimiter
+    if odd:
+        fields, first, delimiter = max(odd)
+        raise InvalidInputError(
+            f"the first line has {first} fields between {delimiter!r}, most have {fields}: say how many lines are before the "
+            "header (--skip-lines), or name the columns (--columns id,name)",
+            path=path,
+        )
+    return 0, options.delimiter or ","
 
 
 def _json(store: ObjectStore, path: str, options: LandingOptions) -> Sample:
