@@ -18,9 +18,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakeidx.api.table import Table
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import IsNull, Op, Predicate, bind_foreign
 from lakeidx.predicate import and_ as all_of
 from lakeidx.predicate import or_ as any_of
+from lakeidx.table.scan.table_scan import TableScan, plan_state
 from lakeidx.types import Field
 
 _TEXT = r'"(?:[^"\\]|\\.)*"'
@@ -44,16 +47,32 @@ _UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 
 
 class TableDataset(ds.Dataset):  # type: ignore[misc]
-    """The newest state of a table, at the moment of each scan, as a dataset."""
+    """A table as a dataset: the newest state, at the moment of each scan.
 
-    def __init__(self, table: Table) -> None:
+    state         read this snapshot, None for one without rows, in the columns of a schema
+    least_level   with `state`: as for `lakeidx.table.scan.plan.plan_scan`
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        *,
+        state: tuple[Snapshot | None, TableSchema] | None = None,
+        least_level: int | None = None,
+    ) -> None:
         # The base class has no constructor to call: everything engines ask of a dataset is below.
         self.table = table
+        self._state = state
+        self._least_level = least_level
+
+    @property
+    def _schema(self) -> TableSchema:
+        return self.table.schema if self._state is None else self._state[1]
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the newest schema."""
-        return self.table.schema.arrow_schema
+        """Columns of the state's schema."""
+        return self._schema.arrow_schema
 
     def scanner(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any
@@ -62,15 +81,22 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
         columns  names, in order; None = all
         """
-        schema = self.table.schema
+        schema = self._schema
         wanted = list(columns) if columns is not None else list(schema.field_names)
         # A name that occurs anywhere in the filter may be one of its columns.
         text = "" if filter is None else str(filter)
         needed = [n for n in schema.field_names if n in wanted or n in text] or [schema.field_names[0]]
         where = None if filter is None else predicate_of_arrow(filter, schema.fields, schema.arrow_schema)
-        scan = self.table.scan(where=where, columns=needed)
+        scan = self._scan(where, needed)
         batches: Iterator[pa.RecordBatch] = (b for t in scan.batches() for b in t.to_batches())
         return ds.Scanner.from_batches(batches, schema=scan.arrow_schema, columns=wanted, filter=filter)
+
+    def _scan(self, where: Predicate | None, columns: list[str]) -> TableScan:
+        if self._state is None:
+            return self.table.scan(where=where, columns=columns)
+        found, schema = self._state
+        plan = plan_state(self.table.metadata, found, schema, where, least_level=self._least_level)
+        return TableScan(self.table.metadata, plan, columns=columns)
 
 
 def predicate_of_arrow(expression: pc.Expression, fields: Sequence[Field], schema: pa.Schema) -> Predicate | None:

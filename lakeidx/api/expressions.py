@@ -37,8 +37,8 @@ class Rows:
             raise InvalidInputError("expressions need DuckDB: pip install 'lakeidx[duckdb]'") from error
         self._error = duckdb.Error
         self._connection = duckdb.connect()
-        # Times with a zone are as UTC says, wherever this runs.
-        self._connection.execute("SET TimeZone = 'UTC'")
+        # Times with a zone are as UTC says, wherever this runs; and no name stands for a variable of this program.
+        self._connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
         for name, rows in tables.items():
             self._connection.register(name, rows)
 
@@ -61,7 +61,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _cast_sql(expression: str, wanted: DataType) -> str:
+def cast_sql(expression: str, wanted: DataType) -> str:
     """Return an expression that gives a column's type; nested types stay as they come."""
     if wanted.root is Root.DECIMAL:
         return f"CAST(({expression}) AS DECIMAL({wanted.precision}, {wanted.scale}))"
@@ -83,7 +83,7 @@ def assigned(
     texts = {n: e for n, e in assignments.items() if isinstance(e, str)}
     out: dict[str, pa.Array | pa.ChunkedArray] = {}
     if texts:
-        columns = ", ".join(f"{_cast_sql(e, fields[n].type)} AS {quoted(n)}" for n, e in texts.items())
+        columns = ", ".join(f"{cast_sql(e, fields[n].type)} AS {quoted(n)}" for n, e in texts.items())
         sql = f"SELECT {columns} FROM {source}"  # noqa: S608 - expressions are SQL
         found = rows.select(sql, f"set {', '.join(texts)}")
         out |= {n: as_column(found.column(n), fields[n]) for n in texts}

@@ -8,7 +8,7 @@ are taken as they are stored. Names and order of clauses are Delta Lake's: of a 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -58,8 +58,11 @@ def _each_key_once(schema: TableSchema, rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _clause_of(when: Any) -> _Clause:
-    """Return a clause of sqlglot's, whose expressions become DuckDB's."""
+def clause_of(when: Any) -> _Clause:
+    """Return a clause of sqlglot's, whose expressions become DuckDB's.
+
+    errors   InvalidInputError for an action that is none of the three
+    """
     from sqlglot import exp
 
     def sql(node: Any) -> str:
@@ -68,15 +71,23 @@ def _clause_of(when: Any) -> _Clause:
     of = _MATCHED if when.args["matched"] else _BY_SOURCE if when.args.get("source") else _NOT_MATCHED
     condition, then = when.args.get("condition"), when.args["then"]
     said = None if condition is None else sql(condition)
-    if isinstance(then, exp.Update):
-        star = any(isinstance(e, exp.Star) for e in then.expressions)
-        return _Clause(of, "update", said, None if star else {e.left.name: sql(e.right) for e in then.expressions})
-    if isinstance(then, exp.Insert):
+    extra = [name for name, part in then.args.items() if part and name not in ("this", "expression", "expressions")]
+    if isinstance(then, exp.Update) and of != _NOT_MATCHED and not extra:
+        star = len(then.expressions) == 1 and isinstance(then.expressions[0], exp.Star)
+        if star or all(isinstance(e, exp.EQ) and isinstance(e.left, exp.Column) for e in then.expressions):
+            return _Clause(of, "update", said, None if star else {e.left.name: sql(e.right) for e in then.expressions})
+    if isinstance(then, exp.Insert) and of == _NOT_MATCHED and not extra:
         if isinstance(then.this, exp.Star):
             return _Clause(of, "insert", said)
-        values = zip(then.this.expressions, then.expression.expressions, strict=True)
-        return _Clause(of, "insert", said, {column.name: sql(value) for column, value in values})
-    return _Clause(of, "delete", said)
+        if then.this is not None and len(then.this.expressions) == len(then.expression.expressions):
+            values = zip(then.this.expressions, then.expression.expressions, strict=True)
+            return _Clause(of, "insert", said, {column.name: sql(value) for column, value in values})
+    if isinstance(then, exp.Var) and then.name.upper() == "DELETE" and of != _NOT_MATCHED:
+        return _Clause(of, "delete", said)
+    raise InvalidInputError(
+        f"{of} then {then.sql()[:60]}: rows that match are updated or deleted, those not matched inserted, with as many values "
+        "as columns"
+    )
 
 
 @dataclass(slots=True)
@@ -84,44 +95,44 @@ class Merge:
     """A merge that is put together clause by clause, and run by `execute`.
 
     table    the target
-    source   rows, each of which matches at most one row of the table
+    source   rows, each of which matches at most one row of the table; or what makes them, again with each try
     on       columns that both have, or a condition as ``target.id = source.customer_id``
     aliases  names of the table and of the source in expressions
     """
 
     table: Table
-    source: GivenRows
+    source: GivenRows | Callable[[], GivenRows]
     on: Sequence[str] | str
     aliases: tuple[str, str] = ("target", "source")
     _clauses: list[_Clause] = field(default_factory=list)
 
     def when_matched_update(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
         """Change columns of matched rows: ``{"name": "source.name", "qty": "target.qty + source.qty"}``."""
-        return self._with(_Clause(_MATCHED, "update", condition, columns))
+        return self.with_clause(_Clause(_MATCHED, "update", condition, columns))
 
     def when_matched_update_all(self, condition: str | None = None) -> Merge:
         """Change matched rows to what the source has, in all columns that it has."""
-        return self._with(_Clause(_MATCHED, "update", condition))
+        return self.with_clause(_Clause(_MATCHED, "update", condition))
 
     def when_matched_delete(self, condition: str | None = None) -> Merge:
         """Delete matched rows."""
-        return self._with(_Clause(_MATCHED, "delete", condition))
+        return self.with_clause(_Clause(_MATCHED, "delete", condition))
 
     def when_not_matched_insert(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
         """Insert rows of the source that match none; columns that are not named are null."""
-        return self._with(_Clause(_NOT_MATCHED, "insert", condition, columns))
+        return self.with_clause(_Clause(_NOT_MATCHED, "insert", condition, columns))
 
     def when_not_matched_insert_all(self, condition: str | None = None) -> Merge:
         """Insert rows of the source that match none, with all columns that it has."""
-        return self._with(_Clause(_NOT_MATCHED, "insert", condition))
+        return self.with_clause(_Clause(_NOT_MATCHED, "insert", condition))
 
     def when_not_matched_by_source_update(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
         """Change rows of the table that no row of the source matches; the whole table is read."""
-        return self._with(_Clause(_BY_SOURCE, "update", condition, columns))
+        return self.with_clause(_Clause(_BY_SOURCE, "update", condition, columns))
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> Merge:
         """Delete rows of the table that no row of the source matches; the whole table is read."""
-        return self._with(_Clause(_BY_SOURCE, "delete", condition))
+        return self.with_clause(_Clause(_BY_SOURCE, "delete", condition))
 
     def when(self, clause: str) -> Merge:
         """Add a clause as SQL writes it: ``MATCHED AND source.gone THEN DELETE``, ``NOT MATCHED THEN INSERT *``."""
@@ -136,7 +147,7 @@ class Merge:
                 f"when {clause!r}: write a clause such as MATCHED THEN UPDATE SET name = source.name, "
                 "NOT MATCHED THEN INSERT *, NOT MATCHED BY SOURCE THEN DELETE"
             ) from error
-        return self._with(_clause_of(found))
+        return self.with_clause(clause_of(found))
 
     def execute(
         self, *, batch_id: str | None = None, runner: RunnerLike = None, on_stage: OnStage | None = None
@@ -148,30 +159,33 @@ class Merge:
                  understand; UnsupportedError for a merge engine that cannot do an action; those of `lakeidx.Table.upsert`
         memory   the source, and the rows of the table that may match: all of them with clauses for those not in the source
         """
-        schema, source = self.table.schema, as_table(self.source, self.table.schema.fields)
-        self._check(schema, source)
+        schema = self.table.schema
+        self._check(schema)
+
+        def changes() -> pa.Table:
+            given = self.source() if callable(self.source) else self.source
+            return self._changes(schema, as_table(given, schema.fields))
+
         return run_verb(
             self.table,
             "MERGE",
-            lambda: self._changes(schema, source),
+            changes,
             batch_id=batch_id,
             runner=runner,
             on_stage=on_stage,
         )
 
-    def _with(self, clause: _Clause) -> Merge:
+    def with_clause(self, clause: _Clause) -> Merge:
+        """Add a clause as `clause_of` makes it."""
         self._clauses.append(clause)
         return self
 
-    def _check(self, schema: TableSchema, source: pa.Table) -> None:
+    def _check(self, schema: TableSchema) -> None:
         if not self._clauses:
             raise InvalidInputError("a merge needs a clause, such as when_matched_update_all()")
         if any(c.action == "delete" for c in self._clauses):
             check_deletable(schema)
         check_updatable(schema)
-        missing = [] if isinstance(self.on, str) else [n for n in self.on if n not in source.column_names]
-        if missing:
-            raise InvalidInputError(f"on {missing[0]}: the source has {', '.join(source.column_names)}")
         for clause in self._clauses:
             if clause.columns is not None:
                 keys = schema.primary_keys if clause.action == "update" else ()
@@ -181,6 +195,9 @@ class Merge:
 
     def _changes(self, schema: TableSchema, source: pa.Table) -> pa.Table:
         """Return the rows of the batch with their kinds."""
+        missing = [] if isinstance(self.on, str) else [n for n in self.on if n not in source.column_names]
+        if missing:
+            raise InvalidInputError(f"on {missing[0]}: the source has {', '.join(source.column_names)}")
         if self._is_upsert(schema, source):
             return _each_key_once(schema, source)
         target = self._candidates(schema, source)

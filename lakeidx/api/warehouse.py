@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import builtins
 
     from lakeidx.api.feeds import FeedResult
+    from lakeidx.api.sql.query import QueryResult
+    from lakeidx.api.sql.verbs import VerbResult
     from lakeidx.batch.upsert import OnStage
     from lakeidx.landing.feed_options import FeedOptions
     from lakeidx.landing.types import LandingOptions
@@ -98,6 +100,22 @@ class Warehouse:
             self, as_text(database, name="database"), [absolute(f) for f in paths(files, name="files")], landing, feed,
             strict=strict, max_rejected=max_rejected, runner=make_runner(runner), on_stage=on_stage,
         )  # fmt: skip
+
+    def sql(
+        self, statement: str, *, sources: Mapping[str, Any] | None = None, runner: RunnerLike = None
+    ) -> QueryResult | VerbResult:
+        """Run one SQL statement, in Spark's dialect: a query by DuckDB over the tables' scans, a verb by the call that does it.
+
+        statement   SELECT, INSERT (which upserts by key), INSERT OVERWRITE, UPDATE, DELETE, MERGE INTO, CREATE, ALTER and DROP
+                    TABLE, SHOW, DESCRIBE, EXPLAIN, CALL; tables are ``database.table``
+        sources     rows that it may name as a table: Arrow data, data frames, lists of dictionaries, by name
+        runner      where the stages of a verb run
+        returns     a query's rows as an Arrow stream with `to_arrow`; of a verb the numbers `inserted`, `updated`, `deleted`
+        errors      InvalidInputError naming line and column of what is not understood; those of the calls
+        """
+        from lakeidx.api.sql.run import run_sql
+
+        return run_sql(self, statement, sources, runner)
 
     def drop(self, name: str) -> int:
         """Delete a table with all its files and the staging of its batches; no one may be at work on it.

@@ -10,7 +10,6 @@ Spark runs the whole statement all the same: a condition that is not understood 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,25 +17,19 @@ import sqlglot
 from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
-from lakeidx.errors import InvalidInputError, LakeIdxError
+from lakeidx.api.sql.conditions import where_text
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.predicate.parse import LakeidxWhere
 from lakeidx.spark.catalog_tables import place_of_name, quoted
 from lakeidx.spark.datasource import FORMAT, read_table
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_reader import ReadState
 from lakeidx.table.scan.layout import Layout
-from lakeidx.table.scan.table_scan import bind_where
-from lakeidx.types import DataType, Root
 
 Node = Any  # a node of sqlglot's tree; the name of their common class differs between releases
 
 _TIME_TRAVEL = {"VERSION": "versionAsOf", "TIMESTAMP": "timestampAsOf"}
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-_INTEGERS = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
 _ESCAPES = "\\"
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_DECIMAL = re.compile(r"\d+(?:\.(\d*))?", re.ASCII)
 
 
 def sql(spark: SparkSession, query: str) -> DataFrame:
@@ -156,21 +149,10 @@ def _conditions(table: Node, schema: TableSchema) -> Iterator[str]:
         return
     # Without these a column that is not qualified is this table's, or Spark refuses it as ambiguous.
     plain = not select.args.get("laterals") and not any(j.args.get("using") for j in select.args.get("joins") or [])
-    fields = {n.lower(): n for n in schema.field_names}
-    if len(fields) < len(schema.field_names):
-        return
     for condition in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
-        copy = condition.copy()
-        if not _is_known(copy, {table.alias_or_name.lower(), *([""] if plain else [])}, fields, schema):
-            continue
-        for column in copy.find_all(exp.Column):
-            column.replace(exp.column(fields[column.name.lower()], quoted=True))
-        text = copy.sql(dialect=LakeidxWhere)
-        try:
-            bind_where(text, schema)
-        except LakeIdxError:
-            continue
-        yield text
+        text = where_text(condition, {table.alias_or_name.lower(), *([""] if plain else [])}, schema)
+        if text is not None:
+            yield text
 
 
 def _keeps_rows(table: Node, select: Node) -> bool:
@@ -180,48 +162,3 @@ def _keeps_rows(table: Node, select: Node) -> bool:
     if not sides - {"", "INNER", "CROSS"}:
         return True
     return isinstance(table.parent, exp.From) and not sides - {"", "INNER", "CROSS", "LEFT", "OUTER", "SEMI", "ANTI"}
-
-
-def _is_known(node: Node, names: set[str], fields: Mapping[str, str], schema: TableSchema) -> bool:
-    """Return True for comparisons of this table's columns with literals of their types, where lakeidx compares as Spark does."""
-
-    def type_of(side: Node) -> DataType | None:
-        if isinstance(side, exp.Column) and side.table.lower() in names and side.name.lower() in fields:
-            return schema.field(fields[side.name.lower()]).type
-        return None
-
-    def compares(column: Node, literals: Sequence[Node]) -> bool:
-        kind = type_of(column)
-        return kind is not None and bool(literals) and all(_fits(kind, x) for x in literals)
-
-    if isinstance(node, (exp.And, exp.Or)):
-        return all(_is_known(n, names, fields, schema) for n in (node.this, node.expression))
-    if isinstance(node, (exp.Not, exp.Paren)):
-        return _is_known(node.this, names, fields, schema)
-    if isinstance(node, _COMPARISONS):
-        return compares(node.this, [node.expression]) or compares(node.expression, [node.this])
-    if isinstance(node, exp.In):
-        return compares(node.this, node.expressions)
-    if isinstance(node, exp.Between):
-        return compares(node.this, [node.args["low"], node.args["high"]])
-    return isinstance(node, exp.Is) and isinstance(node.expression, exp.Null) and type_of(node.this) is not None
-
-
-def _fits(kind: DataType, literal: Node) -> bool:
-    if isinstance(literal, exp.Cast):
-        is_date = literal.to.this == exp.DataType.Type.DATE and kind.root is Root.DATE
-        return is_date and isinstance(literal.this, exp.Literal) and _fits(kind, literal.this)
-    if isinstance(literal, exp.Boolean):
-        return kind.root is Root.BOOLEAN
-    number = literal.this if isinstance(literal, exp.Neg) else literal
-    if not isinstance(number, exp.Literal):
-        return False
-    if number.is_string:
-        is_text = kind.root is Root.VARCHAR
-        return number is literal and (is_text or (kind.root is Root.DATE and _DATE.fullmatch(number.name) is not None))
-    digits = _DECIMAL.fullmatch(number.name)
-    if digits is None:
-        return False
-    if kind.root is Root.DECIMAL:
-        return len(digits[1] or "") <= (kind.scale or 0)
-    return kind.root in _INTEGERS and "." not in number.name

@@ -1,0 +1,214 @@
+"""CALL: upkeep under the names and arguments of Paimon's procedures, each by the call of `lakeidx.Table` that does it.
+
+source   org.apache.paimon.spark.procedure, release 1.4.2
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakeidx.api.sql.grammar import Call, read_call
+from lakeidx.api.sql.names import Places
+from lakeidx.api.sql.query import QueryResult
+from lakeidx.api.sql.statement import Statement, statements
+from lakeidx.api.table import Table
+from lakeidx.errors import InvalidInputError, LakeIdxError, did_you_mean
+from lakeidx.table.times import epoch_ms
+from lakeidx.table.view import snapshot_at
+
+if TYPE_CHECKING:
+    from lakeidx.api.warehouse import Warehouse
+
+_Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure.
+
+    parameters   kinds of the arguments by name, in their order, without the table, which is the first of each
+    required     those that must be given
+    run          does it to a table, and gives what it did
+    """
+
+    parameters: Mapping[str, type]
+    run: Callable[[Table, _Arguments], Any]
+    required: tuple[str, ...] = ()
+
+
+def _compact(table: Table, given: _Arguments) -> Any:
+    strategy = str(given.get("compact_strategy", "full")).lower()
+    if strategy not in ("full", "minor"):
+        raise InvalidInputError(f"compact_strategy is full or minor, not {strategy!r}")
+    partitions = [p for p in str(given.get("partitions", "")).split(";") if p.strip()]
+    return table.compact(full=strategy == "full", partitions=partitions or None)
+
+
+def _compact_manifest(table: Table, given: _Arguments) -> Any:
+    from lakeidx.maintenance.compaction import compact_manifests
+
+    return {"snapshots": list(compact_manifests(table.metadata))}
+
+
+def _age(moment: str) -> str:
+    """Return the time that has passed since a moment, as options of lakeidx write it."""
+    age = int(time.time() * 1000) - epoch_ms(moment)
+    if age < 0:
+        raise InvalidInputError(f"older_than is a time of the past, not {moment}")
+    return f"{age} ms"
+
+
+def _expire_snapshots(table: Table, given: _Arguments) -> Any:
+    kept = None if "older_than" not in given else _age(given["older_than"])
+    return table.expire(retain_max=given.get("retain_max"), retain_min=given.get("retain_min"), retain_time=kept)
+
+
+def _remove_orphan_files(table: Table, given: _Arguments) -> Any:
+    age = "1 d" if "older_than" not in given else _age(given["older_than"])
+    return table.orphans(older_than=age, remove=not given.get("dry_run", False))
+
+
+def _create_tag(table: Table, given: _Arguments) -> Any:
+    return table.create_tag(given["tag"], snapshot=given.get("snapshot"), retain=given.get("time_retained"))
+
+
+def _create_tag_from_timestamp(table: Table, given: _Arguments) -> Any:
+    # The first snapshot after the time, as in Paimon.
+    later = [s.id for s in table.metadata.snapshots() if s.time_millis >= epoch_ms(given["timestamp"])]
+    if not later:
+        raise InvalidInputError(f"the table has no snapshot at or after {given['timestamp']}")
+    return table.create_tag(given["tag"], snapshot=min(later), retain=given.get("time_retained"))
+
+
+def _delete_tag(table: Table, given: _Arguments) -> Any:
+    names = [n.strip() for n in str(given["tag"]).split(",")]
+    known = {row["tag"] for row in table.tags()}
+    wrong = next((n for n in names if n not in known), None)
+    if wrong is not None:
+        raise InvalidInputError(f"there is no tag {wrong!r}; {did_you_mean(wrong, known)}")
+    return [table.delete_tag(n) for n in names]
+
+
+def _rollback(table: Table, given: _Arguments) -> Any:
+    if len(given) != 1:
+        raise InvalidInputError("name one state: version, snapshot or tag")
+    if "version" not in given:
+        return table.rollback(snapshot=given.get("snapshot"), tag=given.get("tag"))
+    return table.rollback(tag=given["version"]) if given["version"] in {row["tag"] for row in table.tags()} else (
+        table.rollback(given["version"]))  # fmt: skip
+
+
+def _rollback_to_timestamp(table: Table, given: _Arguments) -> Any:
+    return table.rollback(snapshot=snapshot_at(table.metadata, epoch_ms(given["timestamp"])).id)
+
+
+def _reset_consumer(table: Table, given: _Arguments) -> Any:
+    table.delete_consumer(given["consumerid"])
+    return {"deleted": given["consumerid"]}
+
+
+def _rewrite_file_index(table: Table, _: _Arguments) -> Any:
+    return table.rebuild_index()
+
+
+_PROCEDURES: dict[str, Procedure] = {
+    "compact": Procedure({"partitions": str, "compact_strategy": str}, _compact),
+    "compact_manifest": Procedure({}, _compact_manifest),
+    "expire_snapshots": Procedure({"retain_max": int, "retain_min": int, "older_than": str}, _expire_snapshots),
+    "create_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _create_tag, ("tag",)),
+    "create_tag_from_timestamp": Procedure(
+        {"tag": str, "timestamp": int, "time_retained": str}, _create_tag_from_timestamp, ("tag", "timestamp")
+    ),
+    "delete_tag": Procedure({"tag": str}, _delete_tag, ("tag",)),
+    "rollback": Procedure({"version": str, "snapshot": int, "tag": str}, _rollback),
+    "rollback_to_timestamp": Procedure({"timestamp": int}, _rollback_to_timestamp, ("timestamp",)),
+    "remove_orphan_files": Procedure({"older_than": str, "dry_run": bool}, _remove_orphan_files),
+    "reset_consumer": Procedure({"consumerid": str}, _reset_consumer, ("consumerid",)),
+    "rewrite_file_index": Procedure({}, _rewrite_file_index),
+}
+#: Takes ``database.*`` for all tables of a database, as in Paimon.
+_WHOLE_DATABASE = "remove_orphan_files"
+
+
+def call(statement: Statement, places: Places, warehouse: Warehouse | None) -> QueryResult:
+    """Run a CALL; the result has a row for each table, with what was done."""
+    asked = read_call(statement)
+    procedure = _PROCEDURES.get(asked.procedure)
+    if procedure is None:
+        raise statement.error(
+            f"there is no procedure sys.{asked.procedure}; {did_you_mean(asked.procedure, _PROCEDURES)}",
+            statement.find([asked.procedure]),
+        )
+    given = _arguments(statement, asked, procedure)
+    name = given.pop("table")
+    tables = _tables(statement, asked, name, places, warehouse)
+    rows = []
+    for table in tables:
+        done = procedure.run(table, given)
+        for one in done if isinstance(done, list) else [done]:
+            rows.append({"table": table.uri, **(one if isinstance(one, dict) else one.as_dict())})
+    return QueryResult.of(as_rows(rows))
+
+
+def _arguments(statement: Statement, asked: Call, procedure: Procedure) -> dict[str, Any]:
+    """Return the arguments by name, each of its kind."""
+    kinds = {"table": str, **procedure.parameters}
+    if len(asked.positional) > len(kinds):
+        raise statement.error(f"sys.{asked.procedure} takes {', '.join(kinds)}")
+    given = dict(zip(kinds, asked.positional, strict=False))
+    for name, value in asked.named.items():
+        if name not in kinds:
+            said = f"sys.{asked.procedure} takes {', '.join(kinds)}, not {name}"
+            raise statement.error(said, asked.tokens[name])
+        if name in given:
+            raise statement.error(f"argument {name} is there twice", asked.tokens[name])
+        given[name] = value
+    given = {k: v for k, v in given.items() if v is not None}
+    for name, value in given.items():
+        kind = kinds[name]
+        # A number is a text where that names a version, or epoch milliseconds where a time is wanted; never the other way.
+        if kind is str and type(value) is int:
+            given[name] = str(value)
+        elif type(value) is not kind:
+            words = {str: "a text", int: "a number", bool: "true or false"}
+            raise statement.error(f"{name} is {words[kind]}, not {value!r}", asked.tokens.get(name))
+    for name in ("table", *procedure.required):
+        if name not in given:
+            raise statement.error(f"sys.{asked.procedure} needs {name} => ...", statement.find([asked.procedure]))
+    return given
+
+
+def _tables(statement: Statement, asked: Call, name: str, places: Places, warehouse: Warehouse | None) -> list[Table]:
+    at = asked.tokens.get("table")
+    if name.endswith(".*") and asked.procedure == _WHOLE_DATABASE and warehouse is not None:
+        found = [warehouse.table(n) for n in warehouse.tables(name.removesuffix(".*"))]
+        if not found:
+            raise statement.error(f"there is no table in {name.removesuffix('.*')}", at)
+        return found
+    try:
+        (inner,) = statements(name)
+        node = inner.parse(exp.Table)
+        return [places.table(inner, node)]
+    except LakeIdxError as error:
+        said = error.message.partition(": ")[2] if error.message.startswith("line ") else error.message
+        error.message = statement.error(said, at).message
+        raise
+
+
+def as_rows(rows: list[dict[str, Any]]) -> pa.Table:
+    """Return results as Arrow: numbers, texts and truth values as they are, others as JSON."""
+
+    def plain(value: Any) -> Any:
+        if value is None or isinstance(value, (str, int, float, bool)):
+            return value
+        return json.dumps(value, ensure_ascii=False, default=str)
+
+    names = list(dict.fromkeys(n for r in rows for n in r))
+    return pa.table({n: pa.array([plain(r.get(n)) for r in rows]) for n in names})

@@ -1,0 +1,101 @@
+"""Running a statement: which kind it is, and who does it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakeidx.api.sql import tables, verbs
+from lakeidx.api.sql.grammar import read_show
+from lakeidx.api.sql.names import Places
+from lakeidx.api.sql.procedures import call
+from lakeidx.api.sql.query import Query, QueryResult
+from lakeidx.api.sql.statement import Node, Statement, one_statement
+from lakeidx.api.sql.verbs import VerbResult
+from lakeidx.api.table import Table
+from lakeidx.errors import InvalidInputError, NotFoundError, UnsupportedError
+from lakeidx.tasks.runner_choice import RunnerLike
+
+if TYPE_CHECKING:
+    from lakeidx.api.warehouse import Warehouse
+
+_KINDS = "SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE, ALTER and DROP TABLE, SHOW, DESCRIBE, EXPLAIN and CALL"
+_VERBS = {exp.Insert: verbs.insert, exp.Update: verbs.update, exp.Delete: verbs.delete, exp.Merge: verbs.merge}
+
+
+@dataclass(frozen=True, slots=True)
+class _OfWarehouse:
+    """The tables of a warehouse by ``database.table``."""
+
+    warehouse: Warehouse
+
+    def open(self, parts: Sequence[str]) -> Table:
+        if len(parts) != 2:
+            raise InvalidInputError(f"write the table as database.table, not {'.'.join(parts)!r}")
+        return self.warehouse.table(".".join(parts))
+
+
+def run_sql(
+    warehouse: Warehouse, text: str, sources: Mapping[str, Any] | None = None, runner: RunnerLike = None
+) -> QueryResult | VerbResult:
+    """Run one statement; see `lakeidx.Warehouse.sql`."""
+    return _placed_run(one_statement(text), Places(_OfWarehouse(warehouse), sources or {}), warehouse, runner)
+
+
+def _placed_run(
+    statement: Statement, places: Places, warehouse: Warehouse, runner: RunnerLike = None
+) -> QueryResult | VerbResult:
+    """Run a statement that was split off its text."""
+    try:
+        return _run(statement, places, warehouse, runner)
+    except (InvalidInputError, NotFoundError, UnsupportedError) as error:
+        # What a call has refused is about the statement.
+        if not error.message.startswith("line "):
+            error.message = statement.error(error.message).message
+        raise
+
+
+def _run(statement: Statement, places: Places, warehouse: Warehouse, runner: RunnerLike) -> QueryResult | VerbResult:
+    first = statement.word(0)
+    if first == "SHOW":
+        return tables.show(statement, read_show(statement), places, warehouse)
+    if first == "CALL":
+        return call(statement, places, warehouse)
+    if first == "EXPLAIN":
+        return _explained(statement.behind(1), places)
+    if first == "ALTER":
+        return tables.alter_named(statement, places)
+    tree = statement.parse()
+    for kind, verb in _VERBS.items():
+        if isinstance(tree, kind):
+            return verb(statement, tree, places, runner)
+    if isinstance(tree, exp.Create):
+        return tables.create_table(statement, tree, places, warehouse)
+    if isinstance(tree, exp.Drop):
+        return tables.drop_named(statement, tree, warehouse)
+    if isinstance(tree, exp.Describe):
+        return tables.describe(statement, tree, places)
+    if _is_query(tree):
+        return Query(statement, tree, places).result()
+    raise statement.error(f"statements are {_KINDS}")
+
+
+def _is_query(tree: Node) -> bool:
+    """Return True for what has rows: SELECT, UNION, VALUES."""
+    return isinstance(tree, (exp.Query, exp.Values))
+
+
+def _explained(statement: Statement, places: Places) -> QueryResult:
+    """Explain a query, or a verb by the query that it reads with; nothing is written."""
+    tree = statement.parse()
+    if _is_query(tree):
+        lines = Query(statement, tree, places).explain()
+    elif type(tree) in _VERBS:
+        lines = verbs.explain_verb(statement, tree, places)
+    else:
+        raise statement.error("EXPLAIN takes a query, INSERT, UPDATE, DELETE or MERGE INTO")
+    return QueryResult.of(pa.table({"plan": pa.array(lines.rstrip().split("\n"), pa.string())}))

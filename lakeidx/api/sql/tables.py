@@ -1,0 +1,387 @@
+"""CREATE, ALTER and DROP TABLE, SHOW and DESCRIBE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import translate
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lakeidx.api.sql.grammar import ColumnChange, Reader, Show, default_text, read_column_change, read_unset
+from lakeidx.api.sql.names import Places, TableName
+from lakeidx.api.sql.query import Query, QueryResult
+from lakeidx.api.sql.statement import Node, Statement
+from lakeidx.api.sql.verbs import VerbResult
+from lakeidx.api.table import Table
+from lakeidx.errors import LakeIdxError, NotFoundError
+from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.table.view import decode_partition_dict, load_newest
+from lakeidx.types import DataType, Field, Root, column_specs
+
+if TYPE_CHECKING:
+    from lakeidx.api.warehouse import Warehouse
+
+#: Types by sqlglot's names; those with a number take it in parentheses.
+_TYPES = {
+    "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INT": "INT", "BIGINT": "BIGINT", "FLOAT": "FLOAT",
+    "DOUBLE": "DOUBLE", "DATE": "DATE", "TEXT": "STRING", "VARIANT": "VARIANT", "BINARY": "BYTES", "VARBINARY": "BYTES",
+    "DECIMAL": "DECIMAL", "TIMESTAMPTZ": "TIMESTAMP_LTZ", "TIMESTAMPLTZ": "TIMESTAMP_LTZ", "TIMESTAMPNTZ": "TIMESTAMP",
+    "TIME": "TIME",
+}  # fmt: skip
+_SIZED = {"VARCHAR": "VARCHAR", "CHAR": "CHAR", "BINARY": "BINARY", "VARBINARY": "VARBINARY", "DECIMAL": "DECIMAL",
+          "TIMESTAMPTZ": "TIMESTAMP_LTZ", "TIMESTAMPLTZ": "TIMESTAMP_LTZ", "TIMESTAMPNTZ": "TIMESTAMP", "TIME": "TIME"}  # fmt: skip
+#: Types of lakeidx as statements write them.
+_SQL_NAMES = {Root.TIMESTAMP: "TIMESTAMP_NTZ", Root.TIMESTAMP_LTZ: "TIMESTAMP"}
+_SQL_DIGITS = 6
+_PROVIDERS = ("paimon", "lakeidx")
+
+
+def _type_spec(statement: Statement, node: Node, *, nullable: bool = True) -> str | dict[str, Any]:
+    """Return a column's type, which sqlglot has read, as schema JSON writes it."""
+    if not isinstance(node, exp.DataType) or not isinstance(node.this, exp.DataType.Type):
+        raise statement.error(f"type {node.sql(dialect='spark')} is none of a table's columns", node)
+    name, end = str(node.this.name), "" if nullable else " NOT NULL"
+    inner = node.expressions
+    if name in ("ARRAY", "LIST") and len(inner) == 1:
+        return {"type": f"ARRAY{end}", "element": _type_spec(statement, inner[0])}
+    if name == "MAP" and len(inner) == 2:
+        key, value = (_type_spec(statement, n) for n in inner)
+        return {"type": f"MAP{end}", "key": key, "value": value}
+    if name == "STRUCT" and inner:
+        return {"type": f"ROW{end}", "fields": [_column_spec(statement, n) for n in inner]}
+    if inner and name in _SIZED and all(isinstance(p.this, exp.Literal) for p in inner):
+        return f"{_SIZED[name]}({', '.join(p.this.name for p in inner)}){end}"
+    if not inner and name in _TYPES:
+        return _TYPES[name] + end
+    raise statement.error(f"type {node.sql(dialect='spark')} is none of a table's columns", node)
+
+
+def _column_spec(statement: Statement, node: Node) -> dict[str, Any]:
+    """Return a column that sqlglot has read as schema JSON writes it."""
+    statement.only(node, ("this", "kind", "constraints", "position", "exists"), "a column")
+    if not isinstance(node, exp.ColumnDef) or node.kind is None:
+        raise statement.error("a column has a name and a type", node)
+    spec: dict[str, Any] = {"name": node.name}
+    nullable = True
+    for constraint in node.args.get("constraints") or ():
+        kind = constraint.kind
+        if isinstance(kind, exp.NotNullColumnConstraint):
+            nullable = bool(kind.args.get("allow_null"))
+        elif isinstance(kind, exp.CommentColumnConstraint):
+            spec["description"] = _text(statement, kind.this)
+        elif isinstance(kind, exp.DefaultColumnConstraint):
+            spec["defaultValue"] = _text(statement, kind.this)
+        else:
+            raise statement.error(f"a column does not take {constraint.sql(dialect='spark')}", node)
+    return {**spec, "type": _type_spec(statement, node.kind, nullable=nullable)}
+
+
+def _text(statement: Statement, node: Node) -> str:
+    """Return a literal as a schema keeps it, as text; two texts one behind the other are one."""
+    if isinstance(node, exp.Concat):
+        return "".join(_text(statement, n) for n in node.expressions)
+    if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):
+        return f"-{node.this.name}"
+    if isinstance(node, exp.Boolean):
+        return default_text(node.this)
+    if isinstance(node, (exp.Literal, exp.Var)):
+        return str(node.name)
+    raise statement.error("a literal must stand here", node)
+
+
+# -- CREATE, DROP ------------------------------------------------------------------------------------------------------
+
+
+def create_table(statement: Statement, tree: Node, places: Places, warehouse: Warehouse) -> QueryResult | VerbResult:
+    """Run CREATE TABLE, with a query also what inserts its rows."""
+    known = ("this", "kind", "exists", "properties", "expression")
+    if tree.args.get("kind") != "TABLE":
+        more = "; a database is there with its first table" if tree.args.get("kind") in ("DATABASE", "SCHEMA") else ""
+        raise statement.error(f"CREATE takes TABLE{more}", statement.tokens[1])
+    statement.only(tree, known, "CREATE TABLE")
+    node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    columns = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
+    spec, primary = _properties(statement, tree)
+    fields = []
+    for column in columns:
+        if isinstance(column, exp.PrimaryKey):
+            primary = [p.name for p in column.expressions]
+        else:
+            fields.append(_column_spec(statement, column))
+    if primary:
+        spec["primaryKeys"] = primary
+    name = ".".join(TableName.of(statement, node).parts)
+    exists = bool(tree.args.get("exists"))
+    if exists and name in warehouse:
+        return _texts({"result": [f"{name} is there"]})
+    if tree.expression is None:
+        warehouse.create(name, {**spec, "fields": fields}, exist_ok=exists)
+        return _texts({"result": [f"created {name}"]})
+    if fields:
+        raise statement.error("CREATE TABLE takes columns or AS with a query, not both", node)
+    rows = Query(statement, tree.expression, places).result().to_arrow()
+    made = warehouse.create(name, {**spec, "fields": column_specs(rows.schema)})
+    try:
+        return VerbResult.of(made.upsert(rows))
+    except LakeIdxError:
+        # Nobody has seen it with rows: a table that a query cannot fill was not made.
+        if made.metadata.latest_snapshot() is None:
+            warehouse.drop(name)
+        raise
+
+
+def _properties(statement: Statement, tree: Node) -> tuple[dict[str, Any], list[str]]:
+    """Return comment, partitions and options of a CREATE TABLE, and the key that PRIMARY KEY in its properties names."""
+    options: dict[str, str] = {}
+    spec: dict[str, Any] = {"options": options}
+    properties = tree.args.get("properties")
+    for part in () if properties is None else properties.expressions:
+        if type(part) is exp.Property:
+            options[_option_name(part.this)] = _text(statement, part.args["value"])
+        elif isinstance(part, exp.SchemaCommentProperty):
+            spec["comment"] = _text(statement, part.this)
+        elif isinstance(part, exp.PartitionedByProperty):
+            names = part.this.expressions
+            wrong = next((n for n in names if not isinstance(n, (exp.Identifier, exp.Column))), None)
+            if wrong is not None:
+                raise statement.error("PARTITIONED BY takes names of columns", wrong)
+            spec["partitionKeys"] = [n.name for n in names]
+        elif not (isinstance(part, exp.FileFormatProperty) and part.name.lower() in _PROVIDERS):
+            raise statement.error(f"CREATE TABLE does not take {part.sql(dialect='spark')[:60]}", part)
+    return spec, []
+
+
+def _option_name(node: Node) -> str:
+    return ".".join(p.name for p in node.flatten()) if isinstance(node, exp.Dot) else str(node.name)
+
+
+def drop_named(statement: Statement, tree: Node, warehouse: Warehouse) -> QueryResult:
+    """Run DROP TABLE: the table and its files are gone."""
+    if tree.args.get("kind") != "TABLE":
+        raise statement.error("DROP takes TABLE", statement.tokens[1])
+    statement.only(tree, ("kind", "exists", "purge", "tables", "this"), "DROP TABLE")
+    (node,) = tree.args.get("tables") or [tree.this]
+    name = TableName.of(statement, node)
+    if name.system or name.branch:
+        raise statement.error("DROP TABLE takes a table", node)
+    written = ".".join(name.parts)
+    if tree.args.get("exists") and written not in warehouse:
+        return _texts({"result": [f"{written} is not there"]})
+    try:
+        warehouse.drop(written)
+    except NotFoundError as error:
+        raise NotFoundError(statement.error(error.message, node).message) from None
+    return _texts({"result": [f"dropped {written}"]})
+
+
+# -- ALTER ---------------------------------------------------------------------------------------------------------------
+
+
+def alter_named(statement: Statement, places: Places) -> QueryResult:
+    """Run ALTER TABLE; the result lists what has changed."""
+    reader = Reader(statement, 1)
+    reader.need("TABLE")
+    node = reader.table()
+    if reader.take("ALTER"):
+        edits = _column_edits(statement, read_column_change(statement, reader, node))
+    elif reader.take("UNSET", "TBLPROPERTIES"):
+        edits = {"reset": list(read_unset(reader))}
+    else:
+        tree = statement.parse()
+        statement.only(tree, ("this", "kind", "actions"), "ALTER TABLE")
+        edits = {}
+        for action in tree.args["actions"]:
+            for key, value in _action_edits(statement, action).items():
+                edits[key] = (
+                    [*edits.get(key, []), *value] if isinstance(value, list) else {**edits.get(key, {}), **value}
+                )
+    result = places.table(statement, node).alter(**edits)
+    rows = [
+        {"what": d.what, "name": d.name, "change": d.change, "before": d.before, "after": d.after}
+        for d in result.differences
+    ]
+    names = ("what", "name", "change", "before", "after")
+    return QueryResult.of(pa.table({n: pa.array([r[n] for r in rows], pa.string()) for n in names}))
+
+
+def _column_edits(statement: Statement, change: ColumnChange) -> dict[str, Any]:
+    if change.change == "TYPE":
+        return {"types": {change.column: _type_spec(statement, change.value)}}
+    keys = {"NULLABLE": "nullable", "COMMENT": "comments", "DEFAULT": "defaults", "MOVE": "move"}
+    return {keys[change.change]: {change.column: change.value}}
+
+
+def _action_edits(statement: Statement, action: Node) -> dict[str, Any]:
+    """Return what a part of ALTER TABLE changes, as `lakeidx.Table.alter` takes it."""
+    if isinstance(action, exp.ColumnDef):
+        return _added(statement, [action])
+    if isinstance(action, exp.Schema):
+        return _added(statement, action.expressions)
+    if isinstance(action, exp.Drop):
+        statement.only(action, ("tables", "kind"), "DROP COLUMN")
+        if action.args.get("kind") in ("COLUMN", "COLUMNS"):
+            names = [n for t in action.args["tables"] for n in (t.expressions if isinstance(t, exp.Schema) else [t])]
+            return {"drop": [_path(n) for n in names]}
+    if isinstance(action, exp.RenameColumn) and not action.args.get("exists"):
+        return {"rename": {_path(action.this): action.args["to"].name}}
+    if isinstance(action, exp.AlterSet):
+        statement.only(action, ("expressions",), "SET")
+        pairs = [p for e in action.expressions for p in (e.expressions if isinstance(e, exp.Properties) else [e])]
+        if all(type(p) is exp.Property for p in pairs):
+            return {"set": {_option_name(p.this): _text(statement, p.args["value"]) for p in pairs}}
+    raise statement.error(f"ALTER TABLE does not take {action.sql(dialect='spark')[:60]}", action)
+
+
+def _added(statement: Statement, columns: Iterable[Node]) -> dict[str, Any]:
+    edits: dict[str, dict[str, Any]] = {"add": {}, "comments": {}, "defaults": {}, "move": {}}
+    for column in columns:
+        if not isinstance(column, exp.ColumnDef) or column.args.get("exists"):
+            raise statement.error("ADD COLUMN takes a name and a type", column)
+        spec, name = _column_spec(statement, column), _path(column.this)
+        edits["add"][name] = spec["type"]
+        for key, part in (("comments", "description"), ("defaults", "defaultValue")):
+            if part in spec:
+                edits[key][name] = spec[part]
+        position = column.args.get("position")
+        if position is not None:
+            edits["move"][name] = "first" if position.args["position"] == "FIRST" else f"after {position.this.name}"
+    return {k: v for k, v in edits.items() if v}
+
+
+def _path(node: Node) -> str:
+    """Return the name of a column with the path to it."""
+    if isinstance(node, exp.Column):
+        return ".".join(p.name for p in node.parts)
+    return ".".join(p.name for p in node.flatten()) if isinstance(node, exp.Dot) else str(node.name)
+
+
+# -- SHOW, DESCRIBE ------------------------------------------------------------------------------------------------------
+
+
+def show(statement: Statement, asked: Show, places: Places, warehouse: Warehouse | None) -> QueryResult:
+    """Run a SHOW; columns have Spark's names."""
+    if asked.what in ("TABLES", "DATABASES"):
+        if warehouse is None:
+            raise statement.error(f"SHOW {asked.what} is for spark.sql: it knows the names of its catalog")
+        if asked.what == "DATABASES":
+            return _texts({"namespace": _matching(warehouse.databases(), asked.like)})
+        pairs = [n.split(".", 1) for n in warehouse.tables(asked.database)]
+        names = _matching([n for _, n in pairs], asked.like)
+        pairs = [p for p in pairs if p[1] in names]
+        return _texts({"namespace": [p[0] for p in pairs], "tableName": [p[1] for p in pairs]})
+    table = places.table(statement, asked.table)
+    schema = table.schema
+    if asked.what == "COLUMNS":
+        return _texts({"col_name": list(schema.field_names)})
+    if asked.what == "TBLPROPERTIES":
+        pairs = [[k, v] for k, v in sorted(_options(schema).items()) if asked.like in (None, k)]
+        if asked.like is not None and not pairs:
+            raise statement.error(f"the table does not set option {asked.like!r}", asked.table)
+        return _texts({"key": [p[0] for p in pairs], "value": [p[1] for p in pairs]})
+    if asked.what == "PARTITIONS":
+        if not schema.partition_keys:
+            raise statement.error("the table has no partitions", asked.table)
+        found = dict.fromkeys(e.partition for e in load_newest(table.metadata).entries)
+        rows = [decode_partition_dict(p, schema) for p in found]
+        return _texts({"partition": sorted("/".join(f"{k}={v}" for k, v in r.items()) for r in rows)})
+    return _texts({"createtab_stmt": [_create_statement(".".join(p.name for p in asked.table.parts), schema)]})
+
+
+def _texts(columns: Mapping[str, Sequence[str | None]]) -> QueryResult:
+    return QueryResult.of(pa.table({n: pa.array(list(v), pa.string()) for n, v in columns.items()}))
+
+
+def _matching(names: Sequence[str], like: str | None) -> list[str]:
+    """Return names that match a pattern of Spark: ``*`` stands for any characters, ``|`` between several, case counts not."""
+    if like is None:
+        return list(names)
+    wanted = [re.compile(translate(p.strip()), re.IGNORECASE) for p in like.replace("%", "*").split("|")]
+    return [n for n in names if any(p.match(n) for p in wanted)]
+
+
+def _options(schema: TableSchema) -> dict[str, str]:
+    keys = {"primary-key": ",".join(schema.primary_keys), "partition": ",".join(schema.partition_keys)}
+    return {**schema.options, **{k: v for k, v in keys.items() if v}}
+
+
+def _sql_type(t: DataType) -> str:
+    """Return a type as a statement writes it; `_type_spec` reads it again."""
+    if t.root in _SQL_NAMES:
+        digits = "" if t.precision == _SQL_DIGITS else f"({t.precision})"
+        return _SQL_NAMES[t.root] + digits
+    if t.root is Root.VARBINARY and str(t.with_nullable(True)) == "BYTES":
+        return "BINARY"
+    if t.root is Root.ARRAY and t.element is not None:
+        return f"ARRAY<{_sql_type(t.element)}>"
+    if t.root is Root.MAP and t.element is not None and t.key is not None:
+        return f"MAP<{_sql_type(t.key)}, {_sql_type(t.element)}>"
+    if t.root is Root.ROW:
+        return f"STRUCT<{', '.join(_struct_field(f) for f in t.fields)}>"
+    return str(t.with_nullable(True))
+
+
+def _struct_field(field: Field) -> str:
+    return f"{_name(field.name)}: {_sql_type(field.type)}{_constraints(field)}"
+
+
+def _name(text: str) -> str:
+    return text if re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII) else "`" + text.replace("`", "``") + "`"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _constraints(field: Field) -> str:
+    text = "" if field.type.nullable else " NOT NULL"
+    if field.default_value is not None:
+        text += f" DEFAULT {_literal(field.default_value)}"
+    return text + (f" COMMENT {_literal(field.description)}" if field.description else "")
+
+
+def _create_statement(name: str, schema: TableSchema) -> str:
+    """Return the CREATE TABLE that makes a table like one."""
+    columns = ",\n".join(f"  {_name(f.name)} {_sql_type(f.type)}{_constraints(f)}" for f in schema.fields)
+    text = f"CREATE TABLE {name} (\n{columns})"
+    if schema.comment:
+        text += f"\nCOMMENT {_literal(schema.comment)}"
+    if schema.partition_keys:
+        text += f"\nPARTITIONED BY ({', '.join(map(_name, schema.partition_keys))})"
+    options = {**schema.options, **({"primary-key": ",".join(schema.primary_keys)} if schema.primary_keys else {})}
+    pairs = ",\n".join(f"  {_literal(k)} = {_literal(v)}" for k, v in sorted(options.items()))
+    return f"{text}\nTBLPROPERTIES (\n{pairs})" if pairs else text
+
+
+def describe(statement: Statement, tree: Node, places: Places) -> QueryResult:
+    """Run DESCRIBE: columns, key and partitions; with EXTENDED also what else is known of the table."""
+    statement.only(tree, ("this", "style", "kind"), "DESCRIBE")
+    style = str(tree.args.get("style") or "").upper()
+    if style not in ("", "EXTENDED", "FORMATTED") or str(tree.args.get("kind") or "TABLE").upper() != "TABLE":
+        raise statement.error("DESCRIBE takes [TABLE] [EXTENDED] and a table", statement.tokens[1])
+    if not isinstance(tree.this, exp.Table):
+        raise statement.error("the name of a table must stand here", tree.this)
+    table = places.table(statement, tree.this)
+    rows = [
+        (f.name, _sql_type(f.type) + ("" if f.type.nullable else " NOT NULL"), f.description)
+        for f in table.schema.fields
+    ]
+    schema = table.schema
+    rows += [("# primary key", ", ".join(schema.primary_keys), None)] if schema.primary_keys else []
+    rows += [("# partitioned by", ", ".join(schema.partition_keys), None)] if schema.partition_keys else []
+    if style:
+        rows += _details(table)
+    return _texts({n: [r[i] for r in rows] for i, n in enumerate(("col_name", "data_type", "comment"))})
+
+
+def _details(table: Table) -> list[tuple[str, str, str | None]]:
+    schema, snapshot = table.schema, table.snapshot
+    details = {"location": table.uri, "schema id": str(schema.id), "bucket mode": schema.bucket_mode.name}
+    if schema.comment:
+        details["comment"] = schema.comment
+    if snapshot is not None:
+        details |= {"snapshot": str(snapshot.id), "stored rows": str(snapshot.total_record_count)}
+    details |= {f"option {k}": v for k, v in sorted(schema.options.items())}
+    return [(f"# {k}", v, None) for k, v in details.items()]
