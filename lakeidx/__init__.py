@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakeidx.api.inference.start import init as init
     from lakeidx.api.inspect.files import inspect_file as inspect_file
     from lakeidx.batch.upsert import BatchResult as BatchResult
+    from lakeidx.errors import BatchHeldError as BatchHeldError
     from lakeidx.errors import CommitConflictError as CommitConflictError
     from lakeidx.errors import CommitUnknownError as CommitUnknownError
     from lakeidx.errors import CorruptFileError as CorruptFileError
@@ -79,6 +80,7 @@ _PLACES = {
     "warm_up": "lakeidx.maintenance.warm_up",
     **dict.fromkeys(
         (
+            "BatchHeldError",
             "CommitConflictError",
             "CommitUnknownError",
             "CorruptFileError",

@@ -3,6 +3,7 @@
 =================  ==========================================================================
 kind               what the caller should do
 =================  ==========================================================================
+BatchHeld          release the batch, or discard it (an InvalidInput for those who do not know it)
 InvalidInput       mend the input (schema, option, landing file, argument) and call again
 NotFound           name a table, snapshot, tag or file that exists
 CorruptFile        the bytes are damaged: restore the file, or rebuild what can be rebuilt
@@ -97,6 +98,19 @@ class RejectedRowsError(InvalidInputError):
     rows_rejected: int = 0
     rejected_path: str | None = None
     reject_reasons: Mapping[str, int] = MappingProxyType({})
+
+
+class BatchHeldError(InvalidInputError):
+    """A batch stopped before its commit, staged, since it is beyond a limit or a check failed; somebody decides about it.
+
+    batch_id   the batch that is held
+    reasons    what is beyond which limit, or which check failed
+    """
+
+    kind = "batch_held"
+
+    batch_id: str = ""
+    reasons: tuple[str, ...] = ()
 
 
 class NotFoundError(LakeIdxError):

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lakeidx.api.table import Table
     from lakeidx.batch.artifacts import SourceFile
     from lakeidx.landing.types import LandingOptions
+    from lakeidx.options.limits import GivenLimits
     from lakeidx.storage.base import FileInfo, ObjectStore
     from lakeidx.tasks.runner_choice import RunnerLike
 
@@ -123,6 +124,7 @@ def load_folder(
     settle_seconds: float = SETTLE_SECONDS,
     strict: bool = False,
     max_rejected: str | int | None = None,
+    limits: GivenLimits | None = None,
     runner: RunnerLike = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> LoadResult:
@@ -135,12 +137,12 @@ def load_folder(
     pattern         glob that names match, ``*.csv``
     settle_seconds  a file on a disk that changed in the last seconds may still be written: it is waited for once, and
                     skipped when it has changed meanwhile. Objects of stores are whole when they are there
-    strict, max_rejected, runner   as for `upsert_files`, for each file
+    strict, max_rejected, limits, runner   as for `upsert_files`, for each file
     progress        called with the files that are done, and all that are new
     errors          NotFoundError for a folder that does not exist; UnavailableError and others that are no file's own
     """
     load = _FolderLoad(table, folder, options, pattern, settle_seconds)
-    return load.run(strict=strict, max_rejected=max_rejected, runner=runner, progress=progress)
+    return load.run(strict=strict, max_rejected=max_rejected, limits=limits, runner=runner, progress=progress)
 
 
 def watch_folder(
@@ -154,6 +156,7 @@ def watch_folder(
     stop: Event | None = None,
     strict: bool = False,
     max_rejected: str | int | None = None,
+    limits: GivenLimits | None = None,
     runner: RunnerLike = None,
 ) -> Iterator[LoadResult]:
     """Load a folder again and again: yield what each look has found new, at the first one all files.
@@ -165,7 +168,7 @@ def watch_folder(
     """
     ended, load = stop or Event(), _FolderLoad(table, folder, options, pattern, settle_seconds)
     while not ended.is_set():
-        result = load.run(strict=strict, max_rejected=max_rejected, runner=runner)
+        result = load.run(strict=strict, max_rejected=max_rejected, limits=limits, runner=runner)
         if result.files or load.looks == 1:
             yield result
         ended.wait(every)
@@ -193,6 +196,7 @@ class _FolderLoad:
         *,
         strict: bool,
         max_rejected: str | int | None,
+        limits: GivenLimits | None,
         runner: RunnerLike,
         progress: Callable[[int, int], None] | None = None,
     ) -> LoadResult:
@@ -208,7 +212,8 @@ class _FolderLoad:
             if batch_id is not None:
                 out[file.name] = LoadedFile(file.name, "skipped", "loaded before", batch_id)
         new = self._settled([f for f in files if f.name not in out], out)
-        load = partial(self.table.upsert_files, options=self.options, strict=strict, max_rejected=max_rejected)
+        upsert, options = self.table.upsert_files, self.options
+        load = partial(upsert, options=options, strict=strict, max_rejected=max_rejected, limits=limits)
         for number, file in enumerate(new):
             if progress is not None:
                 progress(number, len(new))
@@ -291,9 +296,10 @@ class _FolderLoad:
             return LoadedFile(file.name, "failed", error.message, batch_id)
         mark_committed(self.table.store, self.table.metadata.paths, result.ingest.sources, batch_id)
         if result.already:
-            return LoadedFile(
-                file.name, "skipped", "loaded before, by a load that died or runs beside this one", batch_id
-            )
+            discarded = result.commit.discarded
+            before = "loaded before, by a load that died or runs beside this one"
+            why = "its batch was held and discarded" if discarded else before
+            return LoadedFile(file.name, "skipped", why, batch_id)
         ingest = result.ingest
         return LoadedFile(
             file.name, "loaded", "", batch_id, result.snapshots, ingest.rows_in, ingest.rows_rejected, ingest.rejected_path

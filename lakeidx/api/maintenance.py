@@ -1,4 +1,4 @@
-"""Maintenance of a table: compaction, expiry, orphans, tags, rollback, indexes, lookup stores, advice, verification.
+"""Maintenance of a table: compaction, expiry, orphans, tags, rollback, held batches, indexes, lookup stores, advice, verification.
 
 What a verb needs is imported when it is called: no program calls all of them.
 """
@@ -25,7 +25,16 @@ from lakeidx.tasks.runner_choice import RunnerLike, make_runner
 from lakeidx.types import Field
 
 if TYPE_CHECKING:
-    from lakeidx.api.reports import ExpireResult, OrphansResult, RollbackResult, TagResult, VerifyResult
+    from lakeidx.api.reports import (
+        DiscardResult,
+        ExpireResult,
+        HeldBatch,
+        OrphansResult,
+        RollbackResult,
+        TagResult,
+        VerifyResult,
+    )
+    from lakeidx.batch.upsert import BatchResult, OnStage
     from lakeidx.key_index.advice.advice import Advice
     from lakeidx.key_index.advice.measures import Needs
     from lakeidx.key_index.advice.model import Machine
@@ -241,6 +250,46 @@ class Maintenance:
         spec = rebuild_spec(self.table.schema, index_type, list(columns), drop=drop)
         chosen = find_partitions(self.table, partitions)
         return self._logged(run_file_index_rebuild(self.table.metadata, made, spec, partitions=chosen, dry_run=dry_run))
+
+    def held_batches(self) -> Listing:
+        """Return the batches that stopped before their commit, staged: beyond a limit, or with a failed check; the oldest first."""
+        from lakeidx.batch.held.hold import held_batches
+
+        return Listing(held_batches(self.table.metadata))
+
+    def held_batch(self, batch_id: str) -> HeldBatch:
+        """Return why a batch is held, its rows, where they came from and what they would do; NotFoundError."""
+        from lakeidx.api.reports import HeldBatch
+        from lakeidx.batch.held.hold import describe_held
+
+        return HeldBatch(describe_held(self.table.metadata, batch_id))
+
+    def release_batch(
+        self, batch_id: str, *, runner: RunnerLike = None, on_stage: OnStage | None = None
+    ) -> BatchResult:
+        """Commit a held batch: placed anew where others have committed since, its rows newer than theirs. Limits do not count.
+
+        errors   NotFoundError when it is not held; InvalidInputError when it was discarded; CommitConflictError when its rows
+                 were made of rows that others have changed since: discard it, and run it again
+        """
+        from lakeidx.batch.upsert import release_batch
+        from lakeidx.maintenance.after_commit import compact_after_commit
+
+        made = make_runner(runner)
+        result = release_batch(self.table.metadata, batch_id, runner=made, on_stage=on_stage)
+        compact_after_commit(self.table.metadata, made)
+        return self._logged(result)
+
+    def discard_batch(self, batch_id: str) -> DiscardResult:
+        """Delete the files of a held batch: its rows do not come into the table, and its id is done.
+
+        errors   NotFoundError when it is not held; InvalidInputError when it was released
+        """
+        from lakeidx.api.reports import DiscardResult
+        from lakeidx.batch.held.hold import discard_batch
+
+        discard_batch(self.table.metadata, batch_id)
+        return self._logged(DiscardResult(batch=batch_id))
 
     def resize_rings(
         self,

@@ -24,6 +24,7 @@ from lakeidx.api.verbs import check_deletable, check_updatable, run_verb, with_c
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.options.limits import GivenLimits
 from lakeidx.table.scan.table_scan import scan_committed
 from lakeidx.table.view import on_newest
 
@@ -150,10 +151,16 @@ class Merge:
         return self.with_clause(clause_of(found))
 
     def execute(
-        self, *, batch_id: str | None = None, runner: RunnerLike = None, on_stage: OnStage | None = None
+        self,
+        *,
+        batch_id: str | None = None,
+        limits: GivenLimits | None = None,
+        runner: RunnerLike = None,
+        on_stage: OnStage | None = None,
     ) -> BatchResult | None:
         """Run the merge as one batch.
 
+        limits   as for `lakeidx.Table.upsert`
         returns  None when no row is changed: then nothing is written
         errors   InvalidInputError for a source that matches one row twice, unknown columns, conditions that DuckDB does not
                  understand; UnsupportedError for a merge engine that cannot do an action; those of `lakeidx.Table.upsert`
@@ -171,6 +178,7 @@ class Merge:
             "MERGE",
             changes,
             batch_id=batch_id,
+            limits=limits,
             runner=runner,
             on_stage=on_stage,
         )

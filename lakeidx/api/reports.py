@@ -53,7 +53,12 @@ class ExpireResult(Result):
         return {**self.metrics, "retention": self.retention}
 
     def note(self) -> str:
-        """Return what was deleted, or why nothing was."""
+        """Return what was deleted, or why nothing was, and which batches wait for somebody."""
+        held = self.metrics.get("staging", {}).get("held", ())
+        waits = f"; held batches stay staged: {', '.join(held)}" if held else ""
+        return self._said() + waits
+
+    def _said(self) -> str:
         if not self.metrics["snapshots"]:
             return f"no snapshot expires: kept are {self.retention}, and what tags and consumers name"
         verb = "would go" if self.metrics["dry_run"] else "went"
@@ -128,6 +133,28 @@ class RollbackResult(Result):
             return f"snapshot {self.snapshot} is the newest already"
         verb = "would be" if self.dry_run else "is"
         return f"snapshot {self.snapshot} {verb} the newest; {len(self.snapshots_gone)} later ones go"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HeldBatch(Result):
+    """A batch that stopped before its commit; `facts`: why, its rows, where they came from and what they would do."""
+
+    facts: Mapping[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts."""
+        return dict(self.facts)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiscardResult(Result):
+    """A held batch that was discarded."""
+
+    batch: str
+
+    def note(self) -> str:
+        """Return what became of the batch."""
+        return f"batch {self.batch} is discarded: none of its rows is in the table"
 
 
 def _offenders(rule: RuleResult) -> str:

@@ -32,6 +32,7 @@ from lakeidx.landing.new_columns import merge_policy
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_given, ingest_landing
 from lakeidx.options.arguments import PathLike, paths
+from lakeidx.options.limits import GivenLimits
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner_choice import RunnerLike, make_runner
 
@@ -79,6 +80,10 @@ class Table(TableHandle):
     rebuild_index = of_table(Maintenance.rebuild_index)
     resize_rings = of_table(Maintenance.resize_rings)
     build_lookup_store = of_table(Maintenance.build_lookup_store)
+    held_batches = of_table(Maintenance.held_batches)
+    held_batch = of_table(Maintenance.held_batch)
+    release_batch = of_table(Maintenance.release_batch)
+    discard_batch = of_table(Maintenance.discard_batch)
     advise = of_table(Maintenance.advise)
     verify = of_table(Maintenance.verify)
 
@@ -310,6 +315,7 @@ class Table(TableHandle):
         missing: str = "refuse",
         on_delete: OnDelete = "apply",
         merge_schema: bool | str = False,
+        limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult:
@@ -327,11 +333,13 @@ class Table(TableHandle):
                    ``widen`` also widens columns to the types that `rows` have (lists of dictionaries have none). Keys and
                    partition columns stay as they are. The schema changes with the batch: not when that is refused, or was
                    ingested before
+        limits     beyond which the batch is held before its commit (BatchHeldError), ``{"deletes": "5%", "inserts": "2x"}``: see
+                   `lakeidx.options.limits`. Default: the table's option ``lakeidx.limits``; {} for none
         runner     where stages run; default this process, two threads
         on_stage   called with the name of each stage as it begins
         errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError
         """
-        context = self._context(batch_id, runner)
+        context = self._context(batch_id, runner, limits=limits)
         own = batch_id is None and runner is None
         return self._write(context, rows, missing, merge_schema, on_stage, on_delete=on_delete, own=own)
 
@@ -342,6 +350,7 @@ class Table(TableHandle):
         missing: str = "refuse",
         on_delete: OnDelete = "apply",
         merge_schema: bool | str = False,
+        limits: GivenLimits | None = None,
         runner: RunnerLike = None,
     ) -> BatchResult | None:
         """Upsert what a step of another table's stream brings (`follow`), as one batch; None when it has no row.
@@ -354,8 +363,9 @@ class Table(TableHandle):
         if not rows.num_rows:
             return None
         return self.upsert(
-            rows, batch_id=step.batch_id, missing=missing, on_delete=on_delete, merge_schema=merge_schema, runner=runner
-        )
+            rows, batch_id=step.batch_id, missing=missing, on_delete=on_delete, merge_schema=merge_schema, limits=limits,
+            runner=runner,
+        )  # fmt: skip
 
     def overwrite(
         self,
@@ -365,6 +375,7 @@ class Table(TableHandle):
         where: str | Predicate | None = None,
         batch_id: str | None = None,
         merge_schema: bool | str = False,
+        limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult:
@@ -372,13 +383,13 @@ class Table(TableHandle):
 
         where    replace all partitions it holds for, also those that `rows` do not touch, and no others: a condition over
                  partition columns
-        merge_schema  as for `upsert`
+        merge_schema, limits   as for `upsert`
         errors   InvalidInputError also for a row that `where` does not hold for, before anything is visible
         """
         mode = "table" if whole_table else "partitions"
         if whole_table and where is not None:
             raise InvalidInputError("overwrite the whole table, or the partitions of a condition (where), not both")
-        context = replacing(self._context(batch_id, runner, mode), where)
+        context = replacing(self._context(batch_id, runner, mode, limits), where)
         return self._write(context, rows, "null", merge_schema, on_stage)
 
     def upsert_files(
@@ -390,6 +401,7 @@ class Table(TableHandle):
         strict: bool = False,
         max_rejected: str | int | None = None,
         overwrite: str | None = None,
+        limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult:
@@ -398,11 +410,12 @@ class Table(TableHandle):
         strict        refuse the batch when a row is rejected (RejectedRowsError)
         max_rejected  refuse it when more rows are: ``100``, ``5%`` or ``100,5%``
         overwrite     None, ``partitions`` (those the files have rows for) or ``table``
+        limits        as for `upsert`
         """
         from lakeidx.landing.reject_limit import RejectLimit
 
         found = paths(files, name="files")
-        context = self._context(batch_id, runner, overwrite)
+        context = self._context(batch_id, runner, overwrite, limits)
         limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
         tell = on_stage or (lambda stage: None)
         tell("ingest")
@@ -417,6 +430,7 @@ class Table(TableHandle):
         where: str | Predicate | None = None,
         batch_id: str | None = None,
         dry_run: Literal[False] = False,
+        limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult | None: ...
@@ -433,6 +447,7 @@ class Table(TableHandle):
         where: str | Predicate | None = None,
         batch_id: str | None = None,
         dry_run: bool = False,
+        limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult | DeletePlan | None:
@@ -444,13 +459,16 @@ class Table(TableHandle):
         keys      the primary key's columns; keys that are not there are skipped
         where     as for `scan`
         dry_run   only count the rows
+        limits    as for `upsert`
         returns   None when no row was found: then nothing is written
         errors    InvalidInputError without exactly one of the two, or a primary key; UnsupportedError by merge engine
         memory    the rows to delete (of a deduplicate table only keys and what decides their order)
         """
         from lakeidx.api.verbs import delete_rows
 
-        return delete_rows(self, keys, where, batch_id=batch_id, dry_run=dry_run, runner=runner, on_stage=on_stage)
+        return delete_rows(
+            self, keys, where, batch_id=batch_id, dry_run=dry_run, limits=limits, runner=runner, on_stage=on_stage
+        )
 
     def update(
         self,
@@ -459,6 +477,7 @@ class Table(TableHandle):
         where: str | Predicate | None = None,
         batch_id: str | None = None,
         dry_run: bool = False,
+        limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult | DeletePlan | None:
@@ -467,13 +486,16 @@ class Table(TableHandle):
         set       by column: a SQL expression over the row's columns, ``{"qty": "qty * 10"}``, or a value that is no text
         where     as for `scan`; None = every row
         dry_run   only count the rows
+        limits    as for `upsert`
         returns   None when no row was found
         errors    InvalidInputError for a column of the key and what DuckDB does not understand; UnsupportedError by merge engine
         memory    the rows that change
         """
         from lakeidx.api.verbs import update_rows
 
-        return update_rows(self, set, where, batch_id=batch_id, dry_run=dry_run, runner=runner, on_stage=on_stage)
+        return update_rows(
+            self, set, where, batch_id=batch_id, dry_run=dry_run, limits=limits, runner=runner, on_stage=on_stage
+        )
 
     def merge(self, source: Rows, on: Sequence[str] | str, *, aliases: tuple[str, str] = ("target", "source")) -> Merge:
         """Begin a merge of a source into the table: ``merge(rows, on=["id"]).when_matched_update_all().execute()``."""
@@ -503,10 +525,12 @@ class Table(TableHandle):
             result = finish_batch(running, tell)
         return self._finished(result, context)
 
-    def _context(self, batch_id: str | None, runner: RunnerLike, overwrite: str | None = None) -> BatchContext:
+    def _context(
+        self, batch_id: str | None, runner: RunnerLike, overwrite: str | None = None, limits: GivenLimits | None = None
+    ) -> BatchContext:
         # An id is drawn for None only: an empty one would be another with each try.
         name = new_batch_id() if batch_id is None else batch_id
-        return make_context(self.metadata, name, runner=make_runner(runner), overwrite=overwrite)
+        return make_context(self.metadata, name, runner=make_runner(runner), overwrite=overwrite, limits=limits)
 
     def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
         log.info("%s: %r", self.uri, result)

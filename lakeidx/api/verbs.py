@@ -25,6 +25,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import AS_STORED
 from lakeidx.landing.kind_rules import REMOVING_OPTION
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.options.limits import GivenLimits
 from lakeidx.predicate import Predicate
 from lakeidx.results import Result
 from lakeidx.table.handle import TableHandle
@@ -58,6 +59,7 @@ def delete_rows(
     *,
     batch_id: str | None,
     dry_run: bool,
+    limits: GivenLimits | None,
     runner: RunnerLike,
     on_stage: OnStage | None,
 ) -> BatchResult | DeletePlan | None:
@@ -76,7 +78,7 @@ def delete_rows(
         log.info("%s: no row to delete", table.uri)
         return None
     rows = rows.append_column(KIND_COLUMN, pa.array(["-D"] * rows.num_rows, pa.string()))
-    context = replace(table._context(batch_id, runner), operation="DELETE")
+    context = replace(table._context(batch_id, runner, limits=limits), operation="DELETE")
     own = batch_id is None and runner is None
     return table._write(context, rows.replace_schema_metadata(AS_STORED), "null", False, on_stage, own=own)
 
@@ -134,6 +136,7 @@ def update_rows(
     *,
     batch_id: str | None,
     dry_run: bool,
+    limits: GivenLimits | None,
     runner: RunnerLike,
     on_stage: OnStage | None,
 ) -> BatchResult | DeletePlan | None:
@@ -149,7 +152,7 @@ def update_rows(
         rows = on_newest(table.metadata, lambda _: scan().to_arrow())
         return with_columns(schema, rows, _assigned_to(schema, rows, assignments))
 
-    return run_verb(table, "UPDATE", changed, batch_id=batch_id, runner=runner, on_stage=on_stage)
+    return run_verb(table, "UPDATE", changed, batch_id=batch_id, limits=limits, runner=runner, on_stage=on_stage)
 
 
 def _assigned_to(
@@ -178,6 +181,7 @@ def run_verb(
     make_rows: Callable[[], pa.Table],
     *,
     batch_id: str | None,
+    limits: GivenLimits | None,
     runner: RunnerLike,
     on_stage: OnStage | None,
 ) -> BatchResult | None:
@@ -190,7 +194,7 @@ def run_verb(
     tell = on_stage or (lambda stage: None)
     for tried in range(_TRIES):
         snapshot = table.metadata.latest_snapshot()
-        context = table._context(batch_id, runner)
+        context = table._context(batch_id, runner, limits=limits)
         context = replace(context, operation=operation, read_on=0 if snapshot is None else snapshot.id)
         try:
             if batch_id is not None:

@@ -32,6 +32,7 @@ REPORT_MESSAGE, ERROR_MESSAGE = "lakeidx_report", "lakeidx_error"
 _BRANCH_FOLDER = "_branch-"
 _WRITING_FOLDER = "_writing"
 _COMMITTING = "committing"
+HELD_NAME, _DECISION = "held.json", "decision.json"
 #: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
 UPSERT = "upsert"
 _BATCH_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._=@+-]{0,149}$")
@@ -226,6 +227,7 @@ class CommitReport(Report):
     already       an earlier run had committed the batch: nothing was put now
     replans       how often the batch was planned again after a conflict; `attempt` is the one that was committed
     commit_user   the name its snapshots carry ("" in reports of older releases)
+    discarded     the batch was held, and somebody has decided that its rows do not come into the table
     """
 
     stage: Literal["commit"] = "commit"
@@ -236,6 +238,7 @@ class CommitReport(Report):
     replans: int
     seconds: float
     commit_user: str = ""
+    discarded: bool = False
 
 
 class SupersededRun(Report):
@@ -255,6 +258,36 @@ class CommitNote(Report):
     kind: Literal["committing"] = "committing"
     batch_id: str
     attempt: int
+
+
+class HeldNote(Report):
+    """A note that a batch stops before its commit until somebody decides: `lakeidx.batch.held`.
+
+    since_ms   epoch ms
+    reasons    what is beyond which limit, or which check failed
+    overwrite, replaces   see `lakeidx.batch.context.BatchContext`; the latter as a condition
+    newest, newest_id     the table's newest snapshot then: its identity and its id
+    figures    what the batch does, as it was measured
+    """
+
+    kind: Literal["held"] = "held"
+    batch_id: str
+    attempt: int
+    since_ms: int
+    reasons: tuple[str, ...]
+    overwrite: str | None = None
+    replaces: str | None = None
+    newest: str = ""
+    newest_id: int = 0
+    figures: dict[str, int] = Field(default_factory=dict)
+
+
+class Decision(Report):
+    """A note of what was decided about a held batch; the first one counts."""
+
+    kind: Literal["decision"] = "decision"
+    batch_id: str
+    decision: Literal["release", "discard"]
 
 
 AnyReport = TypeVar("AnyReport", IngestReport, BucketAssignmentReport, IndexWriteReport, CommitReport)
@@ -325,6 +358,25 @@ class BatchFiles:
     def was_committing(self, attempt: int) -> bool:
         """Return True when an attempt may have been committed."""
         return self.store.exists(f"{self.root}/{_COMMITTING}{'' if attempt == 1 else f'-{attempt}'}.json")
+
+    def held(self) -> HeldNote | None:
+        """Return the note that says why the run is held; None when it is not."""
+        return self._load(HeldNote, f"{self.root}/{HELD_NAME}")
+
+    def hold(self, note: HeldNote) -> None:
+        """Hold the run until somebody decides."""
+        self.store.put_if_absent(f"{self.root}/{HELD_NAME}", seal(note.model_dump_json(indent=1).encode()))
+
+    def decided(self) -> str | None:
+        """Return what was decided about the held run, ``release`` or ``discard``; None for nothing yet."""
+        found = self._load(Decision, f"{self.root}/{_DECISION}")
+        return None if found is None else found.decision
+
+    def decide(self, decision: Literal["release", "discard"]) -> str:
+        """Decide about the held run; return the decision that counts, which may be an earlier one."""
+        note = Decision(batch_id=self.batch_id, decision=decision)
+        self.store.put_if_absent(f"{self.root}/{_DECISION}", seal(note.model_dump_json().encode()))
+        return self.decided() or decision
 
     def new_dir(self, stage: str) -> str:
         """Make a directory that no other run writes to, for the files of one run of a stage."""
@@ -443,8 +495,16 @@ class StagedBatch:
 
     def has(self, model: type[BaseModel]) -> bool:
         """Return True when the run that counts has the report of a stage's first attempt."""
-        folder = "" if self.run == 1 else f"run-{self.run}/"
-        return f"{folder}{_stage_name(model)}.json" in self.files
+        return f"{self._folder}{_stage_name(model)}.json" in self.files
+
+    @property
+    def is_held(self) -> bool:
+        """True when the run that counts was held, and is not committed or discarded."""
+        return f"{self._folder}{HELD_NAME}" in self.files and not self.has(CommitReport)
+
+    @property
+    def _folder(self) -> str:
+        return "" if self.run == 1 else f"run-{self.run}/"
 
 
 #: Batches up to which one request lists what each has, about.

@@ -14,6 +14,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
 
 if TYPE_CHECKING:
+    from lakeidx.options.limits import BatchLimits
     from lakeidx.predicate import Predicate
 
 
@@ -33,6 +34,7 @@ class BatchContext:
                 were made from none
     driver_bytes   what a batch may hold in the driver: the rows of a larger one are placed in tasks; None = as the table's option
                 ``index.driver-memory`` says
+    limits      beyond which it is held before its commit; None = any batch passes
     """
 
     metadata: TableMetadata
@@ -44,6 +46,7 @@ class BatchContext:
     replaces: Predicate | None = None
     operation: str | None = None
     read_on: int | None = None
+    limits: BatchLimits | None = None
 
     @property
     def store(self) -> ObjectStore:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.held.hold import as_released, begin_release, check_limits, refuse_held, require_held
 from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import run_commit
@@ -28,6 +29,7 @@ from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.types import LandingOptions
 from lakeidx.options.features import Use
+from lakeidx.options.limits import BatchLimits, GivenLimits
 from lakeidx.results import Result
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner, Runner
@@ -98,6 +100,8 @@ class BatchResult(Result):
         """Return why nothing was done."""
         if not self.already:
             return ""
+        if self.commit.discarded:
+            return f"nothing to do: batch {self.ingest.batch_id} was held and discarded"
         return f"nothing to do: batch {self.ingest.batch_id} had been committed before"
 
     def as_dict(self) -> dict[str, object]:
@@ -135,10 +139,12 @@ def make_context(
     runner: Runner | None = None,
     overwrite: str | None = None,
     driver_bytes: int | None = None,
+    limits: GivenLimits | None = None,
 ) -> BatchContext:
     """Make the context of a batch.
 
     overwrite, driver_bytes   see `BatchContext`
+    limits   beyond which it is held; None = as the table's option ``lakeidx.limits`` says
     errors                    UnsupportedError when an option of the table makes writing go wrong
     """
     schema = metadata.latest_schema()
@@ -152,7 +158,10 @@ def make_context(
         )
     paths: TablePaths = metadata.paths
     files = BatchFiles(metadata.store, paths, batch_id)
-    return BatchContext(metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes)
+    bounds = BatchLimits.parse(schema.table_options.lakeidx_limits if limits is None else limits)
+    return BatchContext(
+        metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes, limits=bounds or None
+    )
 
 
 def replacing(context: BatchContext, where: str | Predicate | None) -> BatchContext:
@@ -308,7 +317,26 @@ def commit_batch(
     context: BatchContext, *, staged: bool = True, sleep: Callable[[float], None] = time.sleep
 ) -> CommitReport:
     """Run the stage `commit`; a batch that lost a conflict is assigned and written again, here. See `run_commit`."""
-    return run_commit(context, write_attempt, staged=staged, sleep=sleep)
+    if staged:
+        refuse_held(context.files, context.paths.root)
+    return run_commit(context, write_attempt, check_limits, staged=staged, sleep=sleep)
+
+
+def release_batch(
+    metadata: TableMetadata, batch_id: str, *, runner: Runner | None = None, on_stage: OnStage | None = None
+) -> BatchResult:
+    """Commit a batch that is held; what others have committed since is in the table it is placed in, and planned on again.
+
+    errors   NotFoundError when it is not held; InvalidInputError when it was discarded; CommitConflictError when its rows were
+             made from rows of the table that have changed since
+    """
+    files = BatchFiles(metadata.store, metadata.paths, batch_id)
+    note = require_held(files, metadata.paths.root)
+    context = replacing(make_context(metadata, batch_id, runner=runner, overwrite=note.overwrite), note.replaces)
+    context = as_released(context)
+    if begin_release(context, note):
+        write_attempt(context, context.files.latest_attempt() + 1)
+    return finish_batch(context, on_stage or (lambda stage: None))
 
 
 def write_attempt(context: BatchContext, attempt: int) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, cast
 import typer
 from rich.console import Console
 
-from lakeidx.errors import LakeIdxError
+from lakeidx.errors import BatchHeldError, LakeIdxError
 from lakeidx.tasks.runner import Runner
 from lakeidx.tasks.runner_choice import THREADS, make_runner, spark_runner
 
@@ -70,7 +70,7 @@ _on_terminal = _OnTerminal()
 
 
 def report_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Run a command; an error of lakeidx becomes one line on stderr and exit code 2, without a stack trace."""
+    """Run a command; an error of lakeidx becomes one line on stderr and exit code 2 (1: a batch is held), without a stack trace."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -79,7 +79,7 @@ def report_errors(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except LakeIdxError as error:
             typer.echo(f"lakeidx: {' '.join(str(error).split())}", err=True)
-            raise typer.Exit(_EXIT_ERROR) from None
+            raise typer.Exit(EXIT_FINDINGS if isinstance(error, BatchHeldError) else _EXIT_ERROR) from None
         except BrokenPipeError:
             # The reader of our output went away (`| head`); that is no error of ours.
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115

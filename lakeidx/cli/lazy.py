@@ -156,7 +156,7 @@ _METAVARS = {
     **dict.fromkeys(("master", "remote"), "URL"), **dict.fromkeys(("older_than", "retain", "retain_time"), "TIME"),
     "partition": "KEY=VALUE,...", "pattern": "GLOB", "start": "STATE", "delimiter": "CHARACTER", "target_size": "SIZE",
     "max_rejected": "N|N%", "op_value": "TEXT=KIND", "landing_option": "NAME=VALUE", "order": "FIELD", "source": "TABLE",
-    "on_delete": "ACTION", "file_format": "FORMAT", "index_type": "TYPE",
+    "on_delete": "ACTION", "limits": "KIND=BOUND", "file_format": "FORMAT", "index_type": "TYPE",
 }  # fmt: skip
 _OF_TYPES = {int: "N", float: "NUMBER", str: "TEXT"}
 

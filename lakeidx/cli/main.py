@@ -66,6 +66,19 @@ COMMANDS: dict[str, Command | Group] = {
         "merge",
         "Merge a file into a table: change or delete the rows that match, insert the others.",
     ),
+    "batch": Group(
+        "List, show, release or discard the batches that stopped before their commit, as they are beyond a limit.",
+        {
+            "list": Command(
+                "batch.commands", "list_batches", "List the batches that are held: why, and what they would do."
+            ),
+            "show": Command("batch.commands", "show", "Show why a batch is held, its rows, and where they came from."),
+            "release": Command("batch.commands", "release", "Commit a held batch: its rows come into the table now."),
+            "discard": Command(
+                "batch.commands", "discard", "Delete the files of a held batch: its rows do not come into the table."
+            ),
+        },
+    ),
     "scan": Command("read_commands", "scan", "Read rows: merged, deletes applied, at any state of the table."),
     "lookup": Command("lookup_command", "lookup", "Print one line per key, in their order: its row as JSON, or null."),
     "changes": Command(
@@ -172,7 +185,7 @@ COMMANDS: dict[str, Command | Group] = {
 #: Commands by what they are for.
 SECTIONS = {
     "Make and change tables": ("init", "table"),
-    "Write rows": ("upsert", "load", "sync-database", "update", "merge", "delete"),
+    "Write rows": ("upsert", "load", "sync-database", "update", "merge", "delete", "batch"),
     "Read rows": ("scan", "lookup", "changes", "diff", "tail"),
     "Go back": ("tag", "rollback", "consumer"),
     "Upkeep": ("compact", "expire", "orphans", "verify", "index", "lookup-store"),

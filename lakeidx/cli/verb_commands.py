@@ -10,6 +10,7 @@ import typer
 from lakeidx.api.expressions import Rows
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import BatchResult
+from lakeidx.cli.batch.limits import LimitOption, YesOption, asking_for_yes, given_limits
 from lakeidx.cli.context import (
     JsonOption,
     MasterOption,
@@ -42,6 +43,8 @@ def update(
     ] = None,
     batch_id: BatchId = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only count the rows")] = False,
+    limits: LimitOption = None,
+    yes: YesOption = False,
     spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -67,9 +70,9 @@ def update(
             json.dumps(plan.as_dict()) if for_programs(as_json) else f"{plan.as_dict()['rows']} rows would change"
         )
         return
-    with stages(no_progress) as on_stage:
-        runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
-        result = opened.update(changes, where=where, batch_id=batch_id, runner=runner, on_stage=on_stage)
+    with stages(no_progress) as on_stage, asking_for_yes(opened):
+        runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
+        result = opened.update(changes, where=where, batch_id=batch_id, limits=bounds, runner=runner, on_stage=on_stage)
     assert result is None or isinstance(result, BatchResult)
     print_batch(result, as_json, nothing="no row to change")
 
@@ -90,6 +93,8 @@ def merge(
         ),
     ] = None,
     batch_id: BatchId = None,
+    limits: LimitOption = None,
+    yes: YesOption = False,
     spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -105,10 +110,11 @@ def merge(
     """
     path = absolute(source)
     rows = Rows({}).select("FROM '" + path.replace("'", "''") + "'", f"the source {path}")
-    merged = Table.open(table).merge(rows, on if "=" in on else [name.strip() for name in on.split(",")])
+    opened = Table.open(table)
+    merged = opened.merge(rows, on if "=" in on else [name.strip() for name in on.split(",")])
     for clause in when or _ALL:
         merged.when(clause)
-    with stages(no_progress) as on_stage:
-        runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
-        result = merged.execute(batch_id=batch_id, runner=runner, on_stage=on_stage)
+    with stages(no_progress) as on_stage, asking_for_yes(opened):
+        runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
+        result = merged.execute(batch_id=batch_id, limits=bounds, runner=runner, on_stage=on_stage)
     print_batch(result, as_json, nothing="no row to change")

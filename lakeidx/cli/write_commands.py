@@ -14,6 +14,7 @@ from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.batch.upsert import BatchResult
+from lakeidx.cli.batch.limits import LimitOption, YesOption, asking_for_yes, given_limits
 from lakeidx.cli.context import (
     EXIT_FINDINGS,
     JsonOption,
@@ -99,6 +100,7 @@ def upsert(
     remote: RemoteOption = None,
     strict: StrictOption = False,
     max_rejected: MaxRejectedOption = None,
+    limits: LimitOption = None,
     overwrite: Annotated[
         str | None, typer.Option("--overwrite", help="replace instead of upsert: partitions | table")
     ] = None,
@@ -112,6 +114,7 @@ def upsert(
         lakeidx upsert lake/shop.db/orders monday.csv tuesday.csv
         lakeidx upsert lake/shop.db/orders export.csv --delimiter ';' --max-rejected 1%
         lakeidx upsert lake/shop.db/orders changes.json --format debezium --order source.lsn
+        lakeidx upsert lake/shop.db/orders monday.csv --limit deletes=5% --limit inserts=2x
         gunzip -c orders.csv.gz | lakeidx upsert lake/shop.db/orders - --format csv
 
     """
@@ -124,7 +127,7 @@ def upsert(
                 options,
                 batch_id=batch_id,
                 strict=strict,
-                max_rejected=max_rejected, overwrite=overwrite,
+                max_rejected=max_rejected, overwrite=overwrite, limits=given_limits(limits),
                 runner=chosen_runner(spark, master, remote, threads, shown=on_stage), on_stage=on_stage,
             )  # fmt: skip
     except RejectedRowsError as error:
@@ -151,6 +154,7 @@ def load(
     ] = SETTLE_SECONDS,
     strict: StrictOption = False,
     max_rejected: MaxRejectedOption = None,
+    limits: LimitOption = None,
     spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -172,7 +176,7 @@ def load(
     opened = Table.open(table)
     common: dict[str, Any] = {
         "pattern": pattern, "settle_seconds": settle, "strict": strict, "max_rejected": max_rejected,
-        "runner": chosen_runner(spark, master, remote, threads),
+        "limits": given_limits(limits), "runner": chosen_runner(spark, master, remote, threads),
     }  # fmt: skip
     if watch:
         with ended_by_signals() as stop:
@@ -263,6 +267,8 @@ def delete(
     ] = None,
     batch_id: BatchId = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only count the rows")] = False,
+    limits: LimitOption = None,
+    yes: YesOption = False,
     spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -289,9 +295,9 @@ def delete(
         plan = opened.delete(rows, where=where, dry_run=True)
         typer.echo(json.dumps(plan.as_dict()) if for_programs(as_json) else f"{plan.rows} rows would be deleted")
         return
-    with stages(no_progress) as on_stage:
-        runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
-        result = opened.delete(rows, where=where, batch_id=batch_id, runner=runner, on_stage=on_stage)
+    with stages(no_progress) as on_stage, asking_for_yes(opened):
+        runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
+        result = opened.delete(rows, where=where, batch_id=batch_id, limits=bounds, runner=runner, on_stage=on_stage)
     print_batch(result, as_json, nothing="no row to delete")
 
 

@@ -56,6 +56,7 @@ def run_snapshot_expiry(
         out["staging"] = {
             "finished": len(cleaned.finished),
             "abandoned": list(cleaned.abandoned),
+            "held": list(cleaned.held),
             "files": len(cleaned.files),
             "bytes": cleaned.bytes,
         }

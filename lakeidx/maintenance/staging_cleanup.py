@@ -51,6 +51,7 @@ class StagingReport:
     finished, abandoned   batch ids
     files                 files that went
     shortened             ids of batches whose reports were shortened
+    held                  ids of batches that wait for somebody to decide, and stay
     """
 
     dry_run: bool
@@ -58,6 +59,7 @@ class StagingReport:
     abandoned: tuple[str, ...]
     files: tuple[FileInfo, ...]
     shortened: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -77,12 +79,14 @@ def clean_staging(
 
     A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
     changes were committed after all (the writer died before the report), it gets its report and ends like a finished one;
-    else everything goes, and the same id may be run again. One that may or may not have been committed stays as it is.
+    else everything goes, and the same id may be run again. One that may or may not have been committed stays as it is, and so does
+    one that is held.
     cost   one listing of everything staged; files are read only of batches without a commit report
     """
     finished: list[str] = []
     abandoned: list[str] = []
     shortened: list[str] = []
+    held: list[str] = []
     gone: list[FileInfo] = []
     batches, notes = walk_staging(metadata.store, metadata.paths)
     for staged in batches:
@@ -97,6 +101,8 @@ def clean_staging(
             elif not bulky and age > _SHORTENED_AGE_MS and _is_long(staged):
                 shortened.append(staged.batch_id)
                 gone += _shorten(metadata, staged, dry_run=dry_run)
+        elif staged.is_held:
+            held.append(staged.batch_id)
         elif age > abandoned_age_ms:
             files = BatchFiles(metadata.store, staged.paths, staged.batch_id)
             try:
@@ -112,7 +118,7 @@ def clean_staging(
     gone += [note for note in notes if now_ms - note.mtime_ms > abandoned_age_ms]
     if not dry_run:
         metadata.store.delete_many(f.path for f in gone)
-    return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone), tuple(shortened))
+    return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone), tuple(shortened), tuple(held))
 
 
 def _is_long(staged: StagedBatch) -> bool:

@@ -35,6 +35,7 @@ from lakeidx.options.descriptors import (
     size,
     text,
 )
+from lakeidx.options.limits import BatchLimits
 
 STATS_MODES = "none, counts, truncate(n) or full"
 
@@ -267,6 +268,11 @@ class TableOptions(RetentionOptions):
     lakeidx_accepted_options = names(
         "lakeidx.accepted-options", "Unknown options that need not keep the table read-only; lakeidx's own option."
     )
+
+    lakeidx_limits = Option(
+        "lakeidx.limits", "limits", BatchLimits.parse, BatchLimits(()),
+        "BatchLimits beyond which a batch is held before its commit, as deletes=5%,inserts=2x; lakeidx's own option.",
+    )  # fmt: skip
 
     # Merging
     merge_engine = choice(

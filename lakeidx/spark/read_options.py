@@ -36,6 +36,8 @@
                                            also as ``mergeSchema`` and ``merge_schema`` (see `lakeidx.landing.new_columns`)
 ``missing``                                upserts: columns that the frame does not have: refuse (default), or null to set them to
                                            null (see `lakeidx.landing.missing_columns`)
+``limits``                                 writes: beyond which a batch is held before its commit: ``deletes=5%,inserts=2x``
+                                           (see `lakeidx.options.limits`); default as the table's option lakeidx.limits
 ``on-delete``                              writes: rows of kind -D and -U: apply (default), reject, ignore or remove, or by kind,
                                            ``-D=remove,-U=ignore`` (see `lakeidx.landing.kind_rules`)
 =========================================  ======================================================================================
@@ -106,7 +108,7 @@ _OURS = frozenset({
     "incremental-between", "incremental-between-tag", "incremental-between-timestamp", "incremental-between-scan-mode",
     "incremental-between-tag-to-snapshot", *_LIMITS, *(_STREAM + name for name in _LIMITS), "consumer-id",
     "consumer.ignore-progress", "source.split.target-size", "source.split.open-file-cost", "batch-id", "replay", *_MERGE,
-    "missing", "on-delete", "traceback",
+    "missing", "on-delete", "limits", "traceback",
 })  # fmt: skip
 
 
@@ -143,6 +145,7 @@ class ReadOptions:
     merge_schema: str = "refuse"
     missing: str = MISSING_DEFAULT
     on_delete: str = ON_DELETE_DEFAULT
+    limits: str | None = None
     between: tuple[str, str] | None = None
     between_tags: tuple[str, str] | None = None
     between_times: tuple[str, str] | None = None
@@ -195,6 +198,7 @@ class ReadOptions:
             merge_schema=merge_policy(_one_of(given, _MERGE) or "refuse"),
             missing=given.get("missing", MISSING_DEFAULT),
             on_delete=given.get("on-delete", ON_DELETE_DEFAULT),
+            limits=given.get("limits"),
             between=_pair(given, "incremental-between"),
             between_tags=_pair(given, "incremental-between-tag"),
             between_times=_pair(given, "incremental-between-timestamp"),

@@ -94,7 +94,9 @@ class TableWriter(DataSourceArrowWriter):
         self.directory = files.new_dir("ingest")
 
     def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
-        context = make_context(table.metadata, self.batch_id, runner=runner, overwrite=self.mode)
+        context = make_context(
+            table.metadata, self.batch_id, runner=runner, overwrite=self.mode, limits=self.options.limits
+        )
         return replacing(context, self.options.where)
 
     def _refuse_missing(self) -> None:
@@ -236,9 +238,12 @@ class TableWriter(DataSourceArrowWriter):
         return made, join_contents(contents)
 
     def abort(self, messages: list[Any]) -> None:
-        """Remove the staged files; nothing was published."""
+        """Remove the staged files, but for those of a batch that has begun: it is held, or comes again."""
         table = self.options.open()
-        table.store.delete_many(p.path for m in messages if m is not None for p in m.parts)
+        report = self._context(table).files.read(IngestReport)
+        kept = set() if report is None else {p.path for p in report.parts}
+        staged = {p.path for m in messages if m is not None for p in m.parts}
+        table.store.delete_many(staged - kept)
 
 
 def _counts(metadata: TableMetadata, files: BatchFiles) -> bool:

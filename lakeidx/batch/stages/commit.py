@@ -29,6 +29,8 @@ from lakeidx.table.view import decode_partition_dict
 
 #: Assigns and writes a batch again as this attempt, or a later one; gives its number.
 PlanAgain = Callable[[BatchContext, int], int]
+#: Raises BatchHeldError for an attempt that is not to be committed before somebody has decided.
+Gate = Callable[[BatchContext, int], None]
 
 #: Files that were written so long ago are looked for before they are committed.
 STALE_WRITE_MS = 3_600_000
@@ -118,7 +120,12 @@ def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) 
 
 
 def run_commit(
-    context: BatchContext, plan_again: PlanAgain, *, staged: bool = True, sleep: Callable[[float], None] = time.sleep
+    context: BatchContext,
+    plan_again: PlanAgain,
+    gate: Gate,
+    *,
+    staged: bool = True,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> CommitReport:
     """Commit a batch at most once.
 
@@ -126,10 +133,12 @@ def run_commit(
     again is let go first (`lakeidx.batch.commit_priority`). Tags that are due then are made before the report is written, so that a
     batch that dies in between makes them when it comes again.
     plan_again   assigns and writes the batch again: called with the number of the attempt, gives the one it ended with
+    gate     asked before each attempt is committed
     staged   later stages, perhaps of other processes, read the report: where it cannot be put the stage fails, and finds its
              snapshot when it comes again
     returns      the report; `already` when the batch had been committed before
-    errors   CommitConflictError after MAX_REPLANS, or when the run does not count any more; CommitUnknownError, UnavailableError
+    errors   BatchHeldError; CommitUnknownError, UnavailableError; CommitConflictError after MAX_REPLANS, or when the run does not
+             count any more
     """
     done = context.files.read(CommitReport)
     _check_run(context, done)
@@ -137,7 +146,7 @@ def run_commit(
         return done.model_copy(update={"already": True})
     priority = CommitPriority(context.store, context.paths, context.files.batch_id, sleep=sleep)
     try:
-        report = _commit_or_replan(context, priority, plan_again, sleep)
+        report = _commit_or_replan(context, priority, plan_again, gate, sleep)
         closed = report
         # The snapshot stands. What a store in trouble leaves undone is done when the batch comes again, or by the next one.
         missing = _committed_all_the_same(context, "its tags or its report are missing")
@@ -178,7 +187,11 @@ def _check_run(context: BatchContext, done: CommitReport | None) -> None:
 
 
 def _commit_or_replan(
-    context: BatchContext, priority: CommitPriority, plan_again: PlanAgain, sleep: Callable[[float], None]
+    context: BatchContext,
+    priority: CommitPriority,
+    plan_again: PlanAgain,
+    gate: Gate,
+    sleep: Callable[[float], None],
 ) -> CommitReport:
     started = time.monotonic()
     attempt = context.files.latest_attempt()
@@ -192,12 +205,10 @@ def _commit_or_replan(
         if done is not None:
             return _by_another(context, done)
         attempt = _committed_attempt(context, attempt, first_base, lost)
+        gate(context, attempt)
         assign = context.files.require(BucketAssignmentReport, attempt=attempt)
         write = context.files.require(IndexWriteReport, attempt=attempt)
-        partitions = tuple(sorted({t.partition for t in assign.targets}))
-        if assign.global_index:
-            # Batches with a global index must not overtake any other batch.
-            partitions = (EVERY_PARTITION, *partitions)
+        partitions = _partitions_in_turn(assign)
         priority.wait(partitions)
         tried_before = not context.files.begin_commit(attempt)
         since_ms = context.files.closed_ms(BucketAssignmentReport, attempt=attempt) if tried_before else None
@@ -220,9 +231,7 @@ def _commit_or_replan(
             lost.add(attempt)
             if len(lost) > _MAX_REPLANS:
                 raise
-            log.info(
-                "batch %s lost attempt %d and is planned again: %s", context.files.batch_id, attempt, error.message
-            )
+            log.info("batch %s lost attempt %d: planned again: %s", context.files.batch_id, attempt, error.message)
             priority.request(partitions, len(lost), assign.seconds + write.seconds)
             priority.wait(partitions)
             attempt = plan_again(context, attempt + 1)
@@ -236,6 +245,12 @@ def _commit_or_replan(
         seconds=time.monotonic() - started,
         commit_user=request.commit_user,
     )
+
+
+def _partitions_in_turn(assign: BucketAssignmentReport) -> tuple[str, ...]:
+    partitions = tuple(sorted({t.partition for t in assign.targets}))
+    # Batches with a global index must not overtake any other batch.
+    return (EVERY_PARTITION, *partitions) if assign.global_index else partitions
 
 
 def _complete_again(context: BatchContext, error: CommitConflictError) -> CommitConflictError:

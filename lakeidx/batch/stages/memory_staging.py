@@ -5,8 +5,8 @@ batch whose id was drawn by the call that runs it there is no second run. And th
 batch has written and not committed yet: for that, a batch in memory leaves a note, ``_writing/<batch id>``, before its first file,
 and takes it away after its snapshot was put, or when it failed. Files as new as a note are no orphans.
 
-When the store does not tell whether the snapshot was written, all is copied into the staging directory after all, so that the batch
-can be committed again.
+When the store does not tell whether the snapshot was written, or the batch is held, all is copied into the staging directory after
+all, so that the batch can be committed later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow as pa
 from lakeidx.batch.artifacts import BatchFiles, writing_note
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
-from lakeidx.errors import CommitUnknownError, LakeIdxError, UnavailableError
+from lakeidx.errors import BatchHeldError, CommitUnknownError, LakeIdxError, UnavailableError
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.memory import MemoryStore
 
@@ -32,7 +32,12 @@ _MOST_BYTES = 32 << 20
 
 
 def fits_memory(context: BatchContext, rows: pa.Table) -> bool:
-    """Return True for rows that are few enough, of a table whose index keeps nothing outside it."""
+    """Return True for rows that are few enough, of a table whose index keeps nothing outside it.
+
+    A batch that is compared with those before it leaves its reports for those after it.
+    """
+    if context.limits is not None and context.limits.compares:
+        return False
     return rows.nbytes <= _MOST_BYTES and TableIndex.of(context.schema).locator is None
 
 
@@ -47,9 +52,18 @@ def memory_staging(context: BatchContext) -> Iterator[BatchContext]:
     context.store.put(note, b"")
     try:
         yield replace(context, files=files)
+    except BatchHeldError:
+        _copy(files, context.store)
+        raise
     except (CommitUnknownError, UnavailableError):
         if any(files.was_committing(attempt) for attempt in range(1, files.latest_attempt() + 1)):
-            _copy(files, context.store)
+            try:
+                _copy(files, context.store)
+                log.warning(
+                    "batch %s is staged: commit it again to find out whether it is in the table", files.batch_id
+                )
+            except LakeIdxError as error:
+                log.warning("batch %s cannot be staged: %s", files.batch_id, error)
         raise
     finally:
         try:
@@ -61,9 +75,5 @@ def memory_staging(context: BatchContext) -> Iterator[BatchContext]:
 
 def _copy(files: BatchFiles, store: ObjectStore) -> None:
     """Copy a batch's files to its staging directory, in the order in which they were put: reports after what they name."""
-    try:
-        for file in files.store.walk(files.directory):
-            store.put(file.path, files.store.get(file.path))
-        log.warning("batch %s is staged: commit it again to find out whether it is in the table", files.batch_id)
-    except LakeIdxError as error:
-        log.warning("batch %s cannot be staged: %s", files.batch_id, error)
+    for file in files.store.walk(files.directory):
+        store.put(file.path, files.store.get(file.path))

@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from lakeidx.batch.artifacts import UPSERT, BatchFiles, BucketAssignmentReport, CommitReport, IngestReport, SourceFile
+from lakeidx.batch.held.hold import refuse_held
 from lakeidx.batch.parts import describe_source, landing_store
 from lakeidx.batch.schema_drift import lost_schema
 from lakeidx.errors import InvalidInputError, NotFoundError
@@ -34,11 +35,13 @@ def begin_run(metadata: TableMetadata, files: BatchFiles) -> None:
     """Begin a batch before its first stage; when the rows of its last run are no longer in the table, start it again.
 
     cost     two small requests for a new id
-    errors   TableReplacedError; InvalidInputError when the rows of an earlier run came back, and what was known of it is gone,
-             or may have come back
+    errors   TableReplacedError; BatchHeldError; InvalidInputError when the rows of an earlier run came back, and what was known of
+             it is gone, or may have come back
     """
     ingest = files.read(IngestReport)
     reason = None if ingest is None else supersede_lost(metadata, files, ingest)
+    if ingest is not None and reason is None:
+        refuse_held(files, metadata.paths.root)
     back = None if files.run == 1 else _brought_back(metadata, files)
     if back is not None:
         run, snapshot_id = back

@@ -181,10 +181,10 @@ def _are_read(
 
 def missing_files(metadata: TableMetadata, changes: TableChanges) -> list[str]:
     """List the files that a commit would add and that somebody has removed since they were written; one request per file."""
-    return absent(metadata.store, _added_paths(metadata, metadata.latest_schema(), changes))
+    return absent(metadata.store, added_paths(metadata, metadata.latest_schema(), changes))
 
 
-def _added_paths(metadata: TableMetadata, schema: TableSchema, changes: TableChanges) -> list[str]:
+def added_paths(metadata: TableMetadata, schema: TableSchema, changes: TableChanges) -> list[str]:
     """Return the paths of all files that changes add: data and changelog files with those beside them, index files."""
     data = (*changes.new_files(), *changes.append_changelog, *changes.compact_changelog)
     index = (e for e in (*changes.append_index, *changes.compact_index) if e.kind is FileKind.ADD)

@@ -31,6 +31,10 @@ COMMANDS = {
     "delete": "Table.delete",
     "update": "Table.update",
     "merge": "Table.merge",
+    "batch list": "Table.held_batches",
+    "batch show": "Table.held_batch",
+    "batch release": "Table.release_batch",
+    "batch discard": "Table.discard_batch",
     "scan": "Table.scan",
     "changes": "Table.changes",
     "diff": "Table.diff",
@@ -87,6 +91,7 @@ PARAMETERS = {
     ("table alter", "not_null"): "nullable", ("table alter", "no_default"): "defaults", ("table alter", "set_"): "set",
     ("table alter", "plan"): "dry_run", ("table list", "warehouse"): "self", ("table drop", "table"): "name",
     ("update", "assignments"): "set",
+    **{("batch " + c, "batch"): "batch_id" for c in ("show", "release", "discard")},
     ("load", "settle"): "settle_seconds", ("load", "watch"): "every", ("advise", "what"): "self files", ("tail", "into"): "step",
 }  # fmt: skip
 #: Methods that do a command together with the one above: command -> method.
@@ -105,7 +110,7 @@ OF_WHAT_COMES_BACK = {
     ("merge", "when"): (Merge, "when"),
     **{
         ("merge", option): (Merge, "execute")
-        for option in ("batch_id", "no_progress", "spark", "master", "remote", "threads")
+        for option in ("batch_id", "limits", "no_progress", "spark", "master", "remote", "threads")
     },
     ("verify", "fail_on"): (VerifyResult, "fails"),
     ("hudi tag", "metrics"): (HudiTagResult, "as_dict"),
@@ -116,7 +121,7 @@ ONLY_PARAMETERS = {
     "Table.follow": {"stop"},  # a signal on the command line
     "Table.watch": {"stop"},  # a signal on the command line
     # A copy by `tail --into` has the columns of its source: `table alter` makes them so.
-    "Table.upsert_changes": {"missing", "merge_schema", "runner"},
+    "Table.upsert_changes": {"missing", "merge_schema", "limits", "runner"},
     "Table.merge": {"aliases"},  # names for expressions
     "Table.create": {"storage_options"},  # AWS_* variables
     "lakeidx.inspect_file": {"store", "limit"},

@@ -87,11 +87,13 @@ def test_every_command_of_the_package_is_in_the_table() -> None:
     """Functions that turn errors into one line are commands: each is in the table, and in one place of it."""
     wrapper = report_errors(lambda: None).__code__
     found = []
-    for file in Path(lakeidx.cli.__path__[0]).glob("*.py"):
-        module = import_module(f"lakeidx.cli.{file.stem}")
+    folder = Path(lakeidx.cli.__path__[0])
+    for file in folder.rglob("*.py"):
+        place = ".".join(file.relative_to(folder).with_suffix("").parts)
+        module = import_module(f"lakeidx.cli.{place}")
         for name, member in inspect.getmembers(module, inspect.isfunction):
             if member.__code__ is wrapper and inspect.unwrap(member).__module__ == module.__name__:
-                found.append((file.stem, name))
+                found.append((place, name))
     assert sorted((e.module, e.function) for e in TABLE.values()) == sorted(found)
 
 

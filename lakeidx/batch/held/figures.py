@@ -1,0 +1,235 @@
+"""Figures of what a batch would do to its table, as limits measure it.
+
+The counts of a bucket assignment come first: they are never too low. Only where they are beyond a limit the batch's keys are
+looked up in the table, once: a key counts once, by its last row, and a delete of a key that is not there deletes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from lakeidx.batch.artifacts import (
+    BatchFiles,
+    BucketAssignmentReport,
+    CommitReport,
+    IngestReport,
+    walk_staging,
+)
+from lakeidx.batch.context import BatchContext
+from lakeidx.batch.parts import read_part
+from lakeidx.batch.schema_drift import staged_schema
+from lakeidx.data.row_kinds import is_retract
+from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.options.limits import BatchLimits, Limit
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.scan.table_scan import scan_committed
+from lakeidx.table.view import SnapshotView, load_newest
+
+#: Batches that ``x`` compares with.
+_RECENT = 10
+#: Rows of a batch whose keys are looked up; of a larger one the counts of the assignment stand.
+_MOST_KEYS = 20_000_000
+_LOOKUP_ROWS = 1 << 20
+_WORDS = {
+    "deletes": "deletes",
+    "updates": "updates",
+    "inserts": "inserts",
+    "rejected": "rejected rows",
+    "new_partitions": "new partitions",
+}
+
+
+@dataclass
+class BatchFigures:
+    """Figures of one attempt of a batch."""
+
+    context: BatchContext
+    ingest: IngestReport
+    assign: BucketAssignmentReport
+
+    def beyond(self, limits: BatchLimits) -> tuple[list[str], dict[str, int]]:
+        """Return what is beyond which limit, in words, and the counts; nothing when the batch is within all of them."""
+        counts = self._at_most
+        found = limits.exceeded(counts, self._base_at_most)
+        if found:
+            counts = {**counts, **self._exact}
+            found = limits.exceeded(counts, self._base)
+        return [self._say(limit, counts[limit.kind], base) for limit, base in found], counts
+
+    def _say(self, limit: Limit, count: int, base: float) -> str:
+        name = f"limit {limit.kind} {limit.text}"
+        if not limit.unit:
+            return f"{count:,} {_WORDS[limit.kind]} are beyond the {name}"
+        if limit.unit == "x":
+            return f"{count:,} {_WORDS[limit.kind]} where recent batches have {base:,.1f} are beyond the {name}"
+        of = f"batch's {int(base):,}" if limit.kind == "rejected" else f"table's {int(base):,}"
+        return f"{count:,} {_WORDS[limit.kind]} are {count / base:.1%} of the {of} rows, beyond the {name}"
+
+    @cached_property
+    def _view(self) -> SnapshotView:
+        return load_newest(self.context.metadata)
+
+    @cached_property
+    def _at_most(self) -> dict[str, int]:
+        assign, before = self.assign, self._view.entries.partition_counts()
+        counts = {
+            "inserts": assign.inserts + assign.upserts,
+            "updates": assign.updates + assign.upserts,
+            "deletes": assign.deletes,
+        }
+        if self.context.overwrite is not None:
+            counts = self._replaced
+        new = {t.partition for t in assign.targets} - {p.hex() for p in before}
+        return {**counts, "rejected": self.ingest.rows_rejected, "new_partitions": len(new) if before else 0}
+
+    @property
+    def _replaced(self) -> dict[str, int]:
+        """What an overwrite does: a partition that has fewer rows than before has lost them, one that has more got them."""
+        after: dict[str, int] = defaultdict(int)
+        for target in self.assign.targets:
+            after[target.partition] += target.rows
+        rows = {p.hex(): n for p, (_, n) in self._rows_of_partitions.items()}
+        if self.context.overwrite == "partitions" and self.context.replaces is None:
+            rows = {p: n for p, n in rows.items() if p in after}
+        elif self.context.replaces is not None:
+            from lakeidx.table.scan.plan import partition_matcher
+
+            wanted = partition_matcher(self.context.replaces, self._view.schema)
+            rows = {p: n for p, n in rows.items() if p in after or wanted(bytes.fromhex(p))}
+        places = [(rows.get(p, 0), after.get(p, 0)) for p in rows.keys() | after.keys()]
+        return {
+            "inserts": sum(max(0, a - b) for b, a in places),
+            "updates": sum(min(a, b) for b, a in places),
+            "deletes": sum(max(0, b - a) for b, a in places),
+        }
+
+    @cached_property
+    def _rows_of_partitions(self) -> dict[bytes, tuple[int, int]]:
+        """Rows of each partition, at least and at most."""
+        entries, index = self._view.entries, self._view.hash_index()
+        least: dict[bytes, int] = defaultdict(int)
+        most: dict[bytes, int] = defaultdict(int)
+        numbers, places = entries.places()
+        levels, rows = entries.rows["level"], entries.rows["row_count"]
+        deletes = np.bincount(numbers, np.maximum(entries.rows["delete_row_count"], 0), len(places))
+        total = np.bincount(numbers, rows, len(places))
+        # The files of a level above 0 have no key twice; of level 0 each file alone has none.
+        lower = np.zeros(len(places))
+        np.maximum.at(lower, numbers[levels == 0], rows[levels == 0])
+        for level in set(levels[levels > 0].tolist()):
+            chosen = levels == level
+            lower = np.maximum(lower, np.bincount(numbers[chosen], rows[chosen], len(places)))
+        for number, (partition, bucket) in enumerate(places):
+            hashes = index.get(partition, {}).get(bucket)
+            top = total[number] if hashes is None else min(total[number], hashes.row_count)
+            most[partition] += int(top)
+            least[partition] += (
+                int(max(0, lower[number] - deletes[number])) if self._view.schema.primary_keys else int(top)
+            )
+        return {p: (min(least[p], most[p]), most[p]) for p in most}
+
+    @cached_property
+    def _recent(self) -> list[dict[str, int]]:
+        """Counts of the batches that were committed last, the newest first; of those that left reports."""
+        metadata, mine = self.context.metadata, self.context.files.batch_id
+        found = [
+            (max(f.mtime_ms for name, f in s.files.items() if name.endswith("commit.json")), s.batch_id)
+            for s in walk_staging(metadata.store, metadata.paths)[0]
+            if s.paths.branch == metadata.paths.branch and s.batch_id != mine and s.has(CommitReport)
+        ]
+        out = []
+        for _, batch_id in sorted(found, reverse=True)[: 2 * _RECENT]:
+            files = BatchFiles(metadata.store, metadata.paths, batch_id)
+            done, ingest = files.read(CommitReport), files.read(IngestReport)
+            assign = None if done is None else files.read(BucketAssignmentReport, attempt=done.attempt)
+            if done is not None and not done.discarded and ingest is not None and assign is not None:
+                out.append({
+                    "inserts": assign.inserts + assign.upserts,
+                    "updates": assign.updates + assign.upserts,
+                    "deletes": assign.deletes,
+                    "rejected": ingest.rows_rejected,
+                })  # fmt: skip
+        return out[:_RECENT]
+
+    def _mean(self, kind: str) -> float | None:
+        recent = self._recent
+        return sum(r[kind] for r in recent) / len(recent) if recent else None
+
+    def _base_at_most(self, limit: Limit) -> float | None:
+        """Return what a limit is measured by, never too much: who is within it by that is within it."""
+        if limit.unit == "%" and limit.kind != "rejected":
+            return sum(low for low, _ in self._rows_of_partitions.values()) if self._rows_of_partitions else None
+        return self._base(limit)
+
+    def _base(self, limit: Limit) -> float | None:
+        if limit.unit == "x":
+            return self._mean(limit.kind)
+        if not limit.unit:
+            return 0
+        if limit.kind == "rejected":
+            return self.ingest.rows_in or None
+        return self._table_rows or None
+
+    @cached_property
+    def _table_rows(self) -> int:
+        """Rows of the table, counted where manifests do not tell."""
+        low, high = (
+            (sum(n) for n in zip(*self._rows_of_partitions.values(), strict=True))
+            if self._rows_of_partitions
+            else (0, 0)
+        )
+        if low == high:
+            return low
+        table = TableHandle(self.context.store, self.context.paths, self.context.metadata)
+        scan = scan_committed(table, columns=self._view.schema.primary_keys)
+        return int(sum(rows.num_rows for rows in scan.batches()))
+
+    @cached_property
+    def _exact(self) -> Mapping[str, int]:
+        """Inserts, updates and deletes by the keys of the batch and the table; nothing where they are not looked up."""
+        schema = staged_schema(self.context.metadata, self.context.files)
+        keys = list(schema.primary_keys)
+        partitioned_by_key = set(schema.partition_keys) <= set(keys)
+        if not keys or not partitioned_by_key or self.context.overwrite or self.ingest.rows_staged > _MOST_KEYS:
+            return {}
+        if self._view.snapshot is None:
+            return {"updates": 0, "deletes": 0}
+        from lakeidx.lookup.point.table_lookup import TableLookup
+
+        lookup, last = TableLookup(self.context.metadata, unseen=True), self._last_rows(keys)
+        out = {"inserts": 0, "updates": 0, "deletes": 0}
+        for start in range(0, last.num_rows, _LOOKUP_ROWS):
+            rows = last.slice(start, _LOOKUP_ROWS)
+            found = lookup.lookup(rows.select(keys)).found
+            gone = rows.column(_GONE).to_numpy(zero_copy_only=False)
+            out["inserts"] += int(np.count_nonzero(~found & ~gone))
+            out["updates"] += int(np.count_nonzero(found & ~gone))
+            out["deletes"] += int(np.count_nonzero(found & gone))
+        return out
+
+    def _last_rows(self, keys: list[str]) -> pa.Table:
+        """Return each key of the batch once, with whether its last row deletes it."""
+        schema = staged_schema(self.context.metadata, self.context.files)
+        pieces = []
+        for part in self.ingest.parts:
+            rows = read_part(self.context.files.store, self.ingest.source_of(part), part, schema, keys)
+            gone = (
+                is_retract(rows.column(VALUE_KIND).to_numpy())
+                if VALUE_KIND in rows.column_names
+                else np.zeros(rows.num_rows, bool)
+            )
+            pieces.append(rows.select(keys).append_column(_GONE, pa.array(gone)))
+        if not pieces:
+            raise InvalidInputError(f"the rows of batch {self.ingest.batch_id!r} are not staged any more")
+        whole = pa.concat_tables(pieces, promote_options="permissive")
+        return whole.group_by(keys, use_threads=False).aggregate([(_GONE, "last")]).rename_columns([*keys, _GONE])
+
+
+_GONE = "lakeidx.gone"
