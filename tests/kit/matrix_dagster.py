@@ -13,11 +13,14 @@ import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 
 import lakeidx
 from lakeidx.dagster import LakeIdxIOManager
+from lakeidx.dagster.expectations.of_rows import judge_rows
 from lakeidx.dagster.resources import SparkResource
-from lakeidx.errors import LakeIdxError
+from lakeidx.errors import InvalidInputError, LakeIdxError
+from lakeidx.pipeline_file.sections import ExpectationConfig
 from lakeidx.types import Root
 from tests.dagster.pipelines import QUIET
 from tests.kit.matrix_in import (
@@ -107,10 +110,29 @@ def is_refused_by_pandas(column: Column) -> bool:
     return column.type.root in (Root.ROW, Root.MAP) and "ZONE" in str(column.type)
 
 
+def _judged(table: lakeidx.Table, columns: Sequence[Column], _: Path) -> Shown:
+    """Let Great Expectations count the nulls of each column, or refuse it; it hands no values out."""
+    shown = of_arrow(table.scan().to_arrow(), columns)
+    for column in columns:
+        expected = ExpectationConfig(type="expect_column_values_to_not_be_null", args={"column": column.name})
+        rows = table.scan(columns=[column.name]).to_arrow()
+        if is_refused_by_pandas(column):
+            with pytest.raises(InvalidInputError, match=r"^Great Expectations cannot judge"):
+                judge_rows([expected], [rows])
+            continue
+        (outcome,) = judge_rows([expected], [rows])
+        values = [row[column.name] for row in shown.values()]
+        # NaN is null in pandas.
+        assert outcome.unexpected == sum(v is None or v != v for v in values), column.name
+        assert outcome.rows == len(values)
+    return shown
+
+
 _NO_NAN = {Root.FLOAT: nan_is_null, Root.DOUBLE: nan_is_null}
 IO_OUT: dict[str, WayOut] = {
     "IO manager, Arrow": _way(pa.Table, of_arrow),
     "IO manager, pandas": _way(pd.DataFrame, of_pandas, _NO_NAN),
     "IO manager, Polars": _way(pl.DataFrame, _polars),
     "IO manager, DuckDB": _way(duckdb.DuckDBPyRelation, _duckdb),
+    "Great Expectations": WayOut(_judged),
 }

@@ -8,10 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import lakeidx
-from tests.kit.matrix_in import Load, Refused, WayIn, can_write
+from tests.kit.matrix_changes import CHANGES_IN
+from tests.kit.matrix_in import WAYS_IN, Load, Refused, WayIn, can_write
 from tests.kit.matrix_out import WayOut
 from tests.kit.matrix_values import Column, Row, columns, plain, rows_of
+from tests.kit.share import share_of
 
+#: Ways in that need no JVM and no server, and each with each of its layouts.
+LIGHT_IN = WAYS_IN | CHANGES_IN
+LIGHT_LAYOUTS = [(name, layout) for name, way in LIGHT_IN.items() for layout in range(way.layouts)]
 _MOST = 30
 
 
@@ -22,6 +27,14 @@ class Filled:
     table: lakeidx.Table
     columns: Sequence[Column]
     rows: Mapping[int, Mapping[str, Any]]
+
+    def check_all(self, came_by: str, ways: Mapping[str, WayOut], part: float, folder: Path) -> None:
+        """Compare what a share of ways out shows; `came_by` names the way in."""
+        for name in share_of(ways, part, key=lambda name: f"{came_by} {name}"):
+            try:
+                self.check(ways[name], folder)
+            except AssertionError as error:
+                raise AssertionError(f"{came_by} -> {name}: {error}") from error
 
     def check(self, way: WayOut, folder: Path) -> None:
         """Compare what a way out shows with what is there."""

@@ -18,11 +18,12 @@ from lakeidx.dagster.resources import SparkResource
 from lakeidx.spark import register
 from lakeidx.testing.limits import HANGS_SECONDS
 from lakeidx.types import TIMESTAMP_ROOTS
-from tests.kit.matrix_dagster import run_assets
+from tests.kit.matrix_dagster import IO_IN, IO_OUT, run_assets
 from tests.kit.matrix_in import WAYS_IN
 from tests.kit.matrix_out import WAYS_OUT, WayOut
-from tests.kit.matrix_run import create, fill
+from tests.kit.matrix_run import LIGHT_IN, LIGHT_LAYOUTS, create, fill
 from tests.kit.matrix_spark import collected, micros, ways_in, ways_out
+from tests.kit.share import share_of
 from tests.kit.spark_fixture import require_java, spark
 
 pytestmark = pytest.mark.matrix
@@ -42,12 +43,22 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 def test_what_goes_in_comes_out_or_is_refused(session: SparkSession, name: str, tmp_path: Path) -> None:
     filled = fill(ways_in(session)[name], 0, tmp_path)
     filled.check(WAYS_OUT["scan"], tmp_path)
+    filled.check_all(name, WAYS_OUT | IO_OUT | ways_out(session), 0.1, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["Spark", "Spark changes", "Spark stream"])
 def test_what_is_there_comes_out(session: SparkSession, name: str, tmp_path: Path) -> None:
     filled = fill(WAYS_IN["Arrow IPC"], 0, tmp_path)
     filled.check(ways_out(session)[name], tmp_path)
+
+
+_OTHERS = [*LIGHT_LAYOUTS, *((name, 0) for name in IO_IN)]
+
+
+@pytest.mark.parametrize(("name", "layout"), share_of(_OTHERS, 0.08))
+def test_what_came_by_others_comes_out(session: SparkSession, name: str, layout: int, tmp_path: Path) -> None:
+    filled = fill((LIGHT_IN | IO_IN)[name], layout, tmp_path)
+    filled.check_all(f"{name} {layout}", ways_out(session), 0.3, tmp_path)
 
 
 def test_a_stream_into_another_table(session: SparkSession, tmp_path: Path) -> None:
