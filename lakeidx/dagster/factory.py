@@ -12,7 +12,7 @@ import dagster as dg
 
 from lakeidx.dagster.assets.changes import build_changes_asset
 from lakeidx.dagster.assets.checks import reported_checks
-from lakeidx.dagster.assets.feed import build_feed_assets
+from lakeidx.dagster.assets.feed import build_feed_assets, pipelines_of
 from lakeidx.dagster.assets.landing import build_landing_asset, build_landing_check
 from lakeidx.dagster.assets.lookup_store import build_lookup_asset, lookup_checks
 from lakeidx.dagster.assets.maintenance import (
@@ -34,6 +34,7 @@ from lakeidx.dagster.names import (
     asset_key,
     asset_keys,
     batch_job_name,
+    key_prefix,
     table_id,
 )
 from lakeidx.dagster.resources import resources_from_environment
@@ -42,17 +43,19 @@ from lakeidx.dagster.sensors.compaction import build_compaction_sensor, is_queue
 from lakeidx.dagster.sensors.landing import build_landing_sensor
 from lakeidx.pipeline_file.feed import FeedConfig
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig
+from lakeidx.pipeline_file.sections import AlertConfig
 
 
 @dataclass(slots=True)
 class TableDefinitions:
-    """The definitions of one table."""
+    """The definitions of one table, or of a feed of many; `told`: who is told when a run failed, by table."""
 
     assets: list[Any] = field(default_factory=list)
     checks: list[dg.AssetChecksDefinition] = field(default_factory=list)
     jobs: list[Any] = field(default_factory=list)
     sensors: list[dg.SensorDefinition] = field(default_factory=list)
     schedules: list[Any] = field(default_factory=list)
+    told: dict[str, Sequence[AlertConfig]] = field(default_factory=dict)
 
 
 def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefinitions:
@@ -84,18 +87,19 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     out.jobs.append(batch)
     add_upkeep(out, pipeline)
     out.sensors.append(build_landing_sensor(pipeline, batch))
+    _tell(out, pipeline)
     if file is not None:
         out.assets = [_with_source(a, file) for a in out.assets]
     return out
 
 
 def build_feed(feed: FeedConfig, file: Path) -> TableDefinitions:
-    """Build the assets, the job and the sensor of a feed of many tables.
+    """Build the assets, the job and the sensor of a feed of many tables, and the upkeep of those that are known.
 
     file   the pipeline file, which assets refer to as their source
     """
     pipeline, out = feed.landing_pipeline(), TableDefinitions()
-    out.assets = [_with_source(a, file) for a in (build_landing_asset(pipeline), *build_feed_assets(feed))]
+    out.assets = [build_landing_asset(pipeline), *build_feed_assets(feed)]
     out.checks = [build_landing_check(pipeline)]
     job = _asset_job(
         pipeline,
@@ -106,7 +110,17 @@ def build_feed(feed: FeedConfig, file: Path) -> TableDefinitions:
     )
     out.jobs.append(job)
     out.sensors.append(build_landing_sensor(pipeline, job))
+    _tell(out, pipeline)
+    for table in pipelines_of(feed):
+        add_upkeep(out, table)
+        _tell(out, table)
+    out.assets = [_with_source(a, file) for a in out.assets]
     return out
+
+
+def _tell(out: TableDefinitions, pipeline: PipelineConfig) -> None:
+    """Note who is told of failed runs of a table, by its name and as its asset's key has it."""
+    out.told |= {pipeline.table: pipeline.alerts, ".".join(key_prefix(pipeline)): pipeline.alerts}
 
 
 def _asset_job(pipeline: PipelineConfig, name: str, *, upkeep: bool = True, **how: Any) -> Any:

@@ -12,7 +12,6 @@ import dagster as dg
 
 from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
 from lakeidx.dagster.factory import TableDefinitions, build_feed, build_table
-from lakeidx.dagster.names import key_prefix
 from lakeidx.dagster.resources import SparkResource, resources_from_environment
 from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
 from lakeidx.pipeline_file.feed import load_feeds
@@ -51,8 +50,7 @@ def build_definitions(
             left_out[file.name] = (str(error),)
     for name, problems in left_out.items():
         log.error("pipeline file left out: %s: %s", folder / name, "; ".join(problems))
-    told = {p.table: p.alerts for p in pipelines.values()}
-    told |= {".".join(key_prefix(p)): p.alerts for p in pipelines.values()}
+    told = {name: alerts for t in tables for name, alerts in t.told.items()}
     files = build_pipeline_files(folder, len(tables), left_out)
     return dg.Definitions(
         assets=[*(a for t in tables for a in t.assets), files.asset],

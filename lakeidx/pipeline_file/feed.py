@@ -10,12 +10,23 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.schema.schema_file import TableSchema, schema_to_json
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import message_formats
-from lakeidx.pipeline_file.model import PipelineConfig, feed_files
+from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig, feed_files
 from lakeidx.pipeline_file.problems import PipelineFileError, fail, model_problems
-from lakeidx.pipeline_file.sections import FolderText, LandingConfig, OptionText, RetriesConfig, Strict
+from lakeidx.pipeline_file.sections import (
+    AlertConfig,
+    ChecksConfig,
+    FolderText,
+    GroupsConfig,
+    LandingConfig,
+    OptionText,
+    RetriesConfig,
+    SchedulesConfig,
+    Strict,
+)
 from lakeidx.pipeline_file.yaml_lines import parse_yaml
 
 _NAME = re.compile(r"[\w-]+")
@@ -34,6 +45,10 @@ class FeedConfig(Strict):
     strict            refuse a table's batch with rejected rows
     max_rejected      refuse it with more rejected rows: a number, a share like 5%, or both like 100,5%
     retries           retries of a run after an error that may pass
+    schedules         cron lines of compaction, expiry, orphans and verification of each table
+    checks            limits of the verification's checks
+    alerts            who is told when a run of the feed or of one of its tables failed
+    groups, resource_prefix   groups of the assets in Dagster, and what the names of its resources begin with
     """
 
     feed: str
@@ -56,6 +71,11 @@ class FeedConfig(Strict):
     strict: bool = False
     max_rejected: int | str | None = None
     retries: RetriesConfig = RetriesConfig()
+    schedules: SchedulesConfig = SchedulesConfig()
+    checks: ChecksConfig = ChecksConfig()
+    alerts: tuple[AlertConfig, ...] = ()
+    groups: GroupsConfig = GroupsConfig()
+    resource_prefix: str = RESOURCE_PREFIX
 
     @field_validator("feed", "database")
     @classmethod
@@ -96,14 +116,34 @@ class FeedConfig(Strict):
 
     def landing_pipeline(self) -> PipelineConfig:
         """Return the feed as a pipeline whose table it is: for what looks for landing files, and makes them partitions."""
+        return self._pipeline(self.feed, {"fields": (), "description": self.description})
+
+    def table_pipeline(self, name: str, source: str, schema: TableSchema | None) -> PipelineConfig:
+        """Return one of the tables as a pipeline: for its upkeep and checks, which go by its key and options.
+
+        source   its table of the source
+        schema   None for a table that cannot be looked at now: it is to have the keys and options that this file gives
+        """
+        if schema is not None:
+            kept = schema_to_json(schema)
+            fields = [{k: f[k] for k in ("name", "type", "description") if k in f} for f in kept["fields"]]
+            return self._pipeline(
+                name, {"fields": fields, **{k: kept[k] for k in ("primaryKeys", "partitionKeys", "options")}}
+            )
+        options = self.options()
+        partitions = options.partition_keys_of(source)
+        keys = [*dict.fromkeys((*partitions, *(options.keys_of(source) or ("id",))))]
+        columns = [*keys, *(n for n in self.table_conf.get("sequence.field", "").split(",") if n and n not in keys)]
+        fields = [{"name": n.strip(), "type": "STRING"} for n in columns]
+        return self._pipeline(
+            name, {"fields": fields, "primaryKeys": keys, "partitionKeys": partitions, "options": self.table_conf}
+        )
+
+    def _pipeline(self, name: str, more: Mapping[str, Any]) -> PipelineConfig:
+        shared = ("warehouse", "landing", "owners", "tags", "retries", "schedules", "checks", "alerts", "groups",
+                  "resource_prefix")  # fmt: skip
         return PipelineConfig.model_validate(
-            {
-                "table": f"{self.database}.{self.feed}",
-                "warehouse": self.warehouse,
-                "landing": self.landing,
-                "fields": (),
-                **{n: getattr(self, n) for n in ("description", "owners", "tags", "retries")},
-            }
+            {"table": f"{self.database}.{name}", **{n: getattr(self, n) for n in shared}, **more}
         )
 
 

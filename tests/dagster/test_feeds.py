@@ -13,6 +13,7 @@ import yaml
 import lakeidx
 from lakeidx.api import feeds
 from lakeidx.batch import landed_files
+from lakeidx.dagster.factory import build_feed
 from lakeidx.dagster.folder import build_definitions
 from lakeidx.dagster.resources import SparkResource
 from lakeidx.pipeline_file.feed import load_feeds
@@ -114,3 +115,31 @@ def test_a_feed_file_with_mistakes_is_left_out_with_its_lines(tmp_path: Path) ->
     Feed(tmp_path, including_tables="(")
     (problems,) = [e.problems for e in load_feeds(tmp_path / "pipelines")[1].values()]
     assert "including_tables is no regular expression" in problems[0]
+
+
+def test_tables_of_a_feed_are_kept_and_told_of_as_those_of_other_files(tmp_path: Path) -> None:
+    feed = Feed(
+        tmp_path,
+        including_tables=["a", "later"],
+        table_conf={"bucket": 1},
+        alerts=[{"webhook": "https://alerts.test"}],
+        schedules={"verification": "0 5 * * *"},
+    )
+    for n in range(6):
+        assert feed.run(f"{n}.json", message("a", n)).success
+    defs = feed.definitions()
+    for upkeep in ("compaction", "snapshot_expiry", "verification"):
+        for table in ("s_a", "s_later"):
+            job = defs.resolve_job_def(f"ods__{table}__{upkeep}_job")
+            done = job.execute_in_process(instance=feed.instance, run_config=QUIET)
+            assert done.success
+            bad = [
+                e.asset_check_evaluation_data for e in done.all_events if e.event_type_value == "ASSET_CHECK_EVALUATION"
+            ]
+            assert all(c.passed for c in bad), bad
+            assert bool(bad) == (table == "s_a" and upkeep != "snapshot_expiry")
+    assert len(lakeidx.Warehouse(tmp_path / "lake").table("ods.s_a").files()) == 1
+    (built,) = (build_feed(config, file) for file, config in load_feeds(tmp_path / "pipelines")[0].items())
+    assert {s.name: s.cron_schedule for s in built.schedules}["ods__s_a__verification_schedule"] == "0 5 * * *"
+    for name in ("ods.all", "ods.s_a", "ods.s_later"):
+        assert [a.webhook for a in built.told[name]] == ["https://alerts.test"]

@@ -7,6 +7,7 @@ Dagster reads the annotations of asset functions when they are defined, so they 
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import dagster as dg
@@ -28,7 +29,9 @@ from lakeidx.dagster.names import (
     table_key,
 )
 from lakeidx.dagster.resources import SparkResource, StoreResource, resources_of
+from lakeidx.errors import NotFoundError
 from lakeidx.pipeline_file.feed import FeedConfig
+from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import files_of_partitions
 from lakeidx.storage import kind_of_store
 
@@ -95,10 +98,25 @@ def _tables(feed: FeedConfig) -> dict[str, str]:
     """Return the tables that are known without a look beyond this machine, each with its source."""
     options = feed.options()
     found = {options.target(name): name for name in options.listed()}
-    if kind_of_store(feed.warehouse) == kind_of_store("/"):
+    if _is_here(feed):
         known = known_tables(Warehouse(feed.warehouse), feed.database)
         found |= {n: s for n, s in known.items() if options.wants(s) and options.target(s) == n}
     return dict(sorted(found.items()))
+
+
+def pipelines_of(feed: FeedConfig) -> Iterator[PipelineConfig]:
+    """Describe each known table as a pipeline file would, for its upkeep."""
+    here = Warehouse(feed.warehouse) if _is_here(feed) else None
+    for name, source in _tables(feed).items():
+        schema = None
+        if here is not None:
+            with suppress(NotFoundError):
+                schema = here.table(f"{feed.database}.{name}").schema
+        yield feed.table_pipeline(name, source, schema)
+
+
+def _is_here(feed: FeedConfig) -> bool:
+    return kind_of_store(feed.warehouse) == kind_of_store("/")
 
 
 def _materializations(feed: FeedConfig, warehouse: Warehouse, result: FeedResult) -> Iterator[dg.AssetMaterialization]:
