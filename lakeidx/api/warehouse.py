@@ -113,9 +113,10 @@ class Warehouse:
         returns     a query's rows as an Arrow stream with `to_arrow`; of a verb the numbers `inserted`, `updated`, `deleted`
         errors      InvalidInputError naming line and column of what is not understood; those of the calls
         """
-        from lakeidx.api.sql.run import run_sql
+        from lakeidx.api.sql.run import run_statement
+        from lakeidx.api.sql.statement import one_statement
 
-        return run_sql(self, statement, sources, runner)
+        return run_statement(one_statement(statement), self, sources, runner)
 
     def drop(self, name: str) -> int:
         """Delete a table with all its files and the staging of its batches; no one may be at work on it.

@@ -79,6 +79,11 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
+    "sql": Command(
+        "sql.command",
+        "sql",
+        "Run SQL over the tables of a warehouse, named database.table; without a statement a prompt begins.",
+    ),
     "scan": Command("read_commands", "scan", "Read rows: merged, deletes applied, at any state of the table."),
     "lookup": Command("lookup_command", "lookup", "Print one line per key, in their order: its row as JSON, or null."),
     "changes": Command(
@@ -186,7 +191,7 @@ COMMANDS: dict[str, Command | Group] = {
 SECTIONS = {
     "Make and change tables": ("init", "table"),
     "Write rows": ("upsert", "load", "sync-database", "update", "merge", "delete", "batch"),
-    "Read rows": ("scan", "lookup", "changes", "diff", "tail"),
+    "Read rows": ("sql", "scan", "lookup", "changes", "diff", "tail"),
     "Go back": ("tag", "rollback", "consumer"),
     "Upkeep": ("compact", "expire", "orphans", "verify", "index", "lookup-store"),
     "Look inside": ("snapshots", "files", "buckets", "keys", "inspect"),

@@ -15,19 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
 from lakeidx.api.arrow_input import as_table
-from lakeidx.api.dataset import TableDataset
 from lakeidx.api.sql.statement import Node, Statement
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.results import Listing
 from lakeidx.table.scan.states import time_travel
 from lakeidx.table.times import epoch_ms
+
+if TYPE_CHECKING:
+    from lakeidx.api.dataset import TableDataset
 
 _BRANCH = "branch_"
 
@@ -91,6 +93,9 @@ class Places:
         """
         if len(node.parts) == 1 and node.name in self.given:
             return as_table(self.given[node.name])
+        # PyArrow's datasets import pandas, which takes a second.
+        from lakeidx.api.dataset import TableDataset
+
         name = TableName.of(statement, node)
         table = self._open(statement, node, name)
         with _placed(statement, node):

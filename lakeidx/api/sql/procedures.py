@@ -118,7 +118,7 @@ def _rewrite_file_index(table: Table, _: _Arguments) -> Any:
     return table.rebuild_index()
 
 
-_PROCEDURES: dict[str, Procedure] = {
+PROCEDURES: dict[str, Procedure] = {
     "compact": Procedure({"partitions": str, "compact_strategy": str}, _compact),
     "compact_manifest": Procedure({}, _compact_manifest),
     "expire_snapshots": Procedure({"retain_max": int, "retain_min": int, "older_than": str}, _expire_snapshots),
@@ -140,10 +140,10 @@ _WHOLE_DATABASE = "remove_orphan_files"
 def call(statement: Statement, places: Places, warehouse: Warehouse | None) -> QueryResult:
     """Run a CALL; the result has a row for each table, with what was done."""
     asked = read_call(statement)
-    procedure = _PROCEDURES.get(asked.procedure)
+    procedure = PROCEDURES.get(asked.procedure)
     if procedure is None:
         raise statement.error(
-            f"there is no procedure sys.{asked.procedure}; {did_you_mean(asked.procedure, _PROCEDURES)}",
+            f"there is no procedure sys.{asked.procedure}; {did_you_mean(asked.procedure, PROCEDURES)}",
             statement.find([asked.procedure]),
         )
     given = _arguments(statement, asked, procedure)

@@ -74,7 +74,7 @@ class Query:
         try:
             import duckdb
         except ImportError as error:
-            raise InvalidInputError("SQL needs DuckDB: pip install 'lakeidx[duckdb]'") from error
+            raise InvalidInputError("SQL needs DuckDB: pip install 'lakeidx[sql]'") from error
         self._error = duckdb.Error
         self._connection = duckdb.connect()
         # Times with a zone are as UTC says, wherever this runs; and no name stands for a variable of this program.

@@ -14,7 +14,7 @@ from lakeidx.api.sql.grammar import read_show
 from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.procedures import call
 from lakeidx.api.sql.query import Query, QueryResult
-from lakeidx.api.sql.statement import Node, Statement, one_statement
+from lakeidx.api.sql.statement import Node, Statement
 from lakeidx.api.sql.verbs import VerbResult
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError, UnsupportedError
@@ -39,19 +39,12 @@ class _OfWarehouse:
         return self.warehouse.table(".".join(parts))
 
 
-def run_sql(
-    warehouse: Warehouse, text: str, sources: Mapping[str, Any] | None = None, runner: RunnerLike = None
+def run_statement(
+    statement: Statement, warehouse: Warehouse, sources: Mapping[str, Any] | None = None, runner: RunnerLike = None
 ) -> QueryResult | VerbResult:
     """Run one statement; see `lakeidx.Warehouse.sql`."""
-    return _placed_run(one_statement(text), Places(_OfWarehouse(warehouse), sources or {}), warehouse, runner)
-
-
-def _placed_run(
-    statement: Statement, places: Places, warehouse: Warehouse, runner: RunnerLike = None
-) -> QueryResult | VerbResult:
-    """Run a statement that was split off its text."""
     try:
-        return _run(statement, places, warehouse, runner)
+        return _run(statement, Places(_OfWarehouse(warehouse), sources or {}), warehouse, runner)
     except (InvalidInputError, NotFoundError, UnsupportedError) as error:
         # What a call has refused is about the statement.
         if not error.message.startswith("line "):

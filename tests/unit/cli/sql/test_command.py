@@ -1,0 +1,58 @@
+"""``lakeidx sql``: statements of the command line and of a pipe, with the formats of scans."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from lakeidx.cli.main import app
+
+MADE = "CREATE TABLE shop.orders (id INT, total INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '-1')"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> str:
+    assert run(MADE, f"{tmp_path}/lake").exit_code == 0
+    assert run("INSERT INTO shop.orders VALUES (1, 10), (2, 20)", f"{tmp_path}/lake").exit_code == 0
+    return f"{tmp_path}/lake"
+
+
+def run(statement: str | None, lake: str, *more: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(
+        app, ["sql", *([] if statement is None else [statement]), "--warehouse", lake, *more], input=stdin
+    )
+
+
+def test_rows_come_as_a_scan_s_do(lake: str, tmp_path: Path) -> None:
+    query = "SELECT id, total * 2 AS twice FROM shop.orders ORDER BY id"
+    wanted = [{"id": 1, "twice": 20}, {"id": 2, "twice": 40}]
+    assert [json.loads(line) for line in run(query, lake).stdout.splitlines()] == wanted
+    assert run(query, lake, "--format", "csv").stdout.replace('"', "") == "id,twice\n1,20\n2,40\n"
+    assert "twice" in run(query, lake, "--format", "table").stdout
+    assert run(query, lake, "-o", f"{tmp_path}/out.parquet").exit_code == 0
+    assert pq.read_table(tmp_path / "out.parquet").to_pylist() == wanted
+
+
+def test_a_verb_prints_what_it_has_changed(lake: str) -> None:
+    done = json.loads(run("UPDATE shop.orders SET total = 0 WHERE id = 1", lake, "--json").stdout)
+    assert (done["inserted"], done["updated"], done["deleted"]) == (0, 1, 0)
+    assert len(done["snapshots"]) == 1
+
+
+def test_a_pipe_brings_several_statements_and_stops_at_a_wrong_one(lake: str) -> None:
+    text = "DELETE FROM shop.orders WHERE id = 1; SELECT id FROM shop.orders;\nSELECT nope FROM shop.orders; DROP TABLE shop.orders"
+    found = run(None, lake, stdin=text)
+    assert found.exit_code == 2
+    assert json.loads(found.stdout.splitlines()[-1]) == {"id": 2}
+    assert found.stderr.strip().startswith("lakeidx: line 2, column 8:")
+    assert json.loads(run("SHOW TABLES", lake).stdout)["tableName"] == "orders"
+
+
+@pytest.mark.parametrize("text", ["SELECT 1; SELECT 2", "DELETE FROM shop.orders WHERE id = 9"])
+def test_a_file_takes_the_rows_of_one_query(lake: str, tmp_path: Path, text: str) -> None:
+    assert run(text, lake, "-o", f"{tmp_path}/out.csv").exit_code == 2
+    assert not (tmp_path / "out.csv").exists()
