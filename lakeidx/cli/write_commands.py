@@ -55,7 +55,9 @@ _KEYS_HELP = "{} of new tables: customers=id, order_lines=order,line; without a 
 
 WarehouseArgument = Annotated[str, typer.Argument(metavar="WAREHOUSE", help="/lake or s3://bucket/lake")]
 DatabaseArgument = Annotated[str, typer.Argument(metavar="DATABASE", help="the database that gets the tables")]
-FeedFiles = Annotated[list[str], typer.Argument(metavar="FILE...", help="feed files, in their order")]
+FeedFiles = Annotated[
+    list[str], typer.Argument(metavar="FILE...", help="feed files, in their order; of format dms also a folder of them")
+]
 IncludingTables = Annotated[
     str, typer.Option("--including-tables", help="tables of the source, a regular expression: orders|customers")
 ]

@@ -3,6 +3,8 @@
 A feed file is known by its path, size and time of change, and so is its batch in every table: a run that died between two
 tables is made again, and goes on with those that lack theirs. The parts lie in ``<warehouse>/_lakeidx/<database>/_feeds/<file>``
 until all tables have theirs; what the file has, ``split.json``, stays.
+
+Files of AWS DMS have rows of one table each, which their folders name: such a file is its own part.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeidx.api.inference.column_types import infer_types
+from lakeidx.api.inference.samples import read_sample
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
 from lakeidx.batch.artifacts import STAGING_DIR, SourceFile
@@ -28,11 +32,12 @@ from lakeidx.batch.upsert import BatchResult
 from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
 from lakeidx.landing.cast_rows import REJECT_SCHEMA
-from lakeidx.landing.cdc.feed_split import PART, SplitTable, split_feed
+from lakeidx.landing.cdc.feed_split import PART, SplitTable, split_feed, table_of_folders
+from lakeidx.landing.cdc.op_column import DMS_COLUMN
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.new_columns import grows, merge_policy
 from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.landing.types import OTHER_TABLES, BadLine, LandingOptions, message_formats
+from lakeidx.landing.types import OTHER_TABLES, BadLine, LandingOptions, change_formats, message_formats
 from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_new_columns, put_columns
 from lakeidx.results import Result
 from lakeidx.storage import join
@@ -125,9 +130,9 @@ def sync_database(
     errors    FeedError after a file of which some tables could not get their rows, and no file after it; InvalidInputError for
               options; NotFoundError, CorruptFileError for a file that cannot be read
     """
-    if landing.format not in message_formats():
+    if landing.format not in change_formats():
         raise InvalidInputError(
-            f"a feed of many tables has messages: set its format, one of {', '.join(message_formats())}"
+            f"a feed of many tables has changes: set its format, one of {', '.join(change_formats())}"
         )
     if landing.source:
         raise InvalidInputError("source (--source) chooses one table of a feed: choose many with including_tables")
@@ -135,7 +140,7 @@ def sync_database(
         raise InvalidInputError("merge_schema (--merge-schema) is for one table: a feed has schema_changes")
     limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
     job = _Job(warehouse, database, landing, feed or FeedOptions(), strict, max_rejected, limit, runner, on_stage)
-    return [job.sync(path) for path in files]
+    return [job.sync(file) for path in files for file in job.files(path)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,20 @@ class _Job:
     limit: RejectLimit | None
     runner: Runner | None
     on_stage: Callable[[str], None] | None
+
+    @property
+    def by_folders(self) -> bool:
+        """True where a file has rows of one table, which its folders name."""
+        return self.landing.format not in message_formats()
+
+    def files(self, path: str) -> list[str]:
+        """Return a feed file, or those in a folder of folders of tables, each table's full load before its changes."""
+        store = landing_store(self.warehouse.store, path, self.landing.storage_options)
+        if not self.by_folders or store.info(path) is not None:
+            return [path]
+        found = [f for f in store.walk(path) if not f.is_dir]
+        found.sort(key=lambda f: (table_of_folders(f.path), not f.name.startswith("LOAD"), f.path))
+        return [f.path for f in found] or [path]
 
     def sync(self, path: str) -> FeedResult:
         """Bring one file into its tables."""
@@ -179,7 +198,8 @@ class _Job:
         result = FeedResult(path, results, tuple(created), skipped, known.rejected)
         if errors:
             raise _error_of(errors, result, path)
-        self.warehouse.store.delete_many([_part(folder, name) for name in known.parts])
+        if not self.by_folders:
+            self.warehouse.store.delete_many([_part(folder, name) for name in known.parts])
         return result
 
     def _chosen(self, source: _Source) -> bool:
@@ -191,7 +211,8 @@ class _Job:
             return set()
         self._refuse_shared(known)
         todo = {s.name for s in known.sources.values() if self._chosen(s) and not self._has(s.name, file)}
-        known.parts = {n for n in known.parts if n not in todo or self.warehouse.store.exists(_part(folder, n))}
+        if not self.by_folders:
+            known.parts = {n for n in known.parts if n not in todo or self.warehouse.store.exists(_part(folder, n))}
         return todo
 
     def _has(self, source: str, file: SourceFile) -> bool:
@@ -211,7 +232,10 @@ class _Job:
                 raise InvalidInputError(_shared(self.feed.target(source), other, source))
 
     def _split(self, file: SourceFile, folder: str, only: set[str] | None, known: _Split | None) -> _Split:
-        """Read the file once, and write the parts of all chosen tables, or only of some."""
+        """Read the file once, and write the parts of all chosen tables, or only of some; a file of one table is its part."""
+        if self.by_folders:
+            name = table_of_folders(file.path)
+            return _Split({name: _source(name, SplitTable(messages=1))}, {}, RejectedRows(), {name})
         store, out = self.warehouse.store, self.warehouse.store
         place = landing_store(store, file.path, self.landing.storage_options)
 
@@ -252,7 +276,7 @@ class _Job:
         self, source: _Source, target: str, file: SourceFile, folder: str, created: list[str]
     ) -> BatchResult | None:
         declared = {**source.columns, **self.feed.types_of(source.name)}
-        table, made = self._ensure(source, target, declared)
+        table, made = self._ensure(source, target, declared, file)
         self._claim(source.name, target, made=made)
         if made:
             created.append(target)
@@ -262,16 +286,19 @@ class _Job:
         _declare(table, declared, policy)
         batch, result = _name_of(file), None
         if source.messages:
-            result = self._upsert(table, source, target, batch, folder, policy)
+            part = file.path if self.by_folders else _part(folder, source.name)
+            result = self._upsert(table, source, target, batch, part, policy)
         mark_committed(table.store, table.paths, [file], batch)
         return result
 
-    def _upsert(self, table: Table, source: _Source, target: str, batch: str, folder: str, policy: str) -> BatchResult:
-        # A column that a declaration of the file lacks is one that the source did not have yet, or has no more.
-        optional = [f.name for f in table.schema.fields if f.name not in source.always] if source.columns else []
+    def _upsert(self, table: Table, source: _Source, target: str, batch: str, part: str, policy: str) -> BatchResult:
+        # A column that a declaration of the file lacks is one that the source did not have yet, or has no more; so is one that
+        # files of one table lack.
+        declares = source.columns or self.by_folders
+        optional = [f.name for f in table.schema.fields if f.name not in source.always] if declares else []
         options = replace(self.landing, merge_schema=policy, optional=tuple(optional))
         return table.upsert_files(
-            [_part(folder, source.name)], options, batch_id=batch, strict=self.strict, max_rejected=self.max_rejected,
+            [part], options, batch_id=batch, strict=self.strict, max_rejected=self.max_rejected,
             runner=self.runner, on_stage=None if self.on_stage is None else partial(self._tell, target),
         )  # fmt: skip
 
@@ -289,7 +316,9 @@ class _Job:
             if other != source:
                 raise InvalidInputError(_shared(target, other, source))
 
-    def _ensure(self, source: _Source, target: str, declared: Mapping[str, DataType]) -> tuple[Table, bool]:
+    def _ensure(
+        self, source: _Source, target: str, declared: Mapping[str, DataType], file: SourceFile
+    ) -> tuple[Table, bool]:
         """Open a table, or make it of its key and what is declared; True when it was made."""
         name = f"{self.database}.{target}"
         try:
@@ -301,6 +330,8 @@ class _Job:
                 f"the messages of {source.name} do not tell its primary key: give primary_keys (--primary-keys "
                 f"{source.name.rpartition('.')[2]}=id), or leave the table out (excluding_tables)"
             )
+        if self.by_folders:
+            declared = {**self._types_in(file), **declared}
         conf = {k: str(v) for k, v in self.feed.table_conf.items()}
         partitions = self.feed.partition_keys_of(source.name)
         order = (
@@ -322,6 +353,14 @@ class _Job:
             "options": conf,
         }
         return self.warehouse.create(name, spec, exist_ok=True), True
+
+    def _types_in(self, file: SourceFile) -> dict[str, DataType]:
+        """Return the types of the columns of a file of one table: those that it says, or of its texts."""
+        plain = replace(self.landing, format=None, op_column=None, op_values=(), order=())
+        place = landing_store(self.warehouse.store, file.path, self.landing.storage_options)
+        sample = read_sample(place, file.path, plain)
+        found = infer_types(sample.rows, sample.options, written=sample.written).types
+        return {n: parse_type(t) for n, t in found.items() if n != DMS_COLUMN}
 
 
 def known_tables(warehouse: Warehouse, database: str) -> dict[str, str]:

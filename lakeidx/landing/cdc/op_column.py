@@ -20,7 +20,7 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.types import Field, parse_type
 
 #: What AWS DMS writes into its column.
-_DMS_COLUMN = "Op"
+DMS_COLUMN = "Op"
 _DMS_VALUES = {"I": "+I", "U": "+U", "D": "-D"}
 
 
@@ -35,7 +35,7 @@ def read_with_op_column(
     """
     target = make_target(schema, options, path)
     dms = options.format == "dms"
-    column = options.op_column or _DMS_COLUMN
+    column = options.op_column or DMS_COLUMN
     values = dict(options.op_values) or _DMS_VALUES
     text = parse_type("STRING")
     found_in = {path_of[0]: name for name, path_of in target.order.items()}

@@ -368,3 +368,35 @@ def test_command(tmp_path: Path) -> None:
     made = lakeidx.Warehouse(tmp_path / "lake").table("ods.b").schema
     assert [str(f.type) for f in made.fields] == ["INT NOT NULL", "VARCHAR(9)"]
     assert made.options["bucket"] == "2"
+
+
+def test_files_of_dms_are_of_the_tables_that_their_folders_name(tmp_path: Path) -> None:
+    def land(name: str, text: str) -> None:
+        (tmp_path / "dms" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "dms" / name).write_text(text, encoding="utf-8")
+
+    land("shop/orders/LOAD00000001.csv", "id,price,day\n1,9.50,2024-01-01\n2,1.00,2024-01-02\n")
+    land("shop/orders/20240101-101112123.csv", "Op,id,price,day\nU,1,8.25,2024-01-01\nD,2,1.00,2024-01-02\n")
+    land("shop/tags/2024/01/02/20240102-101112123.csv", "Op,id,word\nI,a,x\nX,b,y\n")
+    land("shop/audit/LOAD00000001.csv", "id\n1\n")
+    land("hr/people/LOAD00000001.jsonl", '{"id": 7, "name": "Ada"}\n')
+    warehouse = lakeidx.Warehouse(tmp_path / "lake")
+    options = FeedOptions(excluding_tables="audit", primary_keys={"*": ("id",)})
+    landing = LandingOptions("dms")
+    results = warehouse.sync_database("ods", [tmp_path / "dms"], landing, options)
+    assert [next(iter(r.tables), None) for r in results] == ["people", None, "orders", "orders", "tags"]
+    assert types(warehouse, "orders") == {"id": "BIGINT NOT NULL", "price": "DECIMAL(18, 2)", "day": "DATE"}
+    assert [(r["id"], r["price"]) for r in rows(warehouse, "orders")] == [(1, Decimal("8.25"))]
+    assert rows(warehouse, "tags") == [{"id": "a", "word": "x"}]
+    assert results[-1].as_dict()["tables"]["tags"]["rejected"] == 1
+    again = warehouse.sync_database("ods", [tmp_path / "dms"], landing, options)
+    assert [r.tables for r in again] == [{"people": None}, {}, {"orders": None}, {"orders": None}, {"tags": None}]
+    # A column comes, another one goes.
+    land("shop/orders/20240103-101112123.csv", "Op,id,price,note\nI,3,2.00,new\n")
+    warehouse.sync_database("ods", [tmp_path / "dms" / "shop"], landing, options)
+    assert [(r["id"], r["day"] is None, r["note"]) for r in rows(warehouse, "orders")] == [
+        (1, False, None),
+        (3, True, "new"),
+    ]
+    with pytest.raises(InvalidInputError, match="<schema>/<table>/<file>"):
+        feed_split.table_of_folders("/LOAD1.csv")
