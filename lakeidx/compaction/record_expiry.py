@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeidx.data.cast import floor_moments
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.table.scan.plan import value_stats
@@ -67,8 +68,8 @@ def record_expiry(schema: TableSchema, now_ms: int) -> RecordExpiry | None:
 def _seconds(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     if field.type.root in TIMESTAMP_ROOTS:
         # Milliseconds round down, seconds towards zero.
-        millis = pc.floor_temporal(column, unit="millisecond").cast(pa.timestamp("ms", column.type.tz))
-        return pc.divide(millis.cast(pa.int64()), 1000)
+        millis = column if column.type.unit == "s" else floor_moments(column, "ms")
+        return pc.divide(millis.cast(pa.timestamp("ms", column.type.tz)).cast(pa.int64()), 1000)
     values = pc.cast(column, pa.int64())
     if field.type.root is Root.INT:
         return values

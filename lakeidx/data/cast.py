@@ -57,6 +57,8 @@ _NUMPY = {
 }  # fmt: skip
 _WIDTH = {Root.TINYINT: 1, Root.SMALLINT: 2, Root.INT: 4, Root.BIGINT: 8}
 
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
 
 def cast_to_type(column: pa.ChunkedArray, old: DataType, new: DataType, *, name: str) -> pa.ChunkedArray:
     """Cast a column of type `old` to `new`.
@@ -78,6 +80,16 @@ def cast_to_type(column: pa.ChunkedArray, old: DataType, new: DataType, *, name:
         return _by_distinct_value(column, old, new, convert)
     except (ValueError, InvalidInputError, ArithmeticError) as e:
         raise InvalidInputError(f"column {name!r} changed from {old} to {new}: {e}") from e
+
+
+def floor_moments(moments: pa.Array | pa.ChunkedArray, unit: str) -> pa.Array | pa.ChunkedArray:
+    """Round moments down to a coarser unit; Arrow's own floor leaves 64 bits in the unit of the first nanoseconds."""
+    t = moments.type
+    by = _PER_SECOND[t.unit] // _PER_SECOND[unit]
+    ticks = moments.cast(pa.int64())
+    whole = pc.divide(ticks, by)
+    below = pc.less(pc.subtract(ticks, pc.multiply(whole, by)), 0)
+    return pc.subtract(whole, below.cast(pa.int64())).cast(pa.timestamp(unit, t.tz))
 
 
 def is_same_value(old: DataType, new: DataType) -> bool:

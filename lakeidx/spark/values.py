@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from lakeidx.data.cast import floor_moments
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import DataType, Field, Root, to_arrow
 
@@ -214,7 +215,7 @@ def _for_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
             there, here = ("TIMESTAMP_NTZ", "TIMESTAMP") if t.tz is None else ("TIMESTAMP", "TIMESTAMP_NTZ")
             raise InvalidInputError(f"the table has {there}: name it so in the frame's schema, and cast it to {here}")
         if t.unit == "ns":
-            array = pc.floor_temporal(array, unit="microsecond")
+            array = floor_moments(array, "us")
     return array.cast(wanted)
 
 
