@@ -38,8 +38,10 @@ def scan_of(
     incremental: tuple[StateName, StateName | None] | None,
     mode: IncrementalMode | str,
     kinds: bool,
+    batch: str | None,
 ) -> TableScan | ChangeScan:
     """Plan a scan of one state, or of the rows between two; see `Table.scan`."""
+    table = table if batch is None else _with_batch(table, batch)
     if incremental is None:
         if kinds or mode != IncrementalMode.AUTO:
             raise InvalidInputError("kinds and mode need incremental, the two states whose changes are read")
@@ -64,6 +66,16 @@ def scan_of(
     return scan_between(
         table.metadata, incremental, where, columns=columns, limit=limit, mode=IncrementalMode(mode), layout=layout
     )
+
+
+def _with_batch(table: TableHandle, batch_id: str) -> TableHandle:
+    """Return a table as it would be with a held batch; it is in memory, and nobody else sees it. NotFoundError."""
+    from lakeidx.batch.upsert import held_context
+    from lakeidx.maintenance.after_commit import table_with
+    from lakeidx.table.handle import TableHandle
+
+    metadata = table_with(held_context(table.metadata, batch_id)[0]).metadata
+    return TableHandle(metadata.store, metadata.paths, metadata)
 
 
 def start_stream(

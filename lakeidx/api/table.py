@@ -165,6 +165,7 @@ class Table(TableHandle):
         timestamp_ms: int | None = None,
         limit: int | None = None,
         layers: PlanOptions | None = None,
+        batch: str | None = None,
     ) -> TableScan: ...
 
     @overload
@@ -177,6 +178,7 @@ class Table(TableHandle):
         incremental: tuple[StateName, StateName | None],
         mode: IncrementalMode | str = "auto",
         kinds: bool = False,
+        batch: str | None = None,
     ) -> ChangeScan: ...
 
     def scan(
@@ -193,6 +195,7 @@ class Table(TableHandle):
         incremental: tuple[StateName, StateName | None] | None = None,
         mode: IncrementalMode | str = "auto",
         kinds: bool = False,
+        batch: str | None = None,
     ) -> TableScan | ChangeScan:
         """Plan a scan of one state of the table, or of the rows between two; reading starts when its rows are requested.
 
@@ -204,12 +207,13 @@ class Table(TableHandle):
         incremental  (after, upto): what the commits in between brought, see `changes`
         mode         with `incremental`; see `lakeidx.table.scan.changes`
         kinds        with `incremental`: rows have their kind in ``_rowkind``, deletes among them; else only new and changed rows
+        batch        a held batch (`held_batches`): read the table as it would be with it; with `incremental` what it would change
         """
         from lakeidx.api.reads import scan_of
 
         return scan_of(
             self, where, columns=columns, snapshot=snapshot, tag=tag, timestamp=timestamp, timestamp_ms=timestamp_ms,
-            limit=limit, layers=layers, incremental=incremental, mode=mode, kinds=kinds,
+            limit=limit, layers=layers, incremental=incremental, mode=mode, kinds=kinds, batch=batch,
         )  # fmt: skip
 
     def changes(
@@ -333,8 +337,7 @@ class Table(TableHandle):
                    ``widen`` also widens columns to the types that `rows` have (lists of dictionaries have none). Keys and
                    partition columns stay as they are. The schema changes with the batch: not when that is refused, or was
                    ingested before
-        limits     beyond which the batch is held before its commit (BatchHeldError), ``{"deletes": "5%", "inserts": "2x"}``: see
-                   `lakeidx.options.limits`. Default: the table's option ``lakeidx.limits``; {} for none
+        limits     hold the batch beyond them (BatchHeldError): ``{"deletes": "5%"}``; default: option ``lakeidx.limits``; {}: none
         runner     where stages run; default this process, two threads
         on_stage   called with the name of each stage as it begins
         errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError

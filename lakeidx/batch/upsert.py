@@ -7,14 +7,23 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.batch.artifacts import (
+    BatchFiles,
+    BucketAssignmentReport,
+    CommitReport,
+    HeldNote,
+    IndexWriteReport,
+    IngestReport,
+)
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.held.hold import as_released, begin_release, check_limits, refuse_held, require_held
-from lakeidx.batch.schema_drift import staged_schema
+from lakeidx.batch.held.hold import begin_release, check_limits, hold_batch, refuse_held, require_held
+from lakeidx.batch.landed_files import mark_committed
+from lakeidx.batch.schema_drift import drift_reason, staged_schema
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import run_commit
 from lakeidx.batch.stages.given_rows import Absent, Publish, stage_table
@@ -42,6 +51,8 @@ log = logging.getLogger(__name__)
 
 #: Called with the name of the stage that starts.
 OnStage = Callable[[str], None]
+#: Says what is wrong with the table as it would be with a batch (`try_commit`); nothing: the batch may be published.
+Judge = Callable[[BatchContext], Sequence[str]]
 
 _EXPIRED_TRIES = 10
 _OVERWRITE_MODES = (None, "partitions", "table")
@@ -314,12 +325,52 @@ def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
 
 
 def commit_batch(
-    context: BatchContext, *, staged: bool = True, sleep: Callable[[float], None] = time.sleep
+    context: BatchContext,
+    *,
+    staged: bool = True,
+    judge: Judge | None = None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> CommitReport:
-    """Run the stage `commit`; a batch that lost a conflict is assigned and written again, here. See `run_commit`."""
+    """Run the stage `commit`; a batch that lost a conflict is assigned and written again, here. See `run_commit`.
+
+    judge    asked of each attempt before it is committed, unless the batch was released
+    errors   BatchHeldError beyond a limit, or when `judge` finds something
+    """
     if staged:
         refuse_held(context.files, context.paths.root)
-    return run_commit(context, write_attempt, check_limits, staged=staged, sleep=sleep)
+    return run_commit(context, write_attempt, partial(_gate, judge), staged=staged, sleep=sleep)
+
+
+def _gate(judge: Judge | None, context: BatchContext, attempt: int) -> int:
+    """Return the attempt that may be committed.
+
+    What is judged is the table as it would be with the attempt. One that could not be committed any more is planned again first.
+    """
+    check_limits(context, attempt)
+    files = context.files
+    if judge is None or files.was_committing(attempt) or files.decided() == "release":
+        return attempt
+    from lakeidx.batch.held.trial import try_commit
+
+    if drift_reason(staged_schema(context.metadata, files), context.metadata.latest_schema()):
+        # The commit refuses it.
+        return attempt
+    while (trial := try_commit(context)) is None:
+        attempt = write_attempt(context, attempt + 1)
+        check_limits(context, attempt)
+    reasons = judge(trial)
+    if reasons:
+        hold_batch(context, attempt, reasons)
+    return attempt
+
+
+def held_context(
+    metadata: TableMetadata, batch_id: str, *, runner: Runner | None = None
+) -> tuple[BatchContext, HeldNote]:
+    """Return the context of a held batch as it was begun, without limits, and why it is held; NotFoundError."""
+    note = require_held(BatchFiles(metadata.store, metadata.paths, batch_id), metadata.paths.root)
+    context = make_context(metadata, batch_id, runner=runner, overwrite=note.overwrite, limits={})
+    return replacing(context, note.replaces), note
 
 
 def release_batch(
@@ -330,13 +381,17 @@ def release_batch(
     errors   NotFoundError when it is not held; InvalidInputError when it was discarded; CommitConflictError when its rows were
              made from rows of the table that have changed since
     """
-    files = BatchFiles(metadata.store, metadata.paths, batch_id)
-    note = require_held(files, metadata.paths.root)
-    context = replacing(make_context(metadata, batch_id, runner=runner, overwrite=note.overwrite), note.replaces)
-    context = as_released(context)
+    context, note = held_context(metadata, batch_id, runner=runner)
+    release_held(context, note)
+    result = finish_batch(context, on_stage or (lambda stage: None))
+    mark_committed(metadata.store, metadata.paths, result.ingest.sources, batch_id)
+    return result
+
+
+def release_held(context: BatchContext, note: HeldNote) -> None:
+    """Decide that a held batch is committed, and plan it again where the snapshot it was planned on is no part of the history."""
     if begin_release(context, note):
         write_attempt(context, context.files.latest_attempt() + 1)
-    return finish_batch(context, on_stage or (lambda stage: None))
 
 
 def write_attempt(context: BatchContext, attempt: int) -> int:

@@ -152,7 +152,7 @@ _SECTION_OF = {
 _METAVARS = {
     **dict.fromkeys(("where",), "CONDITION"), **dict.fromkeys(("columns",), "NAME,..."),
     **dict.fromkeys(("keys", "rows", "output", "schema"), "FILE"), **dict.fromkeys(("every", "settle"), "SECONDS"),
-    **dict.fromkeys(("snapshot", "batch_id", "consumer", "id"), "ID"), **dict.fromkeys(("tag", "op_column"), "NAME"),
+    **dict.fromkeys(("snapshot", "batch", "batch_id", "consumer", "id"), "ID"), **dict.fromkeys(("tag", "op_column"), "NAME"),
     **dict.fromkeys(("master", "remote"), "URL"), **dict.fromkeys(("older_than", "retain", "retain_time"), "TIME"),
     "partition": "KEY=VALUE,...", "pattern": "GLOB", "start": "STATE", "delimiter": "CHARACTER", "target_size": "SIZE",
     "max_rejected": "N|N%", "op_value": "TEXT=KIND", "landing_option": "NAME=VALUE", "order": "FIELD", "source": "TABLE",

@@ -67,6 +67,7 @@ def scan(
     kinds: Annotated[
         bool, typer.Option("--kinds", help="with --incremental: the row kind in _rowkind, and deletes, too")
     ] = False,
+    batch: Annotated[str | None, typer.Option("--batch", help="the table as it would be with this held batch")] = None,
     row_format: _Format = None,
     explain: Annotated[bool, typer.Option("--explain", help="read, and show what each layer pruned and cost")] = False,
     output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
@@ -95,7 +96,7 @@ def scan(
     if incremental is not None:
         common["incremental"] = find_range(opened.metadata, incremental)
     found: TableScan | ChangeScan = (
-        opened.scan(**common, kinds=kinds) if layout is None else _system_table(table).scan(**common)
+        opened.scan(**common, kinds=kinds, batch=batch) if layout is None else _system_table(table).scan(**common)
     )
     usual = RowFormat.TABLE if explain or people else RowFormat.JSONL
     kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)

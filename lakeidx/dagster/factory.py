@@ -22,6 +22,7 @@ from lakeidx.dagster.assets.maintenance import (
     compaction_checks,
     verification_checks,
 )
+from lakeidx.dagster.assets.publish import build_held_batch_job
 from lakeidx.dagster.assets.stages import assignment_checks, build_stage_assets, commit_checks, ingest_checks
 from lakeidx.dagster.names import (
     CHANGES,
@@ -84,7 +85,7 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
         selection=asset_keys(pipeline),
         description=f"Reads landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
     )
-    out.jobs.append(batch)
+    out.jobs += [batch, build_held_batch_job(pipeline)]
     add_upkeep(out, pipeline)
     out.sensors.append(build_landing_sensor(pipeline, batch))
     _tell(out, pipeline)

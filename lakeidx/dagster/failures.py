@@ -42,7 +42,7 @@ class Reaction:
 
 REACTIONS: dict[str, Reaction] = {
     "invalid_input": Reaction(False, False, "Mend the landing file, pipeline file or option that is named, then run again."),
-    "batch_held": Reaction(False, True, "The batch waits, staged: release or discard it, by job held_batch or `lakeidx batch`."),
+    "batch_held": Reaction(False, True, "The batch waits, staged: the job held_batch or `lakeidx batch` releases or discards it."),
     "not_found": Reaction(False, False, "Name a table, partition or file that exists; a landing file may have been moved away."),
     "corrupt_file": Reaction(False, True, "Bytes are damaged: restore the file that is named, then run the verification job."),
     "unsupported": Reaction(False, False, "The table uses a format version or feature this release lacks: upgrade lakeidx."),

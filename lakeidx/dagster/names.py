@@ -14,6 +14,7 @@ from lakeidx.pipeline_file.model import PipelineConfig
 
 STAGES = ("ingest", "bucket_assignment", "index_write", "commit")
 LANDING, LOOKUP_STORE, COMPACTION = "landing", "lookup_store", "compaction"
+HELD_BATCH = "held_batch"
 SNAPSHOT_EXPIRY, VERIFICATION = "snapshot_expiry", "verification"
 CHANGES = "changes"
 #: The step that materializes the last stage and the table; names of steps begin with the table's.

@@ -92,7 +92,7 @@ def _raise_reported(messages: Sequence[Any]) -> None:
     for message in messages:
         said = message.get(ERROR_MESSAGE) if isinstance(message, dict) else None
         if said is not None:
-            kinds: list[type[LakeIdxError]] = LakeIdxError.__subclasses__()
+            kinds: list[type[LakeIdxError]] = [errors.BatchHeldError, *LakeIdxError.__subclasses__()]
             kind = next((k for k in kinds if k.kind == said["kind"]), errors.InternalError)
             rejected = said.get("rejected")
             details = {name: said[name] for name in ("path", "offset", "snapshot_id")}

@@ -133,4 +133,6 @@ def _pipeline_of(arguments: argparse.Namespace) -> PipelineConfig:
 def make_batch(arguments: argparse.Namespace, table: TableHandle) -> BatchContext:
     """Make the context of the batch; Spark starts with the first task, for a stage that has finished before needs none."""
     runner = LazyRunner(lambda: make_runner(arguments, arguments.batch_id))
-    return make_context(table.metadata, arguments.batch_id, runner=runner, overwrite=arguments.overwrite)
+    limits = _pipeline_of(arguments).limits or None
+    mode = arguments.overwrite
+    return make_context(table.metadata, arguments.batch_id, runner=runner, overwrite=mode, limits=limits)

@@ -18,6 +18,7 @@ from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.upsert import make_context
 from lakeidx.jobs.arguments import make_runner, open_table, run_job, stage_parser
 from lakeidx.jobs.pipes import pipes_asked, sent
+from lakeidx.maintenance.after_commit import table_with
 from lakeidx.pipeline_file.batch_checks import batch_results
 from lakeidx.pipeline_file.table_checks import table_results, verify_whole
 from lakeidx.quality.whole_table import Verified
@@ -28,7 +29,9 @@ _log = logging.getLogger(__name__)
 
 def main(argv: list[str] | None = None) -> int:
     """Run the job; return the exit code."""
-    arguments = stage_parser(str(__doc__), batch=False).parse_args(argv)
+    parser = stage_parser(str(__doc__), batch=False)
+    parser.add_argument("--unpublished", action="store_true", help="judge the table as it would be with the batch")
+    arguments = parser.parse_args(argv)
     found: list[Verified] = []
 
     def work() -> dict[str, Any]:
@@ -48,6 +51,8 @@ def _check(arguments: argparse.Namespace) -> Verified:
     runner = LazyRunner(lambda: make_runner(arguments, f"checks of {config.table}"))
     if arguments.batch_id is not None:
         context = make_context(table.metadata, arguments.batch_id, runner=runner, overwrite=arguments.overwrite)
+        if arguments.unpublished:
+            return batch_results(config, table_with(context), runner=runner)
         return batch_results(config, context, gone=context.files.read(IngestReport) is None, runner=runner)
     touched = sent("buckets")
     if touched is not None:

@@ -9,6 +9,7 @@ import sys
 
 from lakeidx.batch.artifacts import CommitReport
 from lakeidx.batch.upsert import commit_batch
+from lakeidx.errors import InvalidInputError
 from lakeidx.jobs.arguments import make_batch, open_table, run_job, stage_parser
 from lakeidx.maintenance.after_commit import compact_after_commit
 
@@ -18,8 +19,13 @@ def main(argv: list[str] | None = None) -> int:
     arguments = stage_parser(str(__doc__)).parse_args(argv)
 
     def stage() -> CommitReport:
-        _, table = open_table(arguments)
+        config, table = open_table(arguments)
         batch = make_batch(arguments, table)
+        if config.publish == "after_checks" and batch.files.decided() != "release":
+            raise InvalidInputError(
+                f"{config.table} has publish: after_checks, and checks are judged in Dagster: run the commit there, or hold"
+                " batches by limits and release them with `lakeidx batch release`"
+            )
         report = commit_batch(batch)
         compact_after_commit(table.metadata, batch.runner)
         return report

@@ -24,6 +24,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
 
 if TYPE_CHECKING:
+    from lakeidx.batch.context import BatchContext
     from lakeidx.maintenance.compaction import CompactionReport
 
 
@@ -47,6 +48,16 @@ def compact_after_commit(metadata: TableMetadata, runner: Runner) -> CompactionR
     if options.commit_force_compact or waits:
         return run_compaction(metadata, runner, gentle=not options.commit_force_compact)
     return None
+
+
+def table_with(context: BatchContext) -> BatchContext:
+    """Return a batch as it would be in its table, in memory, with the compaction that would follow; see `commit_in_memory`."""
+    from lakeidx.batch.held.trial import commit_in_memory
+    from lakeidx.batch.upsert import write_attempt
+
+    trial = commit_in_memory(context, write_attempt)
+    compact_after_commit(trial.metadata, trial.runner)
+    return trial
 
 
 def _needs_lookup(schema: TableSchema) -> bool:

@@ -30,7 +30,7 @@ def batch_results(
     gone     the batch was committed, and its reports are not there any more
     runner   where data files are read; None = threads of this process
     """
-    table = TableHandle(context.store, context.paths)
+    table = TableHandle(context.metadata.store, context.paths)
     if gone:
         whole = verify_whole(config, table, runner=runner)
         return replace(whole, results=(*whole.results, check_staged_rows_committed([])))

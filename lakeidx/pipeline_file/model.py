@@ -22,6 +22,7 @@ from lakeidx.landing.kind_rules import REMOVING_OPTION, check_on_delete
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
 from lakeidx.landing.written.file_columns import check_file_columns
+from lakeidx.options.limits import BatchLimits
 from lakeidx.pipeline_file.expectations import cast_arguments, check_type
 from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
 from lakeidx.pipeline_file.sections import (
@@ -75,6 +76,11 @@ class PipelineConfig(Strict):
                     columns that the files declare wider. The table is then ahead of this file
     strict          refuse a batch with rejected rows
     max_rejected    refuse a batch with more rejected rows: a number, a share like 5%, or both like 100,5%
+    limits          hold a batch before its commit that is beyond one: ``{deletes: 5%, updates: 50%, inserts: 2x, rejected: 1%,
+                    new_partitions: 3}``, of the table's rows (5%), of those of recent batches (2x), or a number of rows; default:
+                    the table's option ``lakeidx.limits``
+    publish         ``after_checks``: checks of the table, and expectations of it and of batches, are judged before a batch is
+                    committed, on the table as it would be; one that fails and blocks holds the batch. ``at_once``: after it
     lookup_store    build lookup files after each commit
     freshness       how old the newest batch may be
     changes         write what each commit changed to files
@@ -101,6 +107,8 @@ class PipelineConfig(Strict):
     partitions: PartitionsConfig = PartitionsConfig()
     strict: bool = False
     max_rejected: int | str | None = None
+    limits: dict[str, int | str] = Field(default_factory=dict)
+    publish: Literal["at_once", "after_checks"] = "at_once"
     lookup_store: bool = False
     schedules: SchedulesConfig = SchedulesConfig()
     checks: ChecksConfig = ChecksConfig()
@@ -161,6 +169,15 @@ class PipelineConfig(Strict):
                 RejectLimit.parse(value)
             except InvalidInputError as error:
                 raise ValueError(error.message) from error
+        return value
+
+    @field_validator("limits")
+    @classmethod
+    def _readable_limits(cls, value: dict[str, int | str]) -> dict[str, int | str]:
+        try:
+            BatchLimits.parse(value)
+        except InvalidInputError as error:
+            raise ValueError(error.message) from error
         return value
 
     @property
@@ -305,9 +322,11 @@ def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Ite
             cast_arguments(expected, {} if expected.on == "batches" else types)
         except InvalidInputError as error:
             yield line, str(error)
-        if (expected.on, expected.check_name) in names:
-            yield line, f"two expectations on {expected.on} are named {expected.check_name}: give one another name"
-        names.add((expected.on, expected.check_name))
+        # Checks of batches and of the table are those of one asset, where both are judged before a commit.
+        on = "table" if config.publish == "after_checks" and expected.on == "batches" else expected.on
+        if (on, expected.check_name) in names:
+            yield line, f"two expectations on {on} are named {expected.check_name}: give one another name"
+        names.add((on, expected.check_name))
 
 
 def _landing_problems(config: PipelineConfig, document: YamlDocument) -> Iterator[tuple[int, str]]:

@@ -102,6 +102,12 @@ class MemoryStore:
             if info is not None:
                 yield info
 
+    def everything(self) -> Iterator[FileInfo]:
+        """List all files."""
+        with self._lock:
+            paths = list(self._files)
+        yield from (f for path in paths if (f := self.info(path)) is not None)
+
     def put(self, path: str, data: bytes) -> None:
         """Write or replace a file."""
         with self._lock:

@@ -41,6 +41,16 @@ def test_taking_turns_finds_a_batch_that_is_lost(monkeypatch: pytest.MonkeyPatch
         check_interleaved(0)
 
 
+def test_taking_turns_finds_a_batch_that_is_published_although_it_failed_its_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from lakeidx.batch import upsert
+
+    monkeypatch.setattr(upsert, "hold_batch", lambda *_: None)
+    with pytest.raises(AssertionError, match=r"was published|sees what failed its check"):
+        list(map(check_interleaved, range(20)))
+
+
 def test_the_model_finds_a_row_that_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is no ornament: a scan that leaves a row out makes a history fail."""
     from tests.kit.shared_table import programs

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from lakeidx.batch.artifacts import (
@@ -23,6 +22,7 @@ from lakeidx.batch.artifacts import (
     walk_staging,
 )
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.landed_files import mark_committed
 from lakeidx.errors import BatchHeldError, CommitConflictError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH
 from lakeidx.predicate import format_predicate
@@ -55,10 +55,12 @@ def check_limits(context: BatchContext, attempt: int) -> None:
     assign = files.require(BucketAssignmentReport, attempt=attempt)
     reasons, figures = BatchFigures(context, files.require(IngestReport), assign).beyond(context.limits)
     if reasons:
-        _hold(context, attempt, reasons, figures)
+        hold_batch(context, attempt, reasons, figures)
 
 
-def _hold(context: BatchContext, attempt: int, reasons: Sequence[str], figures: dict[str, int]) -> None:
+def hold_batch(
+    context: BatchContext, attempt: int, reasons: Sequence[str], figures: dict[str, int] | None = None
+) -> None:
     """Hold a batch before its commit: it stays staged until somebody decides.
 
     errors   BatchHeldError, always
@@ -73,7 +75,7 @@ def _hold(context: BatchContext, attempt: int, reasons: Sequence[str], figures: 
         replaces=None if context.replaces is None else format_predicate(context.replaces, fields),
         newest="" if newest is None else newest.identity,
         newest_id=0 if newest is None else newest.id,
-        figures=figures,
+        figures=figures or {},
     )
     context.files.hold(note)
     raise _held(context.files.held() or note, context.paths.root)
@@ -154,6 +156,8 @@ def discard_batch(metadata: TableMetadata, batch_id: str, *, for_good: bool = Tr
         )
     written = [path for n in attempts for path in _written(metadata, files, n)]
     if for_good:
+        # Whoever loads the folder, or a range of partitions, leaves them out.
+        mark_committed(metadata.store, metadata.paths, files.require(IngestReport).sources, batch_id)
         report = CommitReport(
             batch_id=batch_id,
             attempt=attempts[-1],
@@ -226,8 +230,3 @@ def describe_held(metadata: TableMetadata, batch_id: str) -> dict[str, Any]:
         "rows_by_partition": by_partition if schema.partition_keys else {},
         "files": [s.path for s in ingest.sources],
     }
-
-
-def as_released(context: BatchContext) -> BatchContext:
-    """Return the context of a held batch as it was begun; its limits do not count any more."""
-    return replace(context, limits=None, operation=context.files.require(IngestReport).operation)

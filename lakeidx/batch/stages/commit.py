@@ -29,8 +29,8 @@ from lakeidx.table.view import decode_partition_dict
 
 #: Assigns and writes a batch again as this attempt, or a later one; gives its number.
 PlanAgain = Callable[[BatchContext, int], int]
-#: Raises BatchHeldError for an attempt that is not to be committed before somebody has decided.
-Gate = Callable[[BatchContext, int], None]
+#: Returns the attempt that may be committed: this one, or one it was planned again as. Raises BatchHeldError.
+Gate = Callable[[BatchContext, int], int]
 
 #: Files that were written so long ago are looked for before they are committed.
 STALE_WRITE_MS = 3_600_000
@@ -205,7 +205,7 @@ def _commit_or_replan(
         if done is not None:
             return _by_another(context, done)
         attempt = _committed_attempt(context, attempt, first_base, lost)
-        gate(context, attempt)
+        attempt = _passed(context, gate, attempt)
         assign = context.files.require(BucketAssignmentReport, attempt=attempt)
         write = context.files.require(IndexWriteReport, attempt=attempt)
         partitions = _partitions_in_turn(assign)
@@ -213,7 +213,7 @@ def _commit_or_replan(
         tried_before = not context.files.begin_commit(attempt)
         since_ms = context.files.closed_ms(BucketAssignmentReport, attempt=attempt) if tried_before else None
         request = build_request(context, assign, write, first_base, tried_before=tried_before, files_since_ms=since_ms)
-        newest = _newest_schema(context, request)
+        newest = newest_schema(context, request)
         hooks = IndexHooks(context, assign, request)
         try:
             if not tried_before or not was_committed(context.metadata, request):
@@ -245,6 +245,16 @@ def _commit_or_replan(
         seconds=time.monotonic() - started,
         commit_user=request.commit_user,
     )
+
+
+def _passed(context: BatchContext, gate: Gate, attempt: int) -> int:
+    """Return the attempt that the gate lets pass; a batch that has to be completed anew before it can be judged is."""
+    try:
+        return gate(context, attempt)
+    except CommitConflictError as error:
+        if not context.files.is_current() or context.files.require(IngestReport).completed_on is None:
+            raise
+        raise _complete_again(context, error) from error
 
 
 def _partitions_in_turn(assign: BucketAssignmentReport) -> tuple[str, ...]:
@@ -303,7 +313,7 @@ def _check_files(context: BatchContext, attempt: int, changes: TableChanges) -> 
         )
 
 
-def _newest_schema(context: BatchContext, request: CommitRequest) -> TableSchema:
+def newest_schema(context: BatchContext, request: CommitRequest) -> TableSchema:
     """Read the newest schema; refuse a batch whose rows do not fit it, unless an earlier try has committed them."""
     now = context.metadata.latest_schema()
     reason = drift_reason(staged_schema(context.metadata, context.files), now)

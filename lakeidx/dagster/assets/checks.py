@@ -34,8 +34,8 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality import RuleResult
 from lakeidx.storage import ObjectStore
 
-#: What a step says: its assets, then the verdicts of their checks.
-StepEvents = Iterator[dg.MaterializeResult[Any] | dg.AssetCheckEvaluation]
+#: What a step says: its assets, or why they stay as they are, then the verdicts of their checks.
+StepEvents = Iterator[dg.MaterializeResult[Any] | dg.AssetObservation | dg.AssetCheckEvaluation]
 REJECTED = "rows_rejected"
 #: Reasons that the text of a check names; its metadata has more.
 _REASONS = 3

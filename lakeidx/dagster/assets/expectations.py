@@ -2,7 +2,7 @@
 the table's rows in a verification.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Literal
 
@@ -97,12 +97,12 @@ def table_expectation_results(
 
 
 def batches_expectation_results(
-    config: PipelineConfig, instance: dg.DagsterInstance, page: DocsPage
+    config: PipelineConfig, instance: dg.DagsterInstance, page: DocsPage, newest: Mapping[str, Any] | None = None
 ) -> Iterator[dg.AssetCheckResult]:
-    """Judge the figures of the last batches."""
+    """Judge the figures of the last batches; `newest`: of one that is not published yet."""
     expected = _expectations_on(config, "batches")
     if expected:
-        yield from _expectation_results(config, TABLE, expected, iter([_batch_figures(config, instance)]), page)
+        yield from _expectation_results(config, TABLE, expected, iter([_batch_figures(config, instance, newest)]), page)
 
 
 def _expectation_results(
@@ -155,13 +155,16 @@ def _staged(batch: BatchContext, report: IngestReport, columns: list[str]) -> It
         yield rows
 
 
-def _batch_figures(config: PipelineConfig, instance: dg.DagsterInstance) -> pa.Table:
+def _batch_figures(config: PipelineConfig, instance: dg.DagsterInstance, newest: Mapping[str, Any] | None) -> pa.Table:
     """Return a row for each of the last batches, the oldest first, with the columns of `BATCH_FIGURES`.
 
     A figure that was not recorded is null. Batches that changed nothing, since they were committed before, have no row.
     """
     commits = _records(instance, asset_key(config, "commit"))
     states = _records(instance, asset_key(config, TABLE))
+    if newest is not None:
+        batch = str(newest["lakeidx/batch_id"])
+        commits, states = {batch: dict(newest), **commits}, {**states, batch: dict(newest)}
     done = [b for b, m in commits.items() if not m.get("lakeidx/already_committed")][:_MOST_BATCHES]
     target = config.first_schema.table_options.dynamic_bucket_target_row_num
     rows = []

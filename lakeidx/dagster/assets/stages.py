@@ -13,7 +13,7 @@ the table          by the step of commit                   is materialized again
 Dagster reads the annotations of asset functions when they are defined, so they are real types here, not postponed texts.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -22,7 +22,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport, SourceFile
-from lakeidx.batch.committed_batch import batch_commits, read_reports
+from lakeidx.batch.committed_batch import BatchReports, batch_commits, read_reports
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.landed_files import mark_committed
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
@@ -37,12 +37,11 @@ from lakeidx.dagster.assets.checks import (
     rejected_result,
     report_checks,
 )
-from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.expectations import (
-    batches_expectation_results,
     expectation_specs,
     landed_expectation_results,
 )
+from lakeidx.dagster.assets.publish import PublishChecks, decide_by_tag, observe_held, released_specs, table_results_of
 from lakeidx.dagster.assets.table import FOLLOWS, commit_spec, table_spec, table_state
 from lakeidx.dagster.expectations.set_aside import row_judge
 from lakeidx.dagster.failures import failures_explained, retry_policy
@@ -67,10 +66,10 @@ from lakeidx.dagster.names import (
 )
 from lakeidx.dagster.preload import preload_imports
 from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
-from lakeidx.errors import InvalidInputError, RejectedRowsError
+from lakeidx.errors import BatchHeldError, InvalidInputError, RejectedRowsError
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_landing
-from lakeidx.pipeline_file.batch_checks import batch_counts, batch_results, commit_rules
+from lakeidx.pipeline_file.batch_checks import batch_counts, commit_rules
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import (
     current_batch,
@@ -79,7 +78,6 @@ from lakeidx.pipeline_file.partitions import (
     set_current_batch,
 )
 from lakeidx.quality import check_rows_accounted
-from lakeidx.quality.whole_table import Verified
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import LocalRunner
 
@@ -129,7 +127,8 @@ def _open_batch(
     keys, table = chosen_keys(context), tables.open(pipeline)
     current = current_batch(table.store, table.paths, keys)
     runner = spark.runner(pipeline.uri) if spark else LocalRunner()
-    batch = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite)
+    limits = pipeline.limits or None
+    batch = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite, limits=limits)
     return StageBatch(batch, current.committed and batch.files.read(IngestReport) is None, current.committed)
 
 
@@ -144,8 +143,9 @@ def assignment_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
 
 
 def commit_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
-    """Return the checks of the table after a batch: index and data agree in every bucket that it has touched."""
-    return [*build_specs(pipeline, TABLE, commit_rules(pipeline)), *expectation_specs(pipeline, TABLE, "batches")]
+    """Return the checks of the table after a batch, or before it is published: index and data agree in every bucket it touches."""
+    specs = [*build_specs(pipeline, TABLE, commit_rules(pipeline)), *expectation_specs(pipeline, TABLE, "batches")]
+    return specs + (expectation_specs(pipeline, TABLE, "table") if pipeline.publish == "after_checks" else [])
 
 
 def _already_committed(batch: StageBatch) -> dict[str, Any]:
@@ -231,6 +231,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                 yield materialized(context, _already_committed(batch))
                 return
             checks = ingest_checks(pipeline)
+            decide_by_tag(context, batch.context)
             try:
                 report = _ingest(pipeline, context, batch, chosen, spark)
             except RejectedRowsError as error:
@@ -362,47 +363,55 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> StepEvents:
         with failures_explained():
-            batch = _open_batch(pipeline, context, tables, spark)
+            batch, chosen = _open_batch(pipeline, context, tables, spark), context.selected_asset_keys
+            specs = commit_checks(pipeline)
+            checks = PublishChecks(pipeline, context, store, spark, specs)
+            decide_by_tag(context, batch.context)
             if batch.reports_gone:
                 metadata, done = _already_committed(batch), None
             else:
-                of_job = spark.submit_stage(context, "commit", pipeline, batch.context)
-                report = commit_batch(batch.context)
-                compact_after_commit(batch.context.metadata, batch.context.runner)
-                if report.attempt > 1:
-                    # Also when it was committed before: a step that died after its commit has not said it.
-                    _observe_attempt(context, pipeline, batch.context, report.attempt)
-                already = report.already if of_job is None else of_job["already"]
-                metadata = committed(batch.context, already=already)
-                done = None if already else read_reports(batch.context.files)
-            chosen = context.selected_asset_keys
+                try:
+                    metadata, done = _commit(pipeline, context, batch, spark, checks)
+                except BatchHeldError as error:
+                    yield from observe_held(pipeline, context, error)
+                    yield from report_checks(context, specs, checks.results)
+                    raise
             if published.key in chosen:
                 yield materialized(context, metadata, published.key)
             if table.key in chosen:
                 yield materialized(context, *table_state(pipeline, batch.context, done))
-            yield from report_checks(
-                context, commit_checks(pipeline), _table_results(pipeline, context, batch, store, spark)
+            results = checks.results or table_results_of(
+                pipeline, context, batch.context, store, spark, gone=batch.reports_gone
             )
+            held = batch.context.files.held() is not None
+            yield from report_checks(context, released_specs(specs) if held else specs, results)
 
     return commit
 
 
-def _table_results(
+def _commit(
     pipeline: PipelineConfig,
     context: dg.AssetExecutionContext,
     batch: StageBatch,
-    store: StoreResource,
     spark: SparkResource,
-) -> Iterator[dg.AssetCheckResult]:
-    """Check the table where a batch has touched it, as a job where stages are jobs, and the figures of the last batches."""
-    batch_id = batch.context.files.batch_id
-    found = spark.submitted(context, "checks", ["--batch-id", batch_id], pipeline)
-    if found is None:
-        verified = batch_results(pipeline, batch.context, gone=batch.reports_gone)
-    else:
-        verified = Verified.from_json(found)
-    yield from check_results(pipeline, TABLE, verified.results)
-    yield from batches_expectation_results(pipeline, context.instance, DocsPage(store, f"batches-{batch_id}"))
+    checks: PublishChecks,
+) -> tuple[dict[str, Any], BatchReports | None]:
+    """Commit a batch; return the metrics of what it did, and its reports unless it was committed before.
+
+    errors   BatchHeldError
+    """
+    files, after_checks = batch.context.files, pipeline.publish == "after_checks"
+    of_job = None if after_checks else spark.submit_stage(context, "commit", pipeline, batch.context)
+    report = commit_batch(batch.context, judge=checks.judge if after_checks else None)
+    if report.discarded:
+        mark_committed(batch.context.store, batch.context.paths, files.require(IngestReport).sources, files.batch_id)
+        return {"lakeidx/batch_id": files.batch_id, "lakeidx/discarded": True}, None
+    compact_after_commit(batch.context.metadata, batch.context.runner)
+    if report.attempt > 1:
+        # Also when it was committed before: a step that died after its commit has not said it.
+        _observe_attempt(context, pipeline, batch.context, report.attempt)
+    already = report.already if of_job is None else of_job["already"]
+    return committed(batch.context, already=already), None if already else read_reports(files)
 
 
 def _observe_attempt(

@@ -29,11 +29,25 @@ def commit_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.Asset
         asset_key(pipeline, "commit"),
         deps=[asset_key(pipeline, "index_write")],
         kinds={"paimon"},
-        description=f"A snapshot of {pipeline.table} that publishes the batch, once.",
+        description=f"A snapshot of {pipeline.table} that publishes the batch, once.{_when_published(pipeline)}",
         automation_condition=FOLLOWS,
         skippable=True,
-        **shared,
+        **{**shared, "tags": {**pipeline.tags, **_tags_of_publishing(pipeline)}},
     )
+
+
+def _when_published(pipeline: PipelineConfig) -> str:
+    limits = ", ".join(f"{kind} {bound}" for kind, bound in pipeline.limits.items())
+    beyond = f" A batch beyond {limits} is held." if limits else ""
+    if pipeline.publish != "after_checks":
+        return beyond
+    return (
+        f" The checks of the table are judged before it: readers do not see a batch that fails one that blocks.{beyond}"
+    )
+
+
+def _tags_of_publishing(pipeline: PipelineConfig) -> dict[str, str]:
+    return {"lakeidx/publish": "after_checks"} if pipeline.publish == "after_checks" else {}
 
 
 def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:

@@ -23,10 +23,19 @@ from lakeidx.api.table import Table
 from lakeidx.batch.assignment import by_hash
 from lakeidx.batch.commit_priority import CommitPriority
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.held.hold import discard_batch
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
-from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, new_batch_id, write_attempt
-from lakeidx.errors import CommitConflictError, LakeIdxError, NotFoundError
+from lakeidx.batch.upsert import (
+    Judge,
+    commit_batch,
+    ingest_rows,
+    make_context,
+    new_batch_id,
+    release_batch,
+    write_attempt,
+)
+from lakeidx.errors import BatchHeldError, CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage.local import LocalStore
 from lakeidx.table.scan import changes, table_scan
@@ -69,6 +78,8 @@ class Interleaved:
 
     marks    batch -> the keys it marks
     unnamed  batches that nobody can run again: they are there when their program ended well
+    bad      batches that fail their check: nobody may see one before somebody has begun to release it, or once it is discarded
+    asked, discarded   those of them that somebody has begun to release; that are discarded
     told     what was done, for whoever reads of a failure
     """
 
@@ -89,6 +100,10 @@ class Interleaved:
         self.marks: dict[str, list[tuple[int, int]]] = {}
         self._open_batches: set[str] = set()
         self.unnamed: dict[str, Program] = {}
+        self.bad: set[str] = set()
+        self.asked: set[str] = set()
+        self.discarded: set[str] = set()
+        self._released: set[str] = set()
         self._tags = self._columns = 0
         self._stream = StreamReader("s", of_changes=options.get("changelog-producer") == "lookup")
         self.told: list[str] = [str(options)]
@@ -105,6 +120,8 @@ class Interleaved:
                     self._upsert(self.open(), self._new_batch())
                 for _ in range(self._rng.randint(1, 2)):
                     self._round()
+                for batch in sorted(self.bad):
+                    self._rng.choice([self._release, self._discard])(self.open(), batch)
                 for batch in sorted(self._open_batches):
                     self._upsert(self.open(), batch)
                     self.told.append(f"{batch} again: done")
@@ -155,8 +172,10 @@ class Interleaved:
             "stream",
             "alter",
             "index",
+            "publish",
+            "decide",
         )
-        kind = self._rng.choices(kinds, (5, 2, 3, 4, 3, 2, 1, 1, 1, 1, 1, 1))[0]
+        kind = self._rng.choices(kinds, (5, 2, 3, 4, 3, 2, 1, 1, 1, 1, 1, 1, 4, 3))[0]
         if kind in ("batch", "twice"):
             batch = self._new_batch()
             many = 1 + (kind == "twice")
@@ -166,6 +185,19 @@ class Interleaved:
             self._open_batches.discard(batch)
             self.unnamed[batch] = Program(f"{batch} unnamed", partial(self._upsert_unnamed, batch=batch), batch)
             return [self.unnamed[batch]]
+        if kind == "publish":
+            batch = self._new_batch()
+            if self._rng.random() < 0.7:
+                self.bad.add(batch)
+                self._open_batches.discard(batch)
+            act = partial(self._publish, batch=batch)
+            return [Program(f"{batch} {'checked' if batch not in self.bad else 'bad'}", act, batch)]
+        if kind == "decide":
+            if not self.bad:
+                return []
+            batch, release = self._rng.choice(sorted(self.bad)), self._rng.random() < 0.6
+            act = partial(self._release if release else self._discard, batch=batch)
+            return [Program(f"{'release' if release else 'discard'} {batch}", act)]
         if kind == "overtake":
             batches = [self._new_batch() for _ in range(self._rng.randint(1, 3))]
             return [Program(f"overtake {'+'.join(batches)}", partial(self._overtake, batches=batches))]
@@ -208,6 +240,41 @@ class Interleaved:
         with memory_staging(context) as staged:
             self._run_batch(staged, rows)
 
+    def _publish(self, table: Table, batch: str) -> None:
+        """Publish a batch after its check, which looks at the table as it would be; a bad one has to be held."""
+
+        def judge(trial: BatchContext) -> list[str]:
+            found = self._check_rows(
+                Table(trial.store, trial.paths, trial.metadata).scan().to_arrow(), "a check", batch
+            )
+            assert self._hides or found[batch] == set(self.marks[batch]), f"a check does not see {batch}: {found}"
+            return ["it is bad"] if batch in self.bad else []
+
+        context = make_context(table.metadata, batch, runner=LocalRunner(1))
+        try:
+            self._run_batch(context, self._rows(batch), judge=judge)
+        except BatchHeldError:
+            assert batch in self.bad
+            return
+        assert batch not in self.bad or batch in self.asked | self.discarded, f"{batch} was published"
+
+    def _release(self, table: Table, batch: str) -> None:
+        if batch not in self.discarded:
+            self.asked.add(batch)
+        try:
+            release_batch(table.metadata, batch, runner=LocalRunner(1))
+        except (NotFoundError, InvalidInputError):
+            return
+        self._released.add(batch)
+
+    def _discard(self, table: Table, batch: str) -> None:
+        try:
+            discard_batch(table.metadata, batch)
+        except (NotFoundError, InvalidInputError):
+            return
+        self.discarded.add(batch)
+        self.asked.discard(batch)
+
     def _rows(self, batch: str) -> pa.Table:
         keys = self.marks[batch]
         return pa.table({
@@ -216,11 +283,11 @@ class Interleaved:
             "v": pa.array([batch] * len(keys), pa.string()),
         })  # fmt: skip
 
-    def _run_batch(self, context: BatchContext, rows: pa.Table) -> None:
+    def _run_batch(self, context: BatchContext, rows: pa.Table, judge: Judge | None = None) -> None:
         ingest_rows(context, rows, missing="null")
         run_bucket_assignment(context, context.files.latest_attempt())
         write_attempt(context, context.files.latest_attempt())
-        commit_batch(context, sleep=lambda _: None)
+        commit_batch(context, judge=judge, sleep=lambda _: None)
 
     def _overtake(self, table: Table, batches: Sequence[str]) -> None:
         for batch in batches:
@@ -243,7 +310,7 @@ class Interleaved:
 
     # -- what must hold ----------------------------------------------------------------------------------------
 
-    def _check_rows(self, rows: pa.Table, who: str) -> dict[str, set[tuple[int, int]]]:
+    def _check_rows(self, rows: pa.Table, who: str, tried: str = "") -> dict[str, set[tuple[int, int]]]:
         """Check that no mark is in a key twice, and each batch is in all of its keys or none; gives where each is."""
         found: dict[str, set[tuple[int, int]]] = {}
         for row in rows.to_pylist():
@@ -251,6 +318,8 @@ class Interleaved:
             assert len(set(marks)) == len(marks), f"{who} sees a batch twice: {row}"
             for mark in marks:
                 found.setdefault(mark, set()).add((row["p"], row["k"]))
+        unseen = (self.bad - self.asked | self.discarded) - {tried}
+        assert not unseen & found.keys(), f"{who} sees what failed its check: {unseen & found.keys()}"
         for mark, keys in found.items():
             whole = set(self.marks[mark])
             assert keys == whole or (self._hides and keys < whole), f"{who} sees {mark} in {keys}, not in {whole}"
@@ -271,7 +340,8 @@ class Interleaved:
         self._check_states()
         rows = self.open().scan().to_arrow()
         found = self._check_rows(rows, "the end")
-        died = {b for b, program in self.unnamed.items() if program.error is not None}
+        unnamed = {b for b, program in self.unnamed.items() if program.error is not None}
+        died = unnamed | (self.bad - self._released)
         lost = {b: keys for b, keys in self.marks.items() if found.get(b) != set(keys) and b not in died}
         assert not lost, f"acknowledged batches are not there: {lost}"
         self._stream.read(self.open())

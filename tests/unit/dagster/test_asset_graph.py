@@ -26,6 +26,8 @@ EVERYTHING: dict[str, Any] = {
     "primaryKeys": ["k"],
     "options": {"bucket": -1, "changelog-producer": "lookup", "file-index.bloom-filter.columns": "v"},
     "lookup_store": True,
+    "limits": {"deletes": "5%", "inserts": "2x"},
+    "publish": "after_checks",
     "changes": {"path": "/out"},
     "expectations": [
         {"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}},

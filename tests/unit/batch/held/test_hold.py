@@ -195,7 +195,7 @@ def test_files_of_a_folder_that_are_held_do_not_keep_others_out(tmp_path: Path) 
     (batch,) = [b["batch"] for b in table.held_batches()]
     table.discard_batch(batch)
     (again,) = (f for f in table.load(folder, settle_seconds=0).files if f.file == "a.csv")
-    assert (again.state, again.reason) == ("skipped", "its batch was held and discarded")
+    assert (again.state, again.reason) == ("skipped", "loaded before")
     assert len(content(table)) == 110
 
 
