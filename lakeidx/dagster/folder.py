@@ -14,7 +14,7 @@ from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
 from lakeidx.dagster.factory import TableDefinitions, build_feed, build_table
 from lakeidx.dagster.resources import SparkResource, resources_from_environment
 from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
-from lakeidx.pipeline_file.feed import load_feeds
+from lakeidx.pipeline_file.feed import FeedConfig, load_feeds
 from lakeidx.pipeline_file.model import load_pipelines
 
 log = logging.getLogger(__name__)
@@ -38,16 +38,20 @@ def build_definitions(
     if not folder.is_dir():
         left_out[str(folder.resolve())] = ("there is no such folder",)
     tables: list[TableDefinitions] = []
-    for file, pipeline in pipelines.items():
+    taken: dict[str, str] = {}
+    for file, described in [*pipelines.items(), *feeds.items()]:
         try:
-            tables.append(build_table(pipeline, file))
+            made = build_feed(described, file) if isinstance(described, FeedConfig) else build_table(described, file)
         except dg.DagsterError as error:
             left_out[file.name] = (str(error),)
-    for file, feed in feeds.items():
-        try:
-            tables.append(build_feed(feed, file))
-        except dg.DagsterError as error:
-            left_out[file.name] = (str(error),)
+            continue
+        # A feed may have got a table that another file describes: Dagster would load none of them.
+        shared = next((name for name in made.told if name in taken), None)
+        if shared is not None:
+            left_out[file.name] = (f"{taken[shared]} describes the table {shared} already; leave it to one of them",)
+            continue
+        taken |= dict.fromkeys(made.told, file.name)
+        tables.append(made)
     for name, problems in left_out.items():
         log.error("pipeline file left out: %s: %s", folder / name, "; ".join(problems))
     told = {name: alerts for t in tables for name, alerts in t.told.items()}

@@ -143,3 +143,15 @@ def test_tables_of_a_feed_are_kept_and_told_of_as_those_of_other_files(tmp_path:
     assert {s.name: s.cron_schedule for s in built.schedules}["ods__s_a__verification_schedule"] == "0 5 * * *"
     for name in ("ods.all", "ods.s_a", "ods.s_later"):
         assert [a.webhook for a in built.told[name]] == ["https://alerts.test"]
+
+
+def test_a_table_that_two_files_describe_is_left_to_the_first(tmp_path: Path) -> None:
+    feed = Feed(tmp_path, including_tables=["a"])
+    other = {"table": "ods.s_a", "warehouse": str(tmp_path / "lake"), "landing": {"path": str(tmp_path / "other")},
+             "fields": [{"name": "id", "type": "INT"}], "primaryKeys": ["id"]}  # fmt: skip
+    (tmp_path / "pipelines" / "table.yaml").write_text(yaml.safe_dump(other), encoding="utf-8")
+    defs = feed.definitions()
+    keys = {k.to_user_string() for k in defs.resolve_asset_graph().get_all_asset_keys()}
+    assert "ods/s_a" in keys
+    assert "ods/all/sync" not in keys
+    assert "table.yaml describes the table ods.s_a already" in str(defs.metadata["lakeidx/left_out/feed.yaml"].value)
