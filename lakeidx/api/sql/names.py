@@ -73,7 +73,7 @@ class Places:
     """Meaning of the names in a statement.
 
     catalog   finds tables
-    given     rows of the caller by name, as `lakeidx.Table.upsert` takes them
+    given     rows of the caller by names as they are written, as `lakeidx.Table.upsert` takes them
     """
 
     catalog: Catalog
@@ -91,8 +91,9 @@ class Places:
 
         committed   rows as the next compaction leaves them: for verbs that read before they write
         """
-        if len(node.parts) == 1 and node.name in self.given:
-            return as_table(self.given[node.name])
+        written = ".".join(p.name for p in node.parts)
+        if written in self.given:
+            return as_table(self.given[written])
         # PyArrow's datasets import pandas, which takes a second.
         from lakeidx.api.dataset import TableDataset
 

@@ -8,7 +8,7 @@ import pytest
 
 import lakeidx
 from lakeidx.api.sql.statement import one_statement, statements
-from lakeidx.errors import LakeIdxError
+from lakeidx.errors import CorruptFileError, LakeIdxError
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +120,18 @@ def test_names_of_python_variables_are_no_tables(warehouse: lakeidx.Warehouse) -
 def test_a_cast_that_fails_is_an_error(warehouse: lakeidx.Warehouse) -> None:
     with pytest.raises(LakeIdxError, match="line 1, column"):
         warehouse.sql("UPDATE shop.orders SET total = CAST(day AS INT)")
+
+
+def test_what_a_scan_raises_is_its_own_error(tmp_path: Path) -> None:
+    made = lakeidx.Warehouse(tmp_path)
+    made.sql("CREATE TABLE d.t (id INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    made.sql("INSERT INTO d.t VALUES (1)")
+    for file in made.table("d.t").files():
+        Path(file["path"]).write_bytes(b"no Parquet")
+    with pytest.raises(CorruptFileError, match="parquet"):
+        made.sql("SELECT * FROM d.t").to_arrow()  # type: ignore[union-attr]
+    with pytest.raises(CorruptFileError, match="parquet"):
+        made.sql("DELETE FROM d.t WHERE id + 0 = 1")
 
 
 def test_statements_of_a_text_are_split_at_semicolons() -> None:
