@@ -169,9 +169,7 @@ class Query:
                 found: LakeIdxError = rows.error
                 return found
         reason = " ".join(re.sub(r"\s*(LINE \d+:|Candidate bindings).*", "", str(error), flags=re.DOTALL).split())
-        names = re.findall(r'"([^"]+)"|[Ff]unction with name (\S+)', reason)
-        at = self.statement.find([n for pair in names for n in pair if n])
-        return self.statement.error(reason, at)
+        return self.statement.about(reason)
 
 
 class _Refusing:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from lakeidx.api.arrow_input import as_table
 from lakeidx.api.sql import tables, verbs
 from lakeidx.api.sql.grammar import read_show
 from lakeidx.api.sql.names import Places
@@ -38,6 +39,10 @@ class _OfWarehouse:
             raise InvalidInputError(f"write the table as database.table, not {'.'.join(parts)!r}")
         return self.warehouse.table(".".join(parts))
 
+    def system(self, name: str) -> pa.Table | None:
+        rows = getattr(self.warehouse, "system", None)
+        return None if rows is None else as_table(rows(name))
+
 
 def run_statement(
     statement: Statement, warehouse: Warehouse, sources: Mapping[str, Any] | None = None, runner: RunnerLike = None
@@ -55,7 +60,7 @@ def run_among(
     except (InvalidInputError, NotFoundError, UnsupportedError) as error:
         # What a call has refused is about the statement.
         if not error.message.startswith("line "):
-            error.message = statement.error(error.message).message
+            error.message = statement.about(error.message).message
         raise
 
 

@@ -83,6 +83,9 @@ class _Catalog:
             )
         return Table.open(place)
 
+    def system(self, name: str) -> pa.Table | None:
+        return None
+
 
 class _Frames(Mapping[str, Any]):
     """Views and tables of the session that are none of lakeidx, by their names."""
