@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from lakeidx.maintenance.compaction import CompactionReport
     from lakeidx.maintenance.file_index_rebuild import FileIndexRebuildReport
     from lakeidx.maintenance.lookup_store import LookupStoreReport
+    from lakeidx.maintenance.partitions.done import DoneResult
+    from lakeidx.maintenance.partitions.drop import PartitionsResult
     from lakeidx.maintenance.ring_resize import ResizeReport
+    from lakeidx.predicate import Predicate
     from lakeidx.quality.result import RuleResult
     from lakeidx.quality.verify import Limits
 
@@ -119,6 +122,47 @@ class Maintenance:
             self.table, staging=staging, staging_age_ms=_duration(staging_age), dry_run=dry_run, retention=given
         )
         return self._logged(ExpireResult.of(metrics, self.table.schema, given))
+
+    def partitions(self) -> Listing:
+        """List the partitions: columns, rows (stored versions), bytes, files, buckets, when last written (UTC)."""
+        from lakeidx.maintenance.partitions.drop import list_partitions
+
+        return list_partitions(self.table)
+
+    def drop_partitions(
+        self, partitions: Sequence[str] | None = None, *, where: str | Predicate | None = None, dry_run: bool = False
+    ) -> PartitionsResult:
+        """Drop partitions, in one commit: those that are named, or those that a condition over their columns holds for.
+
+        errors   InvalidInputError without exactly one of the two, or for a condition over other columns
+        """
+        from lakeidx.batch.upsert import bind_partitions
+        from lakeidx.maintenance.partition_argument import find_partitions
+        from lakeidx.maintenance.partitions.drop import drop_partitions
+
+        if (partitions is None) == (where is None):
+            raise InvalidInputError("give the partitions to drop, or a condition over the partition columns (where)")
+        if where is not None:
+            return drop_partitions(self.table, bind_partitions(self.table.metadata, where), dry_run=dry_run)
+        return drop_partitions(self.table, find_partitions(self.table, partitions) or (), dry_run=dry_run)
+
+    def expire_partitions(self, *, older_than: str | None = None, dry_run: bool = False) -> PartitionsResult:
+        """Drop the partitions that are older than option ``partition.expiration-time``, or than `older_than` (``30 d``).
+
+        Their time is read from their values, or is that of their last write, as option ``partition.expiration-strategy`` says.
+        """
+        from lakeidx.maintenance.partitions.drop import expire_partitions
+
+        age = None if older_than is None else _duration(older_than)
+        return expire_partitions(self.table, older_than_ms=age, dry_run=dry_run)
+
+    def mark_done(self, partitions: Sequence[str] | None = None, *, dry_run: bool = False) -> DoneResult:
+        """Mark partitions done by option ``partition.mark-done-action``; None = those that are idle and were not marked since."""
+        from lakeidx.maintenance.partition_argument import find_partitions
+        from lakeidx.maintenance.partitions.done import mark_partitions_done
+
+        chosen = None if partitions is None else sorted(find_partitions(self.table, partitions) or ())
+        return self._logged(mark_partitions_done(self.table, chosen, dry_run=dry_run))
 
     def orphans(self, *, older_than: str = "1 d", remove: bool = False) -> OrphansResult:
         """Find files that nothing refers to and that are older than a time; with `remove` delete them."""
@@ -277,7 +321,7 @@ class Maintenance:
 
         made = make_runner(runner)
         result = release_batch(self.table.metadata, batch_id, runner=made, on_stage=on_stage)
-        compact_after_commit(self.table.metadata, made)
+        compact_after_commit(self.table.metadata, made, result.assign)
         return self._logged(result)
 
     def discard_batch(self, batch_id: str) -> DiscardResult:

@@ -71,6 +71,10 @@ class Table(TableHandle):
     compact = of_table(Maintenance.compact)
     expire = of_table(Maintenance.expire)
     orphans = of_table(Maintenance.orphans)
+    partitions = of_table(Maintenance.partitions)
+    drop_partitions = of_table(Maintenance.drop_partitions)
+    expire_partitions = of_table(Maintenance.expire_partitions)
+    mark_done = of_table(Maintenance.mark_done)
     create_tag = of_table(Maintenance.create_tag)
     delete_tag = of_table(Maintenance.delete_tag)
     tags = of_table(Maintenance.tags)
@@ -204,8 +208,7 @@ class Table(TableHandle):
         columns      columns to give back, in order; None = all
         state        newest unless one of `snapshot`, `tag`, `timestamp` is given; time travel reads with the schema of that time
         timestamp    ISO text, datetime, or epoch milliseconds; without a zone UTC
-        incremental  (after, upto): what the commits in between brought, see `changes`
-        mode         with `incremental`; see `lakeidx.table.scan.changes`
+        incremental  (after, upto): what the commits in between brought, by `mode`; see `changes`
         kinds        with `incremental`: rows have their kind in ``_rowkind``, deletes among them; else only new and changed rows
         batch        a held batch (`held_batches`): read the table as it would be with it; with `incremental` what it would change
         """
@@ -518,8 +521,7 @@ class Table(TableHandle):
         own: bool = False,
     ) -> BatchResult:
         """Run rows in memory through all stages; `own`: nobody else knows the batch's id, and it runs in this process."""
-        (tell := on_stage or (lambda stage: None))("ingest")
-        # Types of dictionaries are those of Python, which nobody chose.
+        (tell := on_stage or (lambda stage: None))("ingest")  # types of dictionaries, below, nobody chose
         policy = "add" if (asked := merge_policy(merge_schema)) == "widen" and isinstance(rows, list) else asked
         given = as_table(rows, context.schema.fields)
         with memory_staging(context) if own and fits_memory(context, given) else nullcontext(context) as running:
@@ -531,13 +533,12 @@ class Table(TableHandle):
     def _context(
         self, batch_id: str | None, runner: RunnerLike, overwrite: str | None = None, limits: GivenLimits | None = None
     ) -> BatchContext:
-        # An id is drawn for None only: an empty one would be another with each try.
         name = new_batch_id() if batch_id is None else batch_id
         return make_context(self.metadata, name, runner=make_runner(runner), overwrite=overwrite, limits=limits)
 
     def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
         log.info("%s: %r", self.uri, result)
-        compact_after_commit(self.metadata, context.runner)
+        compact_after_commit(self.metadata, context.runner, result.assign)
         return result
 
     def describe(self) -> dict[str, Any]:
@@ -596,5 +597,4 @@ class Table(TableHandle):
         return as_html(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Open files stay here.
         return {k: v for k, v in self.__dict__.items() if k != "_lookups"}

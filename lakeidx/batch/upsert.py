@@ -180,20 +180,26 @@ def replacing(context: BatchContext, where: str | Predicate | None) -> BatchCont
 
     errors   InvalidInputError for a condition over other columns than the partition's
     """
+    return context if where is None else replace(context, replaces=bind_partitions(context.metadata, where))
+
+
+def bind_partitions(metadata: TableMetadata, where: str | Predicate) -> Predicate:
+    """Bind a condition over partition columns.
+
+    errors   InvalidInputError for a condition over other columns than the partition's
+    """
     from lakeidx.predicate import columns
     from lakeidx.table.scan.table_scan import bind_where
 
-    if where is None:
-        return context
-    schema = context.metadata.latest_schema()
+    schema = metadata.latest_schema()
     predicate = bind_where(where, schema)
     others = sorted(set(columns(predicate)) - set(schema.partition_keys))
     if others:
         raise InvalidInputError(
-            f"overwrite where: {others[0]} is not a partition column; the table has {', '.join(schema.partition_keys)}",
-            path=context.paths.root,
+            f"where: {others[0]} is not a partition column; the table has {', '.join(schema.partition_keys) or 'none'}",
+            path=metadata.paths.root,
         )
-    return replace(context, replaces=predicate)
+    return predicate
 
 
 def upsert_files(

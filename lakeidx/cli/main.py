@@ -132,6 +132,32 @@ COMMANDS: dict[str, Command | Group] = {
     "rollback": Command(
         "maintain_commands", "rollback", "Roll the table back to an older snapshot or tag; stop all writers first."
     ),
+    "partition": Group(
+        "List, drop and expire partitions, or mark them done.",
+        {
+            "list": Command(
+                "partition.commands",
+                "list_partitions",
+                "List the partitions: rows, bytes, files, buckets, when last written.",
+            ),
+            "drop": Command(
+                "partition.commands",
+                "drop",
+                "Drop partitions, in one commit; older snapshots and tags keep their rows.",
+            ),
+            "expire": Command(
+                "partition.commands",
+                "expire",
+                "Drop partitions by their age: the time in their values, or of their last write (partition.expiration-strategy).",
+            ),
+            "mark-done": Command(
+                "partition.commands",
+                "mark_done",
+                "Mark partitions done by option partition.mark-done-action: those named, or those that are idle.",
+            ),
+        },
+        default="list",
+    ),
     "tag": Group(
         "Create, list and delete tags (named snapshots that expiry keeps).",
         {
@@ -193,7 +219,7 @@ SECTIONS = {
     "Write rows": ("upsert", "load", "sync-database", "update", "merge", "delete", "batch"),
     "Read rows": ("sql", "scan", "lookup", "changes", "diff", "tail"),
     "Go back": ("tag", "rollback", "consumer"),
-    "Upkeep": ("compact", "expire", "orphans", "verify", "index", "lookup-store"),
+    "Upkeep": ("compact", "expire", "partition", "orphans", "verify", "index", "lookup-store"),
     "Look inside": ("snapshots", "files", "buckets", "keys", "inspect"),
     "Choose, set up": ("advise", "hudi", "warm-up"),
 }

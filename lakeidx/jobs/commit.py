@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from lakeidx.batch.artifacts import CommitReport
+from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport
 from lakeidx.batch.upsert import commit_batch
 from lakeidx.errors import InvalidInputError
 from lakeidx.jobs.arguments import make_batch, open_table, run_job, stage_parser
@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
                 " batches by limits and release them with `lakeidx batch release`"
             )
         report = commit_batch(batch)
-        compact_after_commit(table.metadata, batch.runner)
+        compact_after_commit(table.metadata, batch.runner, batch.files.read(BucketAssignmentReport))
         return report
 
     return run_job(stage)

@@ -1,5 +1,5 @@
-"""Compactions that a table's options require after the commit of a batch (``commit.force-compact``, ``full-compaction.delta-
-commits``, ``lookup-wait``).
+"""Work that a table's options require after the commit of a batch: partitions marked done (``partition.end-input-to-done``), and
+compactions (``commit.force-compact``, ``full-compaction.delta-commits``, ``lookup-wait``).
 
 Java compacts in the writer, before the commit; here the batch is committed first and a COMPACT snapshot follows. When the process
 dies between the two, the batch is in the table, and the same batch run again compacts. ``write-only`` tables are left to the
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lakeidx.batch.artifacts import BucketAssignmentReport
 from lakeidx.errors import NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind
@@ -28,14 +29,21 @@ if TYPE_CHECKING:
     from lakeidx.maintenance.compaction import CompactionReport
 
 
-def compact_after_commit(metadata: TableMetadata, runner: Runner) -> CompactionReport | None:
-    """Compact when the table's options request it after a batch; calling it again does nothing more.
+def compact_after_commit(
+    metadata: TableMetadata, runner: Runner, assign: BucketAssignmentReport | None = None
+) -> CompactionReport | None:
+    """Compact, and mark partitions done, when the table's options request it after a batch; again it does nothing more.
 
+    assign   of the batch, whose partitions are done with it where option ``partition.end-input-to-done`` says so
     returns  None when nothing was due
     errors   those of `run_compaction`; the batch stays committed
     """
     schema = metadata.seen_schema()
     options = schema.table_options
+    if options.partition_end_input_to_done and assign is not None and schema.partition_keys:
+        from lakeidx.maintenance.partitions.done import mark_batch_done
+
+        mark_batch_done(metadata, assign)
     every = options.full_compaction_delta_commits
     waits = options.lookup_wait is True and _needs_lookup(schema)
     if options.write_only or not (options.commit_force_compact or every is not None or waits):

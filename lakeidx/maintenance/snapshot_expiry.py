@@ -9,6 +9,7 @@ from typing import Any
 
 from lakeidx.format.schema.rules import check_schema
 from lakeidx.maintenance.lookup_store import clean_lookup_files
+from lakeidx.maintenance.partitions.done import run_partition_upkeep
 from lakeidx.maintenance.staging_cleanup import FINISHED_AGE_MS, clean_staging
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.handle import TableHandle
@@ -22,7 +23,8 @@ def run_snapshot_expiry(
     dry_run: bool = False,
     retention: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Expire snapshots, tags, consumers and changelogs by the table's options, then clean up after batches and lookups.
+    """Expire partitions, snapshots, tags, consumers and changelogs by the table's options, mark idle partitions done, and clean up
+    after batches and lookups.
 
     staging   clean the staging of finished and abandoned batches, too
     staging_age_ms   how long rows of a finished batch, and rejected ones, stay staged after its last file was written
@@ -36,6 +38,7 @@ def run_snapshot_expiry(
     if retention:
         schema = replace(schema, options={**schema.options, **retention})
         check_schema(schema)
+    expired, done = run_partition_upkeep(table, dry_run=dry_run)
     report = expire_table(table.metadata, schema, now_ms=now_ms, dry_run=dry_run)
     out: dict[str, Any] = {
         "dry_run": dry_run,
@@ -48,6 +51,8 @@ def run_snapshot_expiry(
         "bytes": report.bytes,
         "by_role": dict(report.count_by_role),
         "notes": list(report.notes),
+        "partitions_expired": list(expired),
+        "partitions_done": list(done),
     }
     if dry_run:
         out["list"] = [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in report.files]

@@ -139,14 +139,12 @@ _NEWEST = "lakeidx reads the newest snapshot unless the read names another one"
 
 LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut("tag.create-success-file", _on, "tags that lakeidx makes get no such file"),
-    LeftOut("partition.expiration-time", _set, "partitions past that age are not dropped"),
     LeftOut("metadata.iceberg.storage", _none_of("disabled"), "commits of lakeidx write no Iceberg metadata"),
     LeftOut("commit.callbacks", _set, "commits of lakeidx do not call them"),
     LeftOut("tag.callbacks", _set, "tags that lakeidx makes do not call them"),
     LeftOut("visibility-callback.enabled", _on, "commits of lakeidx do not wait for it"),
     LeftOut("metastore.partitioned-table", _on, "new partitions are not registered in the metastore"),
     LeftOut("metastore.tag-to-partition", _set, "tags that lakeidx makes are not registered in the metastore"),
-    LeftOut("partition.end-input-to-done", _on, "partitions are not marked done"),
     LeftOut("partition.idle-time-to-report-statistic", _none_of("0", "0 ms", "0 s", "0ms", "0s"),
             "statistics of partitions are not reported to the metastore"),
     LeftOut("clustering.columns", _set, "rows that lakeidx writes are not sorted by them"),

@@ -62,9 +62,7 @@ HARMLESS: dict[str, str] = {
         data-file.external-paths.specific-fs data-file.external-paths.strategy
         data-file.external-paths.weights global-index.column-update-action
         metastore.tag-to-partition.preview partition.expiration-batch-size partition.expiration-check-interval
-        partition.expiration-max-num partition.expiration-strategy partition.mark-done-action
-        partition.mark-done-action.custom.class partition.mark-done-action.http.params partition.mark-done-action.http.url
-        partition.timestamp-format.strict partition.timestamp-formatter partition.timestamp-pattern
+        partition.mark-done-action.custom.class partition.timestamp-format.strict
         postpone.batch-write-fixed-bucket postpone.batch-write-fixed-bucket.max-parallelism
         postpone.batch-write-fixed-bucket.rescale-load-factor postpone.default-bucket-num
         postpone.target-row-num-per-bucket postpone.target-size-per-bucket row-tracking.partition-group-on-commit
@@ -110,8 +108,8 @@ OTHER_PROGRAMS: dict[str, tuple[str, ...]] = {
         "sink.", "source.", "scan.", "lookup.", "log.", "streaming-read.", "unaware-bucket.", "changelog.precommit-compact",
         "precommit-compact", "connector", "end-input.watermark", "filesystem.job-level-settings.enabled",
         "changelog-producer.compaction-interval", "commit.custom-listeners", "compaction.bucket-distribution-strategy",
-        "partition.idle-time-to-done", "partition.mark-done-action.mode", "partition.mark-done.recover-from-state",
-        "partition.time-interval", "read.shuffle-bucket-with-partition", "kafka.",
+        "partition.mark-done-action.mode", "partition.mark-done.recover-from-state",
+        "read.shuffle-bucket-with-partition", "kafka.",
     ),
     "spark": (
         "write.", "read.", "spark.", "format-table.", "legacy-timestamp-mapping.", "requiredSparkConfsCheck.",

@@ -99,6 +99,20 @@ class RetentionOptions:
     partition_expiration_time = opt_duration("partition.expiration-time", "Partitions older than this are dropped.")
     partition_expiration_check_interval = duration("partition.expiration-check-interval", "1 h", "Time between checks.")
     partition_expiration_max_num = integer("partition.expiration-max-num", 100, "Partitions dropped at once.", least=1)
+    partition_mark_done_action = names(
+        "partition.mark-done-action", "What marks a partition done; default success-file."
+    )
+    partition_mark_done_action_http_url = opt_text("partition.mark-done-action.http.url", "Where http-report posts to.")
+    partition_mark_done_action_http_params = opt_text(
+        "partition.mark-done-action.http.params", "What http-report sends along."
+    )
+    partition_idle_time_to_done = opt_duration(
+        "partition.idle-time-to-done", "A partition without writes is done after."
+    )
+    partition_time_interval = opt_duration("partition.time-interval", "Time that a partition is of.")
+    partition_end_input_to_done = boolean(
+        "partition.end-input-to-done", False, "A batch's partitions are done with it."
+    )
     partition_timestamp_formatter = opt_text("partition.timestamp-formatter", "How a partition's time is written.")
     partition_timestamp_pattern = opt_text("partition.timestamp-pattern", "Columns a partition's time is parsed from.")
 

@@ -207,7 +207,7 @@ class TableWriter(DataSourceArrowWriter):
         )
         context.files.close(report)
         result = finish_batch(context, lambda stage: None)
-        compact_after_commit(table.metadata, context.runner)
+        compact_after_commit(table.metadata, context.runner, result.assign)
         return result
 
     def _staged_again(

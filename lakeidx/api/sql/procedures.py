@@ -70,6 +70,14 @@ def _expire_snapshots(table: Table, given: _Arguments) -> Any:
     return table.expire(retain_max=given.get("retain_max"), retain_min=given.get("retain_min"), retain_time=kept)
 
 
+def _expire_partitions(table: Table, given: _Arguments) -> Any:
+    return table.expire_partitions(older_than=given.get("expiration_time"))
+
+
+def _mark_partition_done(table: Table, given: _Arguments) -> Any:
+    return table.mark_done([p for p in str(given["partitions"]).split(";") if p.strip()])
+
+
 def _remove_orphan_files(table: Table, given: _Arguments) -> Any:
     age = "1 d" if "older_than" not in given else _age(given["older_than"])
     return table.orphans(older_than=age, remove=not given.get("dry_run", False))
@@ -122,6 +130,8 @@ PROCEDURES: dict[str, Procedure] = {
     "compact": Procedure({"partitions": str, "compact_strategy": str}, _compact),
     "compact_manifest": Procedure({}, _compact_manifest),
     "expire_snapshots": Procedure({"retain_max": int, "retain_min": int, "older_than": str}, _expire_snapshots),
+    "expire_partitions": Procedure({"expiration_time": str}, _expire_partitions),
+    "mark_partition_done": Procedure({"partitions": str}, _mark_partition_done, ("partitions",)),
     "create_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _create_tag, ("tag",)),
     "create_tag_from_timestamp": Procedure(
         {"tag": str, "timestamp": int, "time_retained": str}, _create_tag_from_timestamp, ("tag", "timestamp")

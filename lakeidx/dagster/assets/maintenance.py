@@ -41,6 +41,7 @@ from lakeidx.errors import NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
+from lakeidx.maintenance.partitions.done import run_partition_upkeep
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
@@ -180,7 +181,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
     @dg.asset(
         name=SNAPSHOT_EXPIRY,
         kinds={"paimon"},
-        description="Snapshots past their time, and the files only they needed, are deleted.",
+        description="Partitions and snapshots past their time, and the files only they needed, are deleted; idle ones are done.",
         **common(pipeline),
     )
     @resources_of(pipeline)
@@ -192,8 +193,12 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
             if table is None:
                 return materialized(context, _no_table(context))
             now_ms = int(clock() * 1000)
+            expired, done = run_partition_upkeep(table, dry_run=config.dry_run)
             report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
             metadata = _expiry_metadata(report)
+            for name, partitions in (("expired", expired), ("done", done)):
+                if partitions:
+                    metadata[f"lakeidx/partitions_{name}"] = list(partitions)
             lookup = clean_lookup_files(table.metadata, dry_run=config.dry_run)
             metadata["lakeidx/lookup_files_deleted"] = len(lookup.files)
             if config.clean_staging:

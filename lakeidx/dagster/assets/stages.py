@@ -406,7 +406,7 @@ def _commit(
     if report.discarded:
         mark_committed(batch.context.store, batch.context.paths, files.require(IngestReport).sources, files.batch_id)
         return {"lakeidx/batch_id": files.batch_id, "lakeidx/discarded": True}, None
-    compact_after_commit(batch.context.metadata, batch.context.runner)
+    compact_after_commit(batch.context.metadata, batch.context.runner, batch.context.files.read(BucketAssignmentReport))
     if report.attempt > 1:
         # Also when it was committed before: a step that died after its commit has not said it.
         _observe_attempt(context, pipeline, batch.context, report.attempt)

@@ -20,6 +20,7 @@ from lakeidx.table.scan.table_scan import TableScan
 #: Each command and the method behind it; a function of `lakeidx` where there is no table to hold.
 COMMANDS = {
     "init": "lakeidx.init",
+    "sql": "Warehouse.sql",
     "table create": "Table.create",
     "table show": "Table.describe",
     "table alter": "Table.alter",
@@ -50,6 +51,10 @@ COMMANDS = {
     "compact": "Table.compact",
     "expire": "Table.expire",
     "orphans": "Table.orphans",
+    "partition list": "Table.partitions",
+    "partition drop": "Table.drop_partitions",
+    "partition expire": "Table.expire_partitions",
+    "partition mark-done": "Table.mark_done",
     "tag create": "Table.create_tag",
     "tag delete": "Table.delete_tag",
     "tag list": "Table.tags",
@@ -81,7 +86,7 @@ PARAMETERS = {
     **{("sync-database", o): "feed" for o in (
         "including_tables", "excluding_tables", "table_prefix", "table_suffix", "table_mapping", "primary_keys", "partition_keys",
         "types", "table_conf", "schema_changes")},
-    ("sync-database", "warehouse"): "self",
+    ("sync-database", "warehouse"): "self", ("sql", "warehouse"): "self", ("sql", "no_progress"): "runner",
     ("table create", "from_"): "rows", ("table create", "more"): "rows", ("table create", "key"): "primary_key",
     **{("advise", o): "needs" for o in ("moves", "other_writers", "stateless", "hbase")},
     **{("advise", o): "machine" for o in ("cores", "latency_ms")}, ("advise", "keys"): "batches keys",
@@ -123,6 +128,7 @@ ONLY_PARAMETERS = {
     # A copy by `tail --into` has the columns of its source: `table alter` makes them so.
     "Table.upsert_changes": {"missing", "merge_schema", "limits", "runner"},
     "Table.merge": {"aliases"},  # names for expressions
+    "Warehouse.sql": {"sources", "runner"},  # rows in memory; Spark has lakeidx.spark.sql
     "Table.create": {"storage_options"},  # AWS_* variables
     "lakeidx.inspect_file": {"store", "limit"},
     "lakeidx.tag_hudi_table": {"storage_options"},

@@ -1,0 +1,213 @@
+"""Partitions marked done: told to readers that wait for a partition to be complete.
+
+=================  ========================================================================================================
+action             does
+=================  ========================================================================================================
+``success-file``   writes ``_SUCCESS`` into the partition's directory, with the times of its first and its last mark
+``http-report``    posts ``{table, path, partition, params}`` to option ``partition.mark-done-action.http.url``; the answer's
+                   ``result`` has to be ``SUCCESS``
+``mark-event``     is an event of Dagster's (an observation of the table's asset); elsewhere a line of the log
+=================  ========================================================================================================
+
+source   org.apache.paimon.partition.actions of release 1.4.2; ``done-partition`` and ``custom`` need Java's catalog
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lakeidx.batch.artifacts import BucketAssignmentReport, staging_root
+from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
+from lakeidx.maintenance.partitions.drop import PartitionFigures, expire_partitions, partition_figures
+from lakeidx.maintenance.partitions.times import TimeReader
+from lakeidx.results import Result
+from lakeidx.storage import join
+from lakeidx.table.handle import TableHandle
+from lakeidx.table.metadata import TableMetadata
+
+log = logging.getLogger(__name__)
+_ACTIONS = ("success-file", "http-report", "mark-event")
+_MARKS = "partitions-done.json"
+_TIMEOUT_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DoneResult(Result):
+    """Partitions that were marked done, or with dry_run would be, as ``k=v,k=v``."""
+
+    partitions: tuple[str, ...]
+    actions: tuple[str, ...]
+    dry_run: bool = False
+
+    def note(self) -> str:
+        """Return how many were marked."""
+        if not self.partitions:
+            return "no partition is to be marked done"
+        return f"{len(self.partitions)} partitions {'would be' if self.dry_run else 'are'} marked done"
+
+
+def mark_partitions_done(
+    table: TableHandle,
+    chosen: Collection[bytes] | None = None,
+    *,
+    now: datetime | None = None,
+    dry_run: bool = False,
+) -> DoneResult:
+    """Mark partitions done by the actions of option ``partition.mark-done-action``.
+
+    chosen   None = those that are idle: nothing was written for option ``partition.idle-time-to-done`` (and, where
+             ``partition.time-interval`` says how much time a partition is of, since that is over), and they were not marked since
+    now      local wall clock; default: this process's
+    errors   UnsupportedError for an action that needs Java's catalog; UnavailableError when a report was not taken: partitions
+             before it are marked
+    """
+    actions = _actions_of(table)
+    figures = {p.partition: p for p in partition_figures(table)}
+    if chosen is None:
+        due = _idle(table, [*figures.values()], now or datetime.now())
+    else:
+        missing = [p for p in chosen if p not in figures]
+        if missing:
+            raise NotFoundError("the newest snapshot has no rows of a partition that is to be marked", path=table.uri)
+        due = [figures[p] for p in chosen]
+    if not dry_run:
+        marks = _read_marks(table)
+        for partition in due:
+            for action in actions:
+                _mark(table, partition, action)
+            marks[partition.name(table.schema)] = time.time_ns() // 1_000_000
+            _write_marks(table, marks)
+    return DoneResult(tuple(p.name(table.schema) for p in due), actions, dry_run)
+
+
+def run_partition_upkeep(table: TableHandle, *, dry_run: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Expire partitions, and mark idle ones done, where the table's options say so; returns the names of both."""
+    options = table.schema.table_options
+    expired: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
+    if options.partition_expiration_time is not None:
+        expired = expire_partitions(table, dry_run=dry_run).partitions
+    if options.partition_idle_time_to_done is not None and table.schema.partition_keys:
+        done = mark_partitions_done(table, dry_run=dry_run).partitions
+    return expired, done
+
+
+def mark_batch_done(metadata: TableMetadata, assign: BucketAssignmentReport) -> None:
+    """Mark the partitions that a batch has written done; one that it left empty is none."""
+    written = {bytes.fromhex(t.partition) for t in assign.targets}
+    table = TableHandle(metadata.store, metadata.paths, metadata)
+    there = {p.partition for p in partition_figures(table)}
+    mark_partitions_done(table, sorted(written & there))
+
+
+def _actions_of(table: TableHandle) -> tuple[str, ...]:
+    """Return the actions of a table's options.
+
+    errors   UnsupportedError, InvalidInputError naming the option
+    """
+    options = table.schema.table_options
+    actions = options.partition_mark_done_action or ("success-file",)
+    for action in actions:
+        if action in ("done-partition", "custom"):
+            raise UnsupportedError(
+                f"option 'partition.mark-done-action': {action} needs Java's catalog; lakeidx has {', '.join(_ACTIONS)}",
+                path=table.uri,
+            )
+        if action not in _ACTIONS:
+            raise InvalidInputError(
+                f"option 'partition.mark-done-action': {action!r} is none of {', '.join(_ACTIONS)}", path=table.uri
+            )
+    if "http-report" in actions and not options.partition_mark_done_action_http_url:
+        raise InvalidInputError(
+            "option 'partition.mark-done-action': http-report needs 'partition.mark-done-action.http.url'",
+            path=table.uri,
+        )
+    return actions
+
+
+def _idle(table: TableHandle, figures: Sequence[PartitionFigures], now: datetime) -> list[PartitionFigures]:
+    options = table.schema.table_options
+    if options.partition_idle_time_to_done is None:
+        raise InvalidInputError(
+            "name the partitions to mark done, or set option 'partition.idle-time-to-done' for those that are idle",
+            path=table.uri,
+        )
+    idle = timedelta(milliseconds=options.partition_idle_time_to_done)
+    interval = timedelta(milliseconds=options.partition_time_interval or 0)
+    reader = TimeReader(options.partition_timestamp_pattern, options.partition_timestamp_formatter)
+    marks = _read_marks(table)
+    found = []
+    for partition in figures:
+        written = partition.written_ms or 0
+        if marks.get(partition.name(table.schema), -1) >= written:
+            continue
+        quiet_since = datetime.fromtimestamp(written / 1000)
+        if options.partition_time_interval is not None:
+            begun = reader.read(partition.texts(table.schema, legacy=True))
+            if begun is None:
+                continue
+            quiet_since = max(quiet_since, begun + interval)
+        if quiet_since + idle <= now:
+            found.append(partition)
+    return found
+
+
+def _read_marks(table: TableHandle) -> dict[str, int]:
+    """Return when each partition was marked last, epoch ms."""
+    path = join(staging_root(table.paths), _MARKS)
+    try:
+        return dict(json.loads(table.store.get(path)))
+    except NotFoundError:
+        return {}
+
+
+def _write_marks(table: TableHandle, marks: Mapping[str, int]) -> None:
+    table.store.put(join(staging_root(table.paths), _MARKS), json.dumps(marks).encode())
+
+
+def _mark(table: TableHandle, partition: PartitionFigures, action: str) -> None:
+    path = table.paths.partition_dir(partition.values)
+    directory = path[len(table.paths.root) + 1 :]
+    if action == "success-file":
+        path = join(path, "_SUCCESS")
+        now = time.time_ns() // 1_000_000
+        try:
+            first = int(json.loads(table.store.get(path))["creationTime"])
+        except NotFoundError:
+            first = now
+        text = f'{{\n  "creationTime" : {first},\n  "modificationTime" : {now}\n}}'
+        table.store.put(path, text.encode())
+    elif action == "http-report":
+        _report(table, directory + "/")
+    else:
+        log.info("%s: partition %s is done", table.uri, directory)
+
+
+def _report(table: TableHandle, partition: str) -> None:
+    options = table.schema.table_options
+    url = str(options.partition_mark_done_action_http_url)
+    content = {
+        "table": ".".join(p.removesuffix(".db") for p in table.uri.rstrip("/").split("/")[-2:]),
+        "path": table.uri,
+        "partition": partition,
+        "params": options.partition_mark_done_action_http_params,
+    }
+    request = urllib.request.Request(  # noqa: S310 - the scheme is checked below
+        url, json.dumps(content).encode(), {"Content-Type": "application/json"}, method="POST"
+    )
+    if request.type not in ("http", "https"):
+        raise InvalidInputError(f"option 'partition.mark-done-action.http.url': {url!r} is no http address")
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310
+            result = json.loads(answer.read()).get("result")
+    except (OSError, ValueError) as error:
+        raise UnavailableError(f"partition {partition} was not reported to {url}: {error}", path=table.uri) from error
+    if str(result).upper() != "SUCCESS":
+        raise UnavailableError(f"partition {partition} was not taken by {url}: result {result!r}", path=table.uri)
