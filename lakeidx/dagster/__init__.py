@@ -1,9 +1,9 @@
 """Dagster definitions of lakeidx: what runs when, and what it reports. No table logic lives here.
 
-For other projects: components `PrimaryKeyTable`, `WarehouseTables` and `TableMaintenance`; `LakeIdxIOManager`, `LakeIdxTable` and
-`LakeIdxCatalog` for assets of their own. `definitions` is the code location of a folder of pipeline files and `factory` makes
-everything of one file; `assets`, `sensors` and `expectations` hold what the factory puts together. The tables of this repository do
-not belong here: they are in ``pipelines/`` and ``dagster_project/``, which no wheel holds.
+For other projects: components `PrimaryKeyTable`, `FeedTables`, `WarehouseTables` and `TableMaintenance`; `LakeIdxIOManager`,
+`LakeIdxTable` and `LakeIdxCatalog` for assets of their own. `definitions` is the code location of a folder of pipeline files and
+`factory` makes everything of one file; `assets`, `sensors` and `expectations` hold what the factory puts together. The tables of
+this repository do not belong here: they are in ``pipelines/`` and ``dagster_project/``, which no wheel holds.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from lakeidx import lazy_names
 
 if TYPE_CHECKING:
+    from lakeidx.dagster.components.feed_tables import FeedTables as FeedTables
     from lakeidx.dagster.components.found_tables import TableMaintenance as TableMaintenance
     from lakeidx.dagster.components.found_tables import WarehouseTables as WarehouseTables
     from lakeidx.dagster.components.primary_key_table import PrimaryKeyTable as PrimaryKeyTable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 # Importing the package stays cheap: Dagster comes in with the first name.
 _PLACES = {
+    "FeedTables": "lakeidx.dagster.components.feed_tables",
     "LakeIdxCatalog": "lakeidx.dagster.io.resources",
     "LakeIdxIOManager": "lakeidx.dagster.io.manager",
     "LakeIdxTable": "lakeidx.dagster.io.resources",

@@ -94,7 +94,7 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     return out
 
 
-def build_feed(feed: FeedConfig, file: Path) -> TableDefinitions:
+def build_feed(feed: FeedConfig, file: Path | None = None) -> TableDefinitions:
     """Build the assets, the job and the sensor of a feed of many tables, and the upkeep of those that are known.
 
     file   the pipeline file, which assets refer to as their source
@@ -115,7 +115,8 @@ def build_feed(feed: FeedConfig, file: Path) -> TableDefinitions:
     for table in pipelines_of(feed):
         add_upkeep(out, table)
         _tell(out, table)
-    out.assets = [_with_source(a, file) for a in out.assets]
+    if file is not None:
+        out.assets = [_with_source(a, file) for a in out.assets]
     return out
 
 

@@ -18,7 +18,7 @@ from dagster.components.testing import DefsFolderSandbox, create_defs_folder_san
 
 import lakeidx
 from lakeidx.api.inference.infer import infer_table
-from lakeidx.dagster import PrimaryKeyTable, TableMaintenance, WarehouseTables
+from lakeidx.dagster import FeedTables, PrimaryKeyTable, TableMaintenance, WarehouseTables
 from lakeidx.dagster.resources import resources_from_environment
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -334,9 +334,61 @@ def test_spark_starts_where_it_is_asked_for_or_the_table_is_far(asked: dict[str,
 
 def test_dg_finds_the_components() -> None:
     found = {key.name for key in discover_package_objects(["lakeidx.dagster"])}
-    assert found == {"PrimaryKeyTable", "WarehouseTables", "TableMaintenance"}
+    assert found == {"FeedTables", "PrimaryKeyTable", "WarehouseTables", "TableMaintenance"}
     schema = PrimaryKeyTable.get_model_cls().model_json_schema()
     assert {"table", "warehouse", "landing", "fields", "primaryKeys", "options", "resources"} <= set(
         schema["properties"]
     )
     assert "number" in json.dumps(schema["properties"]["options"])
+
+
+def test_a_feed_is_a_component(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
+    path = sandbox.scaffold_component(FeedTables, defs_path="shop", scaffold_params={"warehouse": f"{tmp_path}/wh"})
+    content = yaml.safe_load((path / "defs.yaml").read_text(encoding="utf-8"))
+    content["attributes"] |= {
+        "landing": {"path": f"{tmp_path}/landing", "pattern": "*.json", "format": "canal"},
+        "including_tables": ["orders", "tags"],
+        "alerts": [{"webhook": "https://alerts.test"}],
+    }
+    (path / "defs.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    (tmp_path / "landing").mkdir()
+    message = {"database": "shop", "table": "orders", "type": "INSERT", "isDdl": False, "mysqlType": {"id": "int"},
+               "data": [{"id": "1"}], "old": None}  # fmt: skip
+    (tmp_path / "landing" / "1.json").write_text(f"{json.dumps(message)}\n", encoding="utf-8")
+    written(sandbox, PrimaryKeyTable, {"table": "shop.tags"}, "broken")
+    with sandbox.load_component_and_build_defs(path) as (component, defs):
+        assert isinstance(component, FeedTables)
+        assert component.claims("shop.orders")
+        assert [a.webhook for a in component.told] == ["https://alerts.test"]
+        instance = dg.DagsterInstance.ephemeral()
+        instance.add_dynamic_partitions("shop__shop__files", ["1.json"])
+        job = defs.resolve_job_def("shop__shop__batch")
+        assert job.execute_in_process(instance=instance, partition_key="1.json", run_config=QUIET).success
+        assert defs.resolve_job_def("shop__orders__compaction_job").execute_in_process(run_config=QUIET).success
+    assert lakeidx.Warehouse(tmp_path / "wh").table("shop.orders").scan().to_arrow().num_rows == 1
+
+
+def test_a_feed_with_mistakes_or_a_table_of_another_component_is_left_out(
+    sandbox: DefsFolderSandbox, tmp_path: Path
+) -> None:
+    landing = {"path": f"{tmp_path}/l", "format": "canal"}
+    feed = {"feed": "shop", "database": "shop", "warehouse": f"{tmp_path}/wh", "landing": landing}
+    bad = written(sandbox, FeedTables, {**feed, "tabel_prefix": "x", "including_tables": "("}, "bad")
+    table = {"table": "shop.orders", "warehouse": f"{tmp_path}/wh", "landing": {"path": f"{tmp_path}/o"},
+             "fields": [{"name": "id", "type": "INT"}], "primaryKeys": ["id"]}  # fmt: skip
+    written(sandbox, PrimaryKeyTable, table, "a_table")
+    second = written(sandbox, FeedTables, {**feed, "including_tables": ["orders"]}, "second")
+    for path, said in (
+        (bad, "line 9, column 3: unknown key 'tabel_prefix'"),
+        (second, "table shop.orders is described by"),
+    ):
+        with sandbox.load_component_and_build_defs(path) as (_, defs):
+            assert not [job.name for job in defs.jobs or () if "shop__" in job.name]
+            (sensor,) = (s for s in defs.sensors or () if path.name in s.name)
+            with dg.build_sensor_context(instance=dg.DagsterInstance.ephemeral()) as context:
+                result = sensor(context)
+            assert isinstance(result, dg.SensorResult)
+            (event,) = result.asset_events
+            assert isinstance(event, dg.AssetCheckEvaluation)
+            assert not event.passed
+            assert said in str(event.description)

@@ -110,7 +110,7 @@ def test_dagster_needs_nothing_of_the_repository(dist: Path, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     place, components, jobs = done.stdout.splitlines()
     assert place == str(site / "lakeidx/__init__.py")
-    names = ("PrimaryKeyTable", "TableMaintenance", "WarehouseTables")
+    names = ("FeedTables", "PrimaryKeyTable", "TableMaintenance", "WarehouseTables")
     assert sorted(components.split()) == [f"lakeidx.dagster.{n}" for n in names]
     assert "shop__orders__batch" in jobs.split()
 

@@ -12,6 +12,7 @@ from dagster.components.resolved.errors import ResolutionException
 from dagster.components.utils.defs_state import DefsStateConfigArgs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lakeidx.pipeline_file.feed import FeedConfig
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig, check_document
 from lakeidx.pipeline_file.problems import fail, model_problems
 from lakeidx.pipeline_file.sections import (
@@ -36,6 +37,12 @@ _RESOURCES: Any = Field(
 
 class PrimaryKeyTableAttributes(PipelineConfig):
     """A pipeline file: the table, its landing files, schedules, checks."""
+
+    resources: Resources = _RESOURCES
+
+
+class FeedTablesAttributes(FeedConfig):
+    """A pipeline file of a feed: its files, choice and names of tables, schedules, checks."""
 
     resources: Resources = _RESOURCES
 

@@ -116,6 +116,25 @@ class WarehouseTablesScaffolder(_ScaffolderWithOptions[WarehouseTablesParams]):
         scaffold_component(request, {**attributes, **_watched(None)})
 
 
+class FeedTablesScaffolder(WarehouseTablesScaffolder):
+    """Writes the attributes of a feed as a template."""
+
+    def scaffold(self, request: dg.ScaffoldRequest[WarehouseTablesParams]) -> None:
+        """Write ``defs.yaml``."""
+        name = request.target_path.name
+        _choose_executor(request.target_path)
+        attributes = {
+            "feed": name,
+            "warehouse": request.params.warehouse or _WAREHOUSE,
+            "database": name,
+            "landing": {"path": f"landing/{name}", "pattern": "*.json", "format": "debezium"},
+            "including_tables": ".*",
+            "primary_keys": {"*": "id"},
+            "table_conf": {"bucket": -1},
+        }
+        scaffold_component(request, {**attributes, **_watched(None)})
+
+
 class TableMaintenanceParams(WarehouseTablesParams):
     """Options of the command."""
 
