@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from lakeidx.api.table import Table
+from lakeidx.errors import LakeIdxError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import IsNull, Op, Predicate, bind_foreign
@@ -49,6 +51,7 @@ _UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 class TableDataset(ds.Dataset):  # type: ignore[misc]
     """A table as a dataset: the newest state, at the moment of each scan.
 
+    error         that ended a scan: the engine tells of it in its own way
     state         read this snapshot, None for one without rows, in the columns of a schema
     least_level   with `state`: as for `lakeidx.table.scan.plan.plan_scan`
     """
@@ -64,6 +67,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         self.table = table
         self._state = state
         self._least_level = least_level
+        self.error: LakeIdxError | None = None
 
     @property
     def _schema(self) -> TableSchema:
@@ -87,9 +91,22 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         text = "" if filter is None else str(filter)
         needed = [n for n in schema.field_names if n in wanted or n in text] or [schema.field_names[0]]
         where = None if filter is None else predicate_of_arrow(filter, schema.fields, schema.arrow_schema)
-        scan = self._scan(where, needed)
-        batches: Iterator[pa.RecordBatch] = (b for t in scan.batches() for b in t.to_batches())
-        return ds.Scanner.from_batches(batches, schema=scan.arrow_schema, columns=wanted, filter=filter)
+        with self._noted():
+            scan = self._scan(where, needed)
+        return ds.Scanner.from_batches(self._batches(scan), schema=scan.arrow_schema, columns=wanted, filter=filter)
+
+    def _batches(self, scan: TableScan) -> Iterator[pa.RecordBatch]:
+        with self._noted():
+            for rows in scan.batches():
+                yield from rows.to_batches()
+
+    @contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except LakeIdxError as error:
+            self.error = error
+            raise
 
     def _scan(self, where: Predicate | None, columns: list[str]) -> TableScan:
         if self._state is None:

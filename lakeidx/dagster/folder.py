@@ -39,8 +39,8 @@ def build_definitions(
         left_out[str(folder.resolve())] = ("there is no such folder",)
     tables: list[TableDefinitions] = []
     taken: dict[str, str] = {}
-    every: list[tuple[Path, PipelineConfig | FeedConfig]] = [*pipelines.items(), *feeds.items()]
-    for file, described in every:
+    files: dict[Path, PipelineConfig | FeedConfig] = {**pipelines, **feeds}
+    for file, described in files.items():
         try:
             made = build_feed(described, file) if isinstance(described, FeedConfig) else build_table(described, file)
         except dg.DagsterError as error:
@@ -56,12 +56,12 @@ def build_definitions(
     for name, problems in left_out.items():
         log.error("pipeline file left out: %s: %s", folder / name, "; ".join(problems))
     told = {name: alerts for t in tables for name, alerts in t.told.items()}
-    files = build_pipeline_files(folder, len(tables), left_out)
+    found = build_pipeline_files(folder, len(tables), left_out)
     return dg.Definitions(
-        assets=[*(a for t in tables for a in t.assets), files.asset],
-        asset_checks=[*(c for t in tables for c in t.checks), files.check],
+        assets=[*(a for t in tables for a in t.assets), found.asset],
+        asset_checks=[*(c for t in tables for c in t.checks), found.check],
         jobs=[j for t in tables for j in t.jobs],
-        sensors=[*(s for t in tables for s in t.sensors), build_failed_run_sensor(tables=told.get), files.sensor],
+        sensors=[*(s for t in tables for s in t.sensors), build_failed_run_sensor(tables=told.get), found.sensor],
         schedules=[s for t in tables for s in t.schedules],
         resources=resources or resources_from_environment(spark=spark),
         # One process per run: one Spark session, one import of what stages need.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lakeidx.spark.frame_upsert import upsert
     from lakeidx.spark.joins import lookup_join
     from lakeidx.spark.new_tables import create
-    from lakeidx.spark.pushed_sql import sql
+    from lakeidx.spark.statements.select import sql
 
 __all__ = ["create", "lookup_join", "read_table", "register", "sql", "upsert"]
 
@@ -25,7 +25,7 @@ _PLACES = {
     "lookup_join": "lakeidx.spark.joins",
     "read_table": "lakeidx.spark.datasource",
     "register": "lakeidx.spark.datasource",
-    "sql": "lakeidx.spark.pushed_sql",
+    "sql": "lakeidx.spark.statements.select",
     "upsert": "lakeidx.spark.frame_upsert",
 }
 __getattr__ = lazy_names(__name__, _PLACES, needs=("pyspark", "Spark needs pyspark: pip install 'lakeidx[spark]'"))

@@ -135,6 +135,17 @@ class ManyTables:
         }
         return values[kind]()
 
+    def check(self, warehouse: Any, database: str = "ods") -> None:
+        """Compare the tables of a warehouse with a plain copy; a column that never had a value may not be there."""
+        wanted = self.copies()
+        for name in warehouse.tables(database):
+            rows = warehouse.table(name).scan().to_arrow().to_pylist()
+            found = {r["id"]: {n: as_text(v) for n, v in r.items() if v is not None} for r in rows}
+            assert len(found) == len(rows)
+            copy = wanted.pop(name.partition(".")[2], {})
+            assert found == {k: {n: v for n, v in row.items() if v is not None} for k, row in copy.items()}, name
+        assert not wanted
+
     def copies(self) -> dict[str, dict[int, Row]]:
         """Rows by table and key as a copy has them, values as text."""
         return {

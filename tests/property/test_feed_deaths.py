@@ -12,7 +12,7 @@ import lakeidx
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.types import LandingOptions
 from lakeidx.storage.local import LocalStore
-from tests.kit.many_tables import FEEDS, ManyTables, as_text
+from tests.kit.many_tables import FEEDS, ManyTables
 from tests.kit.share import share_of
 
 _WRITES = ("put", "put_many", "put_if_absent", "delete", "delete_many", "open_output")
@@ -43,11 +43,7 @@ def test_a_process_that_dies_at_a_write_loses_no_row(
             with suppress(_DiedError):
                 warehouse.sync_database("ods", [file], landing, FeedOptions(types=types))
         warehouse.sync_database("ods", [file], landing, FeedOptions(types=types))
-    for table, wanted in source.copies().items():
-        rows = warehouse.table(f"ods.{table}").scan().to_arrow().to_pylist()
-        assert len(rows) == len(wanted)
-        got = {r["id"]: {n: as_text(v) for n, v in r.items() if v is not None} for r in rows}
-        assert got == {k: {n: v for n, v in row.items() if v is not None} for k, row in wanted.items()}, table
+    source.check(warehouse)
 
 
 def _die_at(patched: Any, number: int, when: str) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 def test_the_blocks_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     try:
-        assert run_page("docs/query/spark.md", tmp_path, spark=spark) == 5
+        assert run_page("docs/query/spark.md", tmp_path, spark=spark) == 6
         rows = lakeidx.Warehouse("lake").table("shop.orders").scan(where="id = 30").to_arrow().to_pylist()
         assert rows == [{"id": 30, "day": "2026-11-01", "total": Decimal("12.50")}]
         assert lakeidx.Warehouse("lake").table("shop.copy").scan().to_arrow().num_rows == 31

@@ -5,6 +5,7 @@ written                               is
 ====================================  =================================================================================
 ``shop.orders``                       a table of the warehouse, as it is when the statement begins
 ``shop.orders$files``                 a system table of it, with or without backticks
+``sys.tables``                        a table of the catalog itself
 ``shop.orders$branch_b``              its branch ``b``; system tables of it follow: ``shop.orders$branch_b$files``
 ``orders VERSION AS OF 3``            a snapshot by its id, or a tag; ``TIMESTAMP AS OF '2026-11-22'`` by time
 ``changes``                           rows that the caller gave under this name
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lakeidx.api.dataset import TableDataset
 
 _BRANCH = "branch_"
+_OF_CATALOG = "sys"
 
 
 class Catalog(Protocol):
@@ -39,6 +41,10 @@ class Catalog(Protocol):
 
     def open(self, parts: Sequence[str]) -> Table:
         """Open a table; NotFoundError naming those there are."""
+        ...
+
+    def system(self, name: str) -> pa.Table | None:
+        """Return a table of the catalog itself, ``sys.tables``; None where there is none of this name."""
         ...
 
 
@@ -73,7 +79,7 @@ class Places:
     """Meaning of the names in a statement.
 
     catalog   finds tables
-    given     rows of the caller by name, as `lakeidx.Table.upsert` takes them
+    given     rows of the caller by names as they are written, as `lakeidx.Table.upsert` takes them
     """
 
     catalog: Catalog
@@ -91,21 +97,27 @@ class Places:
 
         committed   rows as the next compaction leaves them: for verbs that read before they write
         """
-        if len(node.parts) == 1 and node.name in self.given:
-            return as_table(self.given[node.name])
+        written = ".".join(p.name for p in node.parts)
+        if written in self.given:
+            return as_table(self.given[written])
         # PyArrow's datasets import pandas, which takes a second.
         from lakeidx.api.dataset import TableDataset
 
         name = TableName.of(statement, node)
+        if len(name.parts) == 2 and name.parts[0].lower() == _OF_CATALOG and not (name.branch or name.system):
+            found = self.catalog.system(name.parts[1].lower())
+            if found is not None:
+                _refuse_version(statement, node)
+                return found
         table = self._open(statement, node, name)
         with _placed(statement, node):
             if name.system is not None:
                 _refuse_version(statement, node)
                 return _system_rows(table, name.system)
             metadata, asked = table.metadata, _asked(statement, node, table)
-            found = time_travel(metadata, **asked)
-            schema = table.schema if found is None or not asked else metadata.load_schema(found.schema_id)
-            return TableDataset(table, state=(found, schema), least_level=0 if committed else None)
+            state = time_travel(metadata, **asked)
+            schema = table.schema if state is None or not asked else metadata.load_schema(state.schema_id)
+            return TableDataset(table, state=(state, schema), least_level=0 if committed else None)
 
     def _open(self, statement: Statement, node: Node, name: TableName) -> Table:
         with _placed(statement, node):

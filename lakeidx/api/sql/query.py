@@ -79,11 +79,13 @@ class Query:
         self._connection = duckdb.connect()
         # Times with a zone are as UTC says, wherever this runs; and no name stands for a variable of this program.
         self._connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
-        self._failed: list[LakeIdxError] = []
+        self._read_tables: list[Any] = []
         for part in tree.find_all(*_NO_QUERY):
             raise statement.error(f"a query has no {part.key.upper()} in it", part)
         marked = None if committed is None else id(committed)
         tree, committed = _copy(tree, marked)
+        for hint in list(tree.find_all(exp.Hint)):
+            hint.pop()
         self._bind(tree, places, committed)
         self.sql = self._in_duckdb(tree)
 
@@ -102,6 +104,7 @@ class Query:
                 hidden = f"lakeidx_{number}"
                 rows = places.rows(self.statement, table, committed=table is committed)
                 self._connection.register(hidden, rows)
+                self._read_tables.append(rows)
                 table.set("this", exp.to_identifier(hidden, quoted=True))
                 table.set("version", None)
                 if not table.alias:
@@ -112,8 +115,6 @@ class Query:
         _drop_databases(self.statement, tree, spaces)
 
     def _in_duckdb(self, tree: Node) -> str:
-        for hint in list(tree.find_all(exp.Hint)):
-            hint.pop()
         try:
             return str(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.RAISE))
         except NotInDuckdb as error:
@@ -162,10 +163,13 @@ class Query:
         """Return DuckDB's error as one of lakeidx; None for one that is none of DuckDB's."""
         if isinstance(error, LakeIdxError) or not isinstance(error, (self._error, pa.ArrowException)):
             return None
+        for rows in self._read_tables:
+            if getattr(rows, "error", None) is not None:
+                # A scan has failed, and not the query.
+                found: LakeIdxError = rows.error
+                return found
         reason = " ".join(re.sub(r"\s*(LINE \d+:|Candidate bindings).*", "", str(error), flags=re.DOTALL).split())
-        names = re.findall(r'"([^"]+)"|[Ff]unction with name (\S+)', reason)
-        at = self.statement.find([n for pair in names for n in pair if n])
-        return self.statement.error(reason, at)
+        return self.statement.about(reason)
 
 
 class _Refusing:
@@ -180,7 +184,7 @@ class _Refusing:
     def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
         found = None if error is None else self._query.as_error(error)
         if found is not None:
-            raise found from error
+            raise found from None
 
 
 def _copy(tree: Node, marked: int | None) -> tuple[Node, Node | None]:

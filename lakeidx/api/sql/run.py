@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from lakeidx.api.arrow_input import as_table
 from lakeidx.api.sql import tables, verbs
 from lakeidx.api.sql.grammar import read_show
 from lakeidx.api.sql.names import Places
@@ -38,21 +39,34 @@ class _OfWarehouse:
             raise InvalidInputError(f"write the table as database.table, not {'.'.join(parts)!r}")
         return self.warehouse.table(".".join(parts))
 
+    def system(self, name: str) -> pa.Table | None:
+        rows = getattr(self.warehouse, "system", None)
+        return None if rows is None else as_table(rows(name))
+
 
 def run_statement(
     statement: Statement, warehouse: Warehouse, sources: Mapping[str, Any] | None = None, runner: RunnerLike = None
 ) -> QueryResult | VerbResult:
     """Run one statement; see `lakeidx.Warehouse.sql`."""
+    return run_among(statement, Places(_OfWarehouse(warehouse), sources or {}), warehouse, runner)
+
+
+def run_among(
+    statement: Statement, places: Places, warehouse: Warehouse | None, runner: RunnerLike = None
+) -> QueryResult | VerbResult:
+    """Run one statement whose names stand for `places`; without a warehouse no table comes or goes."""
     try:
-        return _run(statement, Places(_OfWarehouse(warehouse), sources or {}), warehouse, runner)
+        return _run(statement, places, warehouse, runner)
     except (InvalidInputError, NotFoundError, UnsupportedError) as error:
         # What a call has refused is about the statement.
         if not error.message.startswith("line "):
-            error.message = statement.error(error.message).message
+            error.message = statement.about(error.message).message
         raise
 
 
-def _run(statement: Statement, places: Places, warehouse: Warehouse, runner: RunnerLike) -> QueryResult | VerbResult:
+def _run(
+    statement: Statement, places: Places, warehouse: Warehouse | None, runner: RunnerLike
+) -> QueryResult | VerbResult:
     first = statement.word(0)
     if first == "SHOW":
         return tables.show(statement, read_show(statement), places, warehouse)
@@ -66,9 +80,9 @@ def _run(statement: Statement, places: Places, warehouse: Warehouse, runner: Run
     for kind, verb in _VERBS.items():
         if isinstance(tree, kind):
             return verb(statement, tree, places, runner)
-    if isinstance(tree, exp.Create):
+    if isinstance(tree, exp.Create) and warehouse is not None:
         return tables.create_table(statement, tree, places, warehouse)
-    if isinstance(tree, exp.Drop):
+    if isinstance(tree, exp.Drop) and warehouse is not None:
         return tables.drop_named(statement, tree, warehouse)
     if isinstance(tree, exp.Describe):
         return tables.describe(statement, tree, places)

@@ -20,6 +20,7 @@ _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]*\.(\w+
 _PLACE = re.compile(r"(?:from |line )(\d+):(\d+)")
 #: The part of a node that has its WITH; sqlglot 28 has renamed it.
 WITH = "with_" if "with_" in exp.Select.arg_types else "with"
+_QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'|[Ff]unction with name (\S+)")
 #: What stands in place of a value, and is none: variables of Spark, names behind @.
 _VARIABLES = (exp.Parameter, exp.Placeholder, exp.SessionParameter)
 
@@ -103,6 +104,11 @@ class Statement:
         offset = self.tokens[0].start if offset is None else offset
         line, column = self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
         return InvalidInputError(f"line {line}, column {column}: {message}")
+
+    def about(self, message: str) -> InvalidInputError:
+        """Return an error that names the place of what its message quotes, or begins with."""
+        quoted = [n for pair in _QUOTED.findall(message) for n in pair if n]
+        return self.error(message, self.find(quoted) or self.find(message.split()[:1]))
 
     def find(self, words: Collection[str]) -> Token | None:
         """Return the first token that is one of some names, in any case."""

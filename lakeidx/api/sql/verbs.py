@@ -6,7 +6,7 @@ that it finds an UPDATE is a merge, a DELETE one by keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +149,7 @@ def insert(statement: Statement, tree: Node, places: Places, runner: RunnerLike 
         return VerbResult.of(table.upsert(rows, missing=missing, runner=runner))
     partitioned = bool(table.schema.partition_keys)
     where = " AND ".join(
-        exp.EQ(this=exp.column(_real(n, fields), quoted=True), expression=v.copy()).sql(dialect=LakeidxWhere)
+        exp.EQ(this=exp.column(real_name(n, fields), quoted=True), expression=v.copy()).sql(dialect=LakeidxWhere)
         for n, v in parts.fixed.items()
     )
     batch = table.overwrite(rows, whole_table=not partitioned, where=where or None, runner=runner)
@@ -163,7 +163,8 @@ def _with_of(tree: Node, query: Node) -> Node:
     return query
 
 
-def _real(name: str, fields: Sequence[Field]) -> str:
+def real_name(name: str, fields: Sequence[Field]) -> str:
+    """Return a column's name as the table has it, of one in any case."""
     return next(f.name for f in fields if f.name.lower() == name.lower())
 
 
@@ -177,7 +178,7 @@ def rows_for(
     """
     numbered = [f"c{n}" for n in range(len(names))]
     values = {name: quoted(number) for name, number in zip(names, numbered, strict=True)}
-    values |= {_real(n, list(fields.values())): v.sql(dialect="duckdb") for n, v in (fixed or {}).items()}
+    values |= {real_name(n, list(fields.values())): v.sql(dialect="duckdb") for n, v in (fixed or {}).items()}
     columns = ", ".join(f"{cast_sql(sql, fields[n].type)} AS {quoted(n)}" for n, sql in values.items())
     rows = query.result(f"SELECT {columns} FROM ({query.sql}) AS q({', '.join(map(quoted, numbered))})").to_arrow()  # noqa: S608 - made of a statement
     return pa.table({n: as_column(rows.column(n), fields[n]) for n in rows.column_names})
@@ -198,7 +199,7 @@ def update(statement: Statement, tree: Node, places: Places, runner: RunnerLike 
         name = _unqualified(part.left, tree.this).name
         if name.lower() not in {n.lower() for n in schema.field_names}:
             raise statement.error(f"the table has no column {name!r}; {did_you_mean(name, schema.field_names)}", part)
-        real = _real(name, schema.fields)
+        real = real_name(name, schema.fields)
         if real in assigned:
             raise statement.error(f"column {real} is set twice", part)
         assigned[real] = part.right
@@ -287,14 +288,23 @@ def _keys_of(statement: Statement, tree: Node, table: Table, places: Places, val
 # -- MERGE ---------------------------------------------------------------------------------------------------------------
 
 
-def merge(statement: Statement, tree: Node, places: Places, runner: RunnerLike = None) -> VerbResult:
-    """Run a MERGE INTO."""
+def merge(
+    statement: Statement,
+    tree: Node,
+    places: Places,
+    runner: RunnerLike = None,
+    read: Callable[[Node], pa.Table] | None = None,
+) -> VerbResult:
+    """Run a MERGE INTO.
+
+    read   computes the query of the source; None = DuckDB does
+    """
     parts = Merging.of(statement, tree)
     table = places.table(statement, _target(statement, tree.this))
     names = {n.lower(): n for n in table.schema.field_names}
 
     def source() -> pa.Table:
-        rows = Query(statement, parts.source, places).result().to_arrow()
+        rows = read(parts.source) if read else Query(statement, parts.source, places).result().to_arrow()
         return rows.rename_columns([names.get(n.lower(), n) for n in rows.column_names])
 
     made = table.merge(source, on=parts.on, aliases=parts.aliases)

@@ -131,6 +131,7 @@ def _make_session(words: Words, input: Input | None = None, output: Output | Non
         key_bindings=keys,
         history=FileHistory(str(history_file())),
         completer=ThreadedCompleter(_Completer()),
+        complete_while_typing=False,
         input=input,
         output=output,
     )

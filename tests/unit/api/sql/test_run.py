@@ -192,12 +192,13 @@ def test_a_verb_that_reads_other_rows_meanwhile_reads_again(
 
 def test_alter_table_changes_columns_and_options(warehouse: lakeidx.Warehouse) -> None:
     for text in (
-        "ADD COLUMNS (note STRING COMMENT 'n' FIRST, n2 INT DEFAULT 4 AFTER id)", "ADD COLUMN a STRUCT<x: INT>",
+        "ADD COLUMN note STRING COMMENT 'n' FIRST", "ADD COLUMNS (n2 INT DEFAULT 4, n9 INT)", "ALTER n2 AFTER id",
+         "ADD COLUMN a STRUCT<x: INT>",
         "ADD COLUMN a.y STRING", "ALTER COLUMN qty TYPE BIGINT", "ALTER COLUMN a.x TYPE BIGINT", "ALTER COLUMN qty COMMENT 'q'",
         "ALTER COLUMN qty AFTER id", "ALTER COLUMN total FIRST", "ALTER COLUMN qty SET DEFAULT 5", "ALTER COLUMN n2 DROP DEFAULT",
         "SET TBLPROPERTIES ('alter-column-null-to-not-null.disabled' = 'false')", "ALTER qty SET NOT NULL",
         "ALTER COLUMN qty DROP NOT NULL", "RENAME COLUMN n2 TO n3", "DROP COLUMN note",
-        "DROP COLUMNS (n3)", "SET TBLPROPERTIES ('snapshot.num-retained.min' = '2', 'write-buffer-size' = '64 mb')",
+        "DROP COLUMNS (n3, n9)", "SET TBLPROPERTIES ('snapshot.num-retained.min' = '2', 'write-buffer-size' = '64 mb')",
         "UNSET TBLPROPERTIES ('write-buffer-size')",
     ):  # fmt: skip
         assert rows(warehouse, f"ALTER TABLE shop.orders {text}"), text

@@ -1,4 +1,4 @@
-"""SELECT in Spark, with the columns and conditions that it names given to the tables that it reads.
+"""SELECT in Spark, with the columns and conditions that it names given to the tables that it reads; the door of all statements.
 
     sql(spark, "SELECT sum(total) FROM orders WHERE day = '2026-11-02'")
     sql(spark, "SELECT count(*) FROM lakeidx.`/lake/shop.db/orders` VERSION AS OF 3")
@@ -23,6 +23,7 @@ from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.spark.catalog_tables import place_of_name, quoted
 from lakeidx.spark.datasource import FORMAT, read_table
 from lakeidx.spark.read_options import ReadOptions
+from lakeidx.spark.statements.changes import KINDS, is_change, run_change
 from lakeidx.spark.table_reader import ReadState
 from lakeidx.table.scan.layout import Layout
 
@@ -33,21 +34,26 @@ _ESCAPES = "\\"
 
 
 def sql(spark: SparkSession, query: str) -> DataFrame:
-    """Run a SELECT over tables of lakeidx, and others, with columns and conditions pushed into the former.
+    """Run a statement over tables of lakeidx, and others: a SELECT with columns and conditions pushed into the former, or a verb.
 
-    query    a SELECT (with WITH, UNION, joins and subqueries). A table of lakeidx is a name of the session's catalog, or
-             ``lakeidx.`/lake/shop.db/orders` ``; behind either ``VERSION AS OF`` an id or a tag, or ``TIMESTAMP AS OF`` an ISO time
-    returns  a frame, whose ``explain(True)`` says what each table reads
-    errors   InvalidInputError for another statement, or one that cannot be read
+    query    SELECT (with WITH, UNION, joins and subqueries); INSERT INTO (which upserts by key), INSERT OVERWRITE, UPDATE, DELETE,
+             MERGE INTO, ALTER TABLE, CALL, each for a table of lakeidx. Such a table is a name of the session's catalog, or
+             ``lakeidx.`/lake/shop.db/orders` ``; in a SELECT behind either ``VERSION AS OF`` an id or a tag, or
+             ``TIMESTAMP AS OF`` an ISO time. Other names are those of the session: views, tables of Spark
+    returns  a frame: of a SELECT its rows, and ``explain(True)`` says what each table reads; of a verb one row with ``inserted``,
+             ``updated``, ``deleted`` and ``upserted`` (rows of keys of which nobody looked whether they were known)
+    errors   InvalidInputError for another statement, or one that cannot be read; those of the verbs name line and column
     """
+    if is_change(query):
+        return run_change(spark, query)
     try:
         tokens = sqlglot.tokenize(query, read="spark")
         (tree,) = sqlglot.parse(query, read="spark")
     except (sqlglot.errors.SqlglotError, ValueError) as error:
         said = str(error).splitlines()[0] if str(error) else "more than one statement"
         raise InvalidInputError(f"lakeidx.spark.sql cannot read the statement ({said}); spark.sql runs it") from None
-    if not isinstance(tree, exp.Query):
-        raise InvalidInputError("lakeidx.spark.sql takes a SELECT; write by upsert(frame, path) or Table.delete")
+    if not isinstance(tree, (exp.Query, exp.Values)):
+        raise InvalidInputError(f"lakeidx.spark.sql takes SELECT, {', '.join(KINDS)}; spark.sql runs the others")
     # Texts are read here as Spark reads them, but for some of its escapes.
     words = {t.text.lower() for t in tokens} | ({_ESCAPES} if _ESCAPES in query else set())
     local = {c.alias_or_name.lower() for c in tree.find_all(exp.CTE)}

@@ -1,0 +1,110 @@
+"""`lakeidx.spark.sql`: verbs and upkeep, with frames, views and Spark's tables as sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from lakeidx.api import Table
+from lakeidx.errors import LakeIdxError
+from lakeidx.spark import sql
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path) -> Iterator[Table]:
+    fields = [{"name": "day", "type": "STRING"}, {"name": "id", "type": "BIGINT"}, {"name": "total", "type": "DECIMAL(10, 2)"},
+              {"name": "at", "type": "TIMESTAMP_LTZ(6)"}]  # fmt: skip
+    spec = {"fields": fields, "primaryKeys": ["day", "id"], "partitionKeys": ["day"], "options": {"bucket": "-1"}}
+    made = Table.create(tmp_path / "d.db" / "orders", spec)
+    spark.sql(f"CREATE TABLE orders_by_name USING lakeidx LOCATION '{made.uri}'")
+    yield made
+    spark.sql("DROP TABLE orders_by_name")
+
+
+def counts(spark: SparkSession, text: str) -> tuple[int, ...]:
+    return tuple(sql(spark, text).collect()[0])
+
+
+def content(table: Table) -> list[tuple[str, int, Decimal | None]]:
+    rows = table.scan().to_arrow().sort_by([("day", "ascending"), ("id", "ascending")])
+    return [(r["day"], r["id"], r["total"]) for r in rows.to_pylist()]
+
+
+def test_verbs_change_a_table_with_frames_and_views_as_sources(spark: SparkSession, table: Table) -> None:
+    path = f"lakeidx.`{table.uri}`"
+    spark.range(4).selectExpr("concat('d', id % 2) day", "id", "id * 1.5 total").createOrReplaceTempView("source_rows")
+    assert counts(spark, f"INSERT INTO {path} (day, id, total) SELECT day, id, total FROM source_rows") == (4, 0, 0, 0)
+    assert counts(spark, "INSERT INTO orders_by_name VALUES ('d0', 0, 7, TIMESTAMP '2026-11-01 00:00:00')") == (
+        0,
+        1,
+        0,
+        0,
+    )
+    assert counts(
+        spark, f"WITH x AS (SELECT 9 id) INSERT INTO {path} PARTITION (day = 'd9') (id) SELECT id FROM x"
+    ) == (1, 0, 0, 0)
+    d = Decimal
+    assert content(table) == [
+        ("d0", 0, d(7)),
+        ("d0", 2, d(3)),
+        ("d1", 1, d("1.5")),
+        ("d1", 3, d("4.5")),
+        ("d9", 9, None),
+    ]
+
+    assert counts(spark, "UPDATE orders_by_name SET total = total + 1 WHERE day = 'd1'") == (0, 2, 0, 0)
+    assert counts(
+        spark, f"UPDATE {path} o SET o.total = 0 WHERE o.id IN (SELECT id FROM source_rows WHERE id > 2)"
+    ) == (0, 1, 0, 0)
+    assert counts(spark, f"DELETE FROM {path} WHERE total IS NULL") == (0, 0, 1, 0)
+    assert content(table) == [("d0", 0, d(7)), ("d0", 2, d(3)), ("d1", 1, d("2.5")), ("d1", 3, d(0))]
+
+    spark.sql("SELECT 'd0' day, 0L id, 50 more, true gone UNION ALL SELECT 'd1', 1L, 50, false UNION ALL SELECT 'd5', 5L, 5, false"
+              ).createOrReplaceTempView("changes")  # fmt: skip
+    text = f"""MERGE INTO {path} t USING (SELECT * FROM changes WHERE more > 1) s ON t.day = s.day AND t.id = s.id
+               WHEN MATCHED AND s.gone THEN DELETE
+               WHEN MATCHED THEN UPDATE SET total = t.total + s.more
+               WHEN NOT MATCHED THEN INSERT (day, id, total) VALUES (s.day, s.id, s.more)
+               WHEN NOT MATCHED BY SOURCE AND t.day = 'd0' THEN DELETE"""
+    assert counts(spark, text) == (1, 1, 2, 0)
+    assert content(table) == [("d1", 1, d("52.5")), ("d1", 3, d(0)), ("d5", 5, d(5))]
+
+    counts(spark, f"INSERT OVERWRITE {path} (day, id) SELECT 'd1', 8")
+    assert content(table) == [("d1", 8, None), ("d5", 5, d(5))]
+    counts(spark, f"INSERT OVERWRITE {path} PARTITION (day = 'd5') (id) SELECT id FROM source_rows WHERE id = 3")
+    assert content(table) == [("d1", 8, None), ("d5", 3, None)]
+    assert sql(spark, "SELECT id FROM orders_by_name WHERE day = 'd5'").collect()[0].id == 3
+
+    assert sql(spark, f"ALTER TABLE {path} ADD COLUMN note STRING").collect()[0].change == "added"
+    assert sql(spark, f"CALL sys.create_tag(table => '{path}', tag => 'now')").collect()[0].tag == "now"
+    assert [r["tag"] for r in table.tags()] == ["now"]
+    spark.catalog.dropTempView("source_rows")
+    spark.catalog.dropTempView("changes")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("MERGE INTO orders_by_name t USING nope s ON t.id = s.id WHEN MATCHED THEN DELETE", "nope"),
+        ("MERGE INTO nope t USING orders_by_name s ON t.id = s.id WHEN MATCHED THEN DELETE", "line 1, column 12"),
+        ("UPDATE orders_by_name SET total = ", "line 1, column"),
+        ("UPDATE orders_by_name\nSET nope = 1", "line 2, column 5"),
+        ("INSERT INTO orders_by_name VALUES (1)", "line 1, column"),
+        ("DELETE FROM orders_by_name; DELETE FROM orders_by_name", "line 1, column 29"),
+        ("TRUNCATE TABLE orders_by_name", "lakeidx.spark.sql takes SELECT, INSERT"),
+        ("DROP TABLE orders_by_name", "lakeidx.spark.sql takes SELECT, INSERT"),
+    ],
+)
+def test_what_is_not_understood_is_refused(spark: SparkSession, table: Table, text: str, said: str) -> None:
+    # Of names that Spark does not have it tells itself.
+    with pytest.raises((LakeIdxError, AnalysisException)) as found:
+        sql(spark, text)
+    assert said in str(found.value)
+    assert table.snapshot is None
