@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lakeidx.batch.upsert import OnStage
     from lakeidx.landing.feed_options import FeedOptions
     from lakeidx.landing.types import LandingOptions
+    from lakeidx.options.limits import GivenLimits
 
 log = logging.getLogger(__name__)
 
@@ -102,21 +103,28 @@ class Warehouse:
         )  # fmt: skip
 
     def sql(
-        self, statement: str, *, sources: Mapping[str, Any] | None = None, runner: RunnerLike = None
+        self,
+        statement: str,
+        *,
+        sources: Mapping[str, Any] | None = None,
+        limits: GivenLimits | None = None,
+        runner: RunnerLike = None,
     ) -> QueryResult | VerbResult:
         """Run one SQL statement, in Spark's dialect: a query by DuckDB over the tables' scans, a verb by the call that does it.
 
         statement   SELECT, INSERT (which upserts by key), INSERT OVERWRITE, UPDATE, DELETE, MERGE INTO, CREATE, ALTER and DROP
                     TABLE, SHOW, DESCRIBE, EXPLAIN, CALL; tables are ``database.table``
         sources     rows that it may name as a table: Arrow data, data frames, lists of dictionaries, by name
+        limits      of a verb, as for `Table.upsert`
         runner      where the stages of a verb run
         returns     a query's rows as an Arrow stream with `to_arrow`; of a verb the numbers `inserted`, `updated`, `deleted`
         errors      InvalidInputError naming line and column of what is not understood; those of the calls
         """
         from lakeidx.api.sql.run import run_statement
         from lakeidx.api.sql.statement import one_statement
+        from lakeidx.api.sql.verbs import Writing
 
-        return run_statement(one_statement(statement), self, sources, runner)
+        return run_statement(one_statement(statement), self, sources, Writing(runner, limits))
 
     def drop(self, name: str) -> int:
         """Delete a table with all its files and the staging of its batches; no one may be at work on it.

@@ -16,10 +16,9 @@ from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.procedures import call
 from lakeidx.api.sql.query import Query, QueryResult
 from lakeidx.api.sql.statement import Node, Statement
-from lakeidx.api.sql.verbs import VerbResult
+from lakeidx.api.sql.verbs import AS_USUAL, VerbResult, Writing
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError, UnsupportedError
-from lakeidx.tasks.runner_choice import RunnerLike
 
 if TYPE_CHECKING:
     from lakeidx.api.warehouse import Warehouse
@@ -45,18 +44,18 @@ class _OfWarehouse:
 
 
 def run_statement(
-    statement: Statement, warehouse: Warehouse, sources: Mapping[str, Any] | None = None, runner: RunnerLike = None
+    statement: Statement, warehouse: Warehouse, sources: Mapping[str, Any] | None = None, how: Writing = AS_USUAL
 ) -> QueryResult | VerbResult:
     """Run one statement; see `lakeidx.Warehouse.sql`."""
-    return run_among(statement, Places(_OfWarehouse(warehouse), sources or {}), warehouse, runner)
+    return run_among(statement, Places(_OfWarehouse(warehouse), sources or {}), warehouse, how)
 
 
 def run_among(
-    statement: Statement, places: Places, warehouse: Warehouse | None, runner: RunnerLike = None
+    statement: Statement, places: Places, warehouse: Warehouse | None, how: Writing = AS_USUAL
 ) -> QueryResult | VerbResult:
     """Run one statement whose names stand for `places`; without a warehouse no table comes or goes."""
     try:
-        return _run(statement, places, warehouse, runner)
+        return _run(statement, places, warehouse, how)
     except (InvalidInputError, NotFoundError, UnsupportedError) as error:
         # What a call has refused is about the statement.
         if not error.message.startswith("line "):
@@ -64,9 +63,7 @@ def run_among(
         raise
 
 
-def _run(
-    statement: Statement, places: Places, warehouse: Warehouse | None, runner: RunnerLike
-) -> QueryResult | VerbResult:
+def _run(statement: Statement, places: Places, warehouse: Warehouse | None, how: Writing) -> QueryResult | VerbResult:
     first = statement.word(0)
     if first == "SHOW":
         return tables.show(statement, read_show(statement), places, warehouse)
@@ -79,7 +76,7 @@ def _run(
     tree = statement.parse()
     for kind, verb in _VERBS.items():
         if isinstance(tree, kind):
-            return verb(statement, tree, places, runner)
+            return verb(statement, tree, places, how)
     if isinstance(tree, exp.Create) and warehouse is not None:
         return tables.create_table(statement, tree, places, warehouse)
     if isinstance(tree, exp.Drop) and warehouse is not None:

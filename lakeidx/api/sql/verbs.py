@@ -22,12 +22,33 @@ from lakeidx.api.sql.statement import WITH, Node, Statement
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.options.limits import GivenLimits
 from lakeidx.predicate.parse import LakeidxWhere
 from lakeidx.results import Result
 from lakeidx.tasks.runner_choice import RunnerLike
 from lakeidx.types import Field
 
 _SET = "lakeidx_set_"
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Arguments of the calls that write.
+
+    runner   where the stages of a verb run
+    limits   beyond which its batch is held; None = as the table's option says
+    """
+
+    runner: RunnerLike = None
+    limits: GivenLimits | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """By name."""
+        return {"runner": self.runner, "limits": self.limits}
+
+
+AS_USUAL = Writing()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -136,7 +157,7 @@ class Insertion:
         return names
 
 
-def insert(statement: Statement, tree: Node, places: Places, runner: RunnerLike = None) -> VerbResult:
+def insert(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
     """Run INSERT INTO, which upserts by key, or INSERT OVERWRITE, which replaces the partitions that the rows are of."""
     parts = Insertion.of(statement, tree)
     table = places.table(statement, parts.table)
@@ -146,13 +167,13 @@ def insert(statement: Statement, tree: Node, places: Places, runner: RunnerLike 
     rows = rows_for(query, names, {f.name: f for f in fields}, parts.fixed)
     if not parts.overwrite:
         missing = "refuse" if len(rows.column_names) == len(fields) else "null"
-        return VerbResult.of(table.upsert(rows, missing=missing, runner=runner))
+        return VerbResult.of(table.upsert(rows, missing=missing, **how.arguments))
     partitioned = bool(table.schema.partition_keys)
     where = " AND ".join(
         exp.EQ(this=exp.column(real_name(n, fields), quoted=True), expression=v.copy()).sql(dialect=LakeidxWhere)
         for n, v in parts.fixed.items()
     )
-    batch = table.overwrite(rows, whole_table=not partitioned, where=where or None, runner=runner)
+    batch = table.overwrite(rows, whole_table=not partitioned, where=where or None, **how.arguments)
     return VerbResult.of(batch)
 
 
@@ -187,7 +208,7 @@ def rows_for(
 # -- UPDATE, DELETE ----------------------------------------------------------------------------------------------------
 
 
-def update(statement: Statement, tree: Node, places: Places, runner: RunnerLike = None) -> VerbResult:
+def update(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
     """Run an UPDATE."""
     statement.only(tree, ("this", "expressions", "where", WITH), "UPDATE")
     table = places.table(statement, _target(statement, tree.this))
@@ -206,7 +227,7 @@ def update(statement: Statement, tree: Node, places: Places, runner: RunnerLike 
     where = _simple_where(tree, table)
     if where is not None and not any(v.find(exp.Query) for v in assigned.values()):
         sets = {n: _unqualified(v, tree.this).sql(dialect="duckdb") for n, v in assigned.items()}
-        return VerbResult.of(_batch_of(table.update(sets, where=where or None, runner=runner)), known=True)
+        return VerbResult.of(_batch_of(table.update(sets, where=where or None, **how.arguments)), known=True)
     values = [v.copy().as_(f"{_SET}{n}") for n, v in enumerate(assigned.values())]
 
     def changed() -> pa.Table:
@@ -217,19 +238,19 @@ def update(statement: Statement, tree: Node, places: Places, runner: RunnerLike 
 
     merge = table.merge(changed, on=list(schema.primary_keys))
     merge.when_matched_update({n: f"source.{_SET}{i}" for i, n in enumerate(assigned)})
-    return VerbResult.of(merge.execute(runner=runner), known=True)
+    return VerbResult.of(merge.execute(**how.arguments), known=True)
 
 
-def delete(statement: Statement, tree: Node, places: Places, runner: RunnerLike = None) -> VerbResult:
+def delete(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
     """Run a DELETE."""
     statement.only(tree, ("this", "where", WITH), "DELETE")
     table = places.table(statement, _target(statement, tree.this))
     where = _simple_where(tree, table)
     if where is not None:
-        return VerbResult.of(_batch_of(table.delete(where=where or "TRUE", runner=runner)))
+        return VerbResult.of(_batch_of(table.delete(where=where or "TRUE", **how.arguments)))
     query = _keys_of(statement, tree, table, places, [])
     keys = rows_for(query, table.schema.primary_keys, table.schema.fields_by_name)
-    return VerbResult.of(_batch_of(table.delete(keys, runner=runner)))
+    return VerbResult.of(_batch_of(table.delete(keys, **how.arguments)))
 
 
 def _batch_of(result: Any) -> BatchResult | None:
@@ -292,7 +313,7 @@ def merge(
     statement: Statement,
     tree: Node,
     places: Places,
-    runner: RunnerLike = None,
+    how: Writing = AS_USUAL,
     read: Callable[[Node], pa.Table] | None = None,
 ) -> VerbResult:
     """Run a MERGE INTO.
@@ -310,7 +331,7 @@ def merge(
     made = table.merge(source, on=parts.on, aliases=parts.aliases)
     for when in parts.clauses(statement, table.schema.field_names):
         made.with_clause(clause_of(when))
-    return VerbResult.of(made.execute(runner=runner))
+    return VerbResult.of(made.execute(**how.arguments))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeidx.api.sql.names import TableName
 from lakeidx.api.sql.query import QueryResult
 from lakeidx.api.sql.run import run_statement
 from lakeidx.api.sql.statement import Statement, statements
+from lakeidx.api.sql.verbs import Writing
 from lakeidx.api.warehouse import Warehouse
+from lakeidx.cli.batch.limits import LimitOption, YesOption, asking_for_yes, given_limits
 from lakeidx.cli.context import JsonOption, NoProgress, report_errors, stages
 from lakeidx.cli.output import (
     RowFormat,
@@ -21,10 +24,14 @@ from lakeidx.cli.output import (
     print_result,
     print_rows,
 )
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import BatchHeldError, InvalidInputError
 
 if TYPE_CHECKING:
     from lakeidx.api.sql.verbs import VerbResult
+
+
+#: Statements that ask for --yes beyond a limit, as `lakeidx update` does; the batch of another one is held.
+_ASKING = ("UPDATE", "DELETE", "MERGE")
 
 
 @report_errors
@@ -45,6 +52,8 @@ def sql(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="write rows to a file instead of stdout")
     ] = None,
+    limits: LimitOption = None,
+    yes: YesOption = False,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -63,7 +72,14 @@ def sql(
     def run(one: Statement) -> None:
         with stages(no_progress or output is None) as on_stage:
             on_stage("sql", unit="rows")
-            result = run_statement(one, opened)
+            try:
+                result = run_statement(one, opened, how=Writing(limits=given_limits(limits, yes=yes)))
+            except BatchHeldError:
+                if one.word(0) not in _ASKING:
+                    raise
+                target = TableName.of(one, one.parse().this)
+                with asking_for_yes(opened.table(".".join(target.parts))):
+                    raise
             _print_result(result, row_format, output, as_json=as_json)
 
     if statement is None and sys.stdin.isatty():

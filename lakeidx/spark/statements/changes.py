@@ -18,7 +18,7 @@ from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.query import QueryResult
 from lakeidx.api.sql.run import run_among
 from lakeidx.api.sql.statement import LakeidxSql, Statement, one_statement, statements
-from lakeidx.api.sql.verbs import Insertion, VerbResult, merge, real_name
+from lakeidx.api.sql.verbs import Insertion, VerbResult, Writing, merge, real_name
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.predicate.parse import LakeidxWhere
@@ -52,9 +52,11 @@ def run_change(spark: SparkSession, query: str) -> DataFrame:
     if isinstance(tree, exp.Insert):
         done: VerbResult | QueryResult = _insert(spark, statement, tree, places)
     elif isinstance(tree, exp.Merge):
-        done = merge(statement, tree, places, SparkRunner(spark), lambda source: _frame(spark, source).toArrow())
+        done = merge(
+            statement, tree, places, Writing(SparkRunner(spark)), lambda source: _frame(spark, source).toArrow()
+        )
     else:
-        done = run_among(statement, places, None, SparkRunner(spark))
+        done = run_among(statement, places, None, Writing(SparkRunner(spark)))
     if isinstance(done, QueryResult):
         return _as_frame(spark, done.to_arrow())
     counts = {"inserted": done.inserted, "updated": done.updated, "deleted": done.deleted, "upserted": done.upserted}

@@ -52,6 +52,27 @@ def test_a_pipe_brings_several_statements_and_stops_at_a_wrong_one(lake: str) ->
     assert json.loads(run("SHOW TABLES", lake).stdout)["tableName"] == "orders"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM shop.orders", "DELETE FROM shop.orders WHERE id + 0 > 0", "UPDATE shop.orders SET total = 1",
+        "UPDATE shop.orders SET total = 1 WHERE id + 0 > 0",
+        "MERGE INTO shop.orders t USING shop.orders s ON t.id = s.id WHEN MATCHED THEN DELETE",
+    ],
+)  # fmt: skip
+def test_a_verb_beyond_a_limit_asks_for_yes(lake: str, text: str) -> None:
+    run("ALTER TABLE shop.orders SET TBLPROPERTIES ('lakeidx.limits' = 'deletes=5%,updates=5%')", lake)
+    refused = run(text, lake)
+    assert refused.exit_code == 2
+    assert "--yes" in refused.stderr
+    rows = "SELECT id, total FROM shop.orders"
+    assert run(rows, lake).stdout.count("\n") == 2
+    assert run(text, lake, "--limit", "deletes=1%,updates=1%").exit_code == 2
+    before = run(rows, lake).stdout
+    assert run(text, lake, "--yes").exit_code == 0
+    assert run(rows, lake).stdout != before
+
+
 @pytest.mark.parametrize("text", ["SELECT 1; SELECT 2", "DELETE FROM shop.orders WHERE id = 9"])
 def test_a_file_takes_the_rows_of_one_query(lake: str, tmp_path: Path, text: str) -> None:
     assert run(text, lake, "-o", f"{tmp_path}/out.csv").exit_code == 2
