@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         TagResult,
         VerifyResult,
     )
+    from lakeidx.api.system_table import SystemTable
     from lakeidx.batch.upsert import BatchResult, OnStage
     from lakeidx.key_index.advice.advice import Advice
     from lakeidx.key_index.advice.measures import Needs
@@ -200,6 +201,16 @@ class Maintenance:
         return self._logged(
             TagResult(tag=name, dry_run=dry_run, deleted=report.files, notes=tuple(str(n) for n in report.notes))
         )
+
+    def system(self, name: str) -> SystemTable:
+        """Return one of Paimon's system tables, an Arrow stream: ``files``, ``snapshots``, ``ro`` …; see `SystemTable`.
+
+        errors   InvalidInputError naming the tables there are
+        """
+        from lakeidx.api.system_table import SystemTable
+        from lakeidx.api.table import Table
+
+        return SystemTable(Table(self.table.store, self.table.paths, self.table.metadata), name)
 
     def tags(self) -> Listing:
         """Return the tags: name, snapshot, rows."""

@@ -90,6 +90,7 @@ class Table(TableHandle):
     discard_batch = of_table(Maintenance.discard_batch)
     advise = of_table(Maintenance.advise)
     verify = of_table(Maintenance.verify)
+    system = of_table(Maintenance.system)
 
     @property
     def maintenance(self) -> Maintenance:
@@ -573,15 +574,12 @@ class Table(TableHandle):
 
     def index_files(self) -> Listing:
         """List the index files of the newest snapshot."""
-        from lakeidx.api import listings
+        from lakeidx.api.listings import list_index_files
 
-        return listings.list_index_files(self)
+        return list_index_files(self)
 
     def keys(self, rows: Rows) -> pa.Table:
-        """Compute per row partitionHash, keyHash, keyBytes (hex), and the bucket its key is in (null when it is in none).
-
-        rows   at least the partition and key columns, in the table's types
-        """
+        """Compute per row (partition and key columns) partitionHash, keyHash, keyBytes (hex), and its key's bucket or null."""
         from lakeidx.api.listings import locate_rows
 
         return locate_rows(self, rows)

@@ -26,12 +26,12 @@ from lakeidx.cli.output import (
 from lakeidx.errors import InvalidInputError
 from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.table.scan.incremental import IncrementalMode
-from lakeidx.table.scan.layout import split_system_name
 from lakeidx.table.scan.states import find_range
 from lakeidx.table.scan.table_scan import TableScan
+from lakeidx.table.system.names import split_system_name
 
 if TYPE_CHECKING:
-    from lakeidx.api.system_table import SystemTable
+    from lakeidx.api.system_table import SystemRows, SystemTable
 
 
 _Time = Annotated[
@@ -76,7 +76,8 @@ def scan(
 ) -> None:
     """Read rows: merged, deletes applied, at any state of the table.
 
-    TABLE$audit_log and TABLE$binlog are Paimon's system tables: rows with their kinds in front, deletes included.
+    TABLE$files, TABLE$snapshots and others are Paimon's system tables: what the table has, as rows. TABLE$audit_log and
+    TABLE$binlog are its rows with their kinds in front, deletes included.
 
     Examples:
         lakeidx scan lake/shop.db/orders --where "total > 8" --columns id,total
@@ -91,12 +92,12 @@ def scan(
     people = for_people(row_format, output, as_json=as_json)
     if shown := people and limit is None and not explain:
         common["limit"] = SHOWN_ROWS + 1  # one more than is shown says that there are more
-    root, layout = split_system_name(table)
+    root, system = split_system_name(table)
     opened = Table.open(root)
     if incremental is not None:
         common["incremental"] = find_range(opened.metadata, incremental)
-    found: TableScan | ChangeScan = (
-        opened.scan(**common, kinds=kinds, batch=batch) if layout is None else _system_table(table).scan(**common)
+    found: TableScan | ChangeScan | SystemRows = (
+        opened.scan(**common, kinds=kinds, batch=batch) if system is None else _system_table(table).scan(**common)
     )
     usual = RowFormat.TABLE if explain or people else RowFormat.JSONL
     kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
@@ -119,9 +120,9 @@ def _system_table(uri: str) -> SystemTable:
     return SystemTable.open(uri)
 
 
-def _show_explanation(found: TableScan | ChangeScan, list_format: ListFormat) -> None:
+def _show_explanation(found: TableScan | ChangeScan | SystemRows, list_format: ListFormat) -> None:
     """Read, and print one line per layer on stdout, the sum on stderr."""
-    if isinstance(found, ChangeScan):
+    if not isinstance(found, TableScan):
         raise InvalidInputError("--explain shows the scan of one state of a table")
     explained = found.explain()
     print_list(explained.rows_as_dicts(), list_format)

@@ -27,6 +27,15 @@ def format_json(value: Any) -> bytes:
     return _text(value, "\n").encode()
 
 
+def flat_json(value: Any) -> str:
+    """Format as JSON in one line without blanks, as Paimon does in system tables."""
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{_quoted(k)}:{flat_json(v)}' for k, v in value.items())}}}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{','.join(map(flat_json, value))}]"
+    return _text(value, "")
+
+
 def _text(value: Any, line: str) -> str:
     """Format a value; `line` begins each line of the object that it is in: a newline, and spaces."""
     if type(value) is str:

@@ -68,7 +68,7 @@ def partition_dir_name(
         if f.name not in values:
             raise InvalidInputError(f"partition column {f.name!r} is missing")
         text = partition_value_text(values[f.name], f.type, legacy=legacy)
-        parts.append(f"{escape(f.name)}={escape(default_name if text is None or _is_blank(text) else text)}")
+        parts.append(f"{escape(f.name)}={escape(default_name if text is None or is_blank(text) else text)}")
     return "/".join(parts)
 
 
@@ -109,7 +109,8 @@ def partition_value_text(value: Any, data_type: DataType, *, legacy: bool = True
     return str(value)
 
 
-def _is_blank(text: str) -> bool:
+def is_blank(text: str) -> bool:
+    """Return True for text of blanks only, as Java counts them: a partition of it has the default name."""
     return all(
         c in _JAVA_BLANKS or (unicodedata.category(c) in ("Zs", "Zl", "Zp") and c not in _NOT_JAVA_BLANKS) for c in text
     )

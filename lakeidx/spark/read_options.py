@@ -61,9 +61,10 @@ from lakeidx.options.names import options_of_other_programs, unknown_options
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode
-from lakeidx.table.scan.layout import Layout, split_system_name
+from lakeidx.table.scan.layout import Layout
 from lakeidx.table.scan.states import State, find_state, state_at
 from lakeidx.table.stream.start import Start, StartMode
+from lakeidx.table.system.names import split_system_name
 from lakeidx.table.times import epoch_ms
 
 #: Bytes of a task when neither the read nor the table says: small tables still fill a few cores.
@@ -180,7 +181,7 @@ class ReadOptions:
         kinds = Layout.KINDS if _flag(given, "read.changelog") else Layout.PLAIN
         return cls(
             path=root,
-            layout=system or kinds,
+            layout=kinds if system is None else Layout(system),
             columns=None if columns is None else tuple(c.strip() for c in columns.split(",") if c.strip()),
             where=given.get("where"),
             snapshot=_number(given, "scan.snapshot-id"),

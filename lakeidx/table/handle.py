@@ -38,7 +38,7 @@ class TableHandle:
         uri      ``/lake/db.db/flights`` or ``s3://bucket/lake/db.db/flights``
         errors   NotFoundError when the directory is not a table; InvalidInputError for a system table
         """
-        from lakeidx.table.scan.layout import split_system_name
+        from lakeidx.table.system.names import split_system_name
 
         uri = path_text(uri)
         if split_system_name(uri)[1] is not None:

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import SystemTable, Table
+from lakeidx.api.system_table import SystemRows
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.scan.changes import ChangeScan
+from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.tasks.runner import LocalRunner
 from tests.interop.java_judges import judge, paimon_jars
 from tests.kit.java_paimon import require_java_paimon
@@ -85,7 +87,7 @@ def ranges(table: Table, system: str) -> list[tuple[str, int, int]]:
 def test_rows_and_columns_are_those_of_java(tmp_path: Path) -> None:
     require_java_paimon()
     jobs: list[list[object]] = []
-    expected: dict[Path, ChangeScan] = {}
+    expected: dict[Path, ChangeScan | TableScan | SystemRows] = {}
     for name in TABLES:
         table = lived(tmp_path, name)
         for system in ("audit_log", "binlog"):

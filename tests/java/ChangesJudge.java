@@ -4,10 +4,14 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.paimon.catalog.CatalogContext;
+import org.apache.paimon.catalog.CatalogFactory;
+import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.options.Options;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.paimon.table.FileStoreTable;
@@ -19,10 +23,10 @@ import org.apache.paimon.table.system.SystemTableLoader;
 import org.apache.paimon.types.DataField;
 
 /**
- * Rows of the system tables audit_log and binlog. The argument names a file of jobs, one a line, tab-separated:
+ * Rows of system tables, of a table or (sys.tables) of a warehouse. The argument names a file of jobs, one a line, tab-separated:
  *
  * <pre>
- * TABLE SYSTEM OUT [option=value ...]    OUT: a line "name type, ..." of the columns, then the rows as JSON; or "ERR message"
+ * TABLE|WAREHOUSE SYSTEM OUT [option=value ...]    OUT: a line "name type, ..." of the columns, then the rows as JSON; or "ERR message"
  * </pre>
  */
 public class ChangesJudge {
@@ -50,7 +54,12 @@ public class ChangesJudge {
         void take(InternalRow row);
     }
 
-    private static Table system(String[] job) {
+    private static Table system(String[] job) throws Exception {
+        if (job[1].startsWith("sys.")) {
+            Options options = new Options();
+            options.set("warehouse", job[0]);
+            return CatalogFactory.createCatalog(CatalogContext.create(options)).getTable(Identifier.fromString(job[1]));
+        }
         FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path(job[0]));
         Map<String, String> dynamic = new HashMap<>();
         for (int i = 3; i < job.length; i++) {

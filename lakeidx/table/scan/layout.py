@@ -94,19 +94,6 @@ class Layout(StrEnum):
             yield from tables
 
 
-def split_system_name(uri: str) -> tuple[str, Layout | None]:
-    """Split the path of a system table (``/lake/db.db/t$audit_log``) into the table's and the layout; None for another path.
-
-    errors   InvalidInputError for a system table that lakeidx does not have
-    """
-    root, dollar, name = uri.rstrip("/").rpartition("$")
-    if not dollar or "/" in name:
-        return uri, None
-    if name not in (Layout.AUDIT_LOG.value, Layout.BINLOG.value):
-        raise InvalidInputError(f"there is no system table {name!r}; there are audit_log and binlog", path=root)
-    return root, Layout(name)
-
-
 def _listed(t: DataType) -> DataType:
     """Return the type of arrays of a column's values."""
     return DataType(Root.ARRAY, t.nullable, element=t.with_nullable(True))

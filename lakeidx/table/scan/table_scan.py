@@ -31,6 +31,7 @@ from lakeidx.tasks.in_parallel import requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
 from lakeidx.tasks.runner import Progress
+from lakeidx.types import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +300,7 @@ def scan_table(
     timestamp_ms: int | None = None,
     limit: int | None = None,
     layers: PlanOptions | None = None,
+    least_level: int | None = None,
 ) -> TableScan:
     """Plan a scan of one state of the table; reading starts when its batches are requested.
 
@@ -306,16 +308,18 @@ def scan_table(
     state    newest unless one of `snapshot`, `tag`, `timestamp_ms` is given; time travel reads with the schema of
              that time, the newest state with the newest schema
     layers   pruning layers that take part (for tests and comparisons)
+    least_level   files of lower levels are left out; None: what batch readers see
     """
     newest = table.schema
     if snapshot is None and tag is None and timestamp_ms is None:
         planned = on_newest(
-            table.metadata, lambda found: plan_state(table.metadata, found, newest, where, layers=layers)
+            table.metadata,
+            lambda found: plan_state(table.metadata, found, newest, where, layers=layers, least_level=least_level),
         )
     else:
         found = time_travel(table.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
         schema = newest if found is None else table.metadata.load_schema(found.schema_id)
-        planned = plan_state(table.metadata, found, schema, where, layers=layers)
+        planned = plan_state(table.metadata, found, schema, where, layers=layers, least_level=least_level)
     return TableScan(table.metadata, planned, columns=columns, limit=limit)
 
 
@@ -363,16 +367,21 @@ def plan_state(
 
 def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:
     """Bind a filter, text or tree, to the schema's columns and types."""
+    return bind_to_fields(where, schema.fields)
+
+
+def bind_to_fields(where: str | Predicate | None, fields: Sequence[Field]) -> Predicate:
+    """Bind a filter, text or tree, to columns and their types."""
     if where is None:
         return TRUE
     if isinstance(where, str):
         # sqlglot takes a fifth of a second to import: only text needs it.
         from lakeidx.predicate.parse import parse_where
 
-        return parse_where(where, schema.fields)
+        return parse_where(where, fields)
     if not isinstance(where, Predicate):
         raise InvalidInputError(f"where must be SQL text or a predicate, not {where!r}")
-    return bind(where, schema.fields)
+    return bind(where, fields)
 
 
 def as_pandas(rows: pa.Table, **options: Any) -> Any:

@@ -167,3 +167,28 @@ def test_commits_that_have_expired_are_named(tmp_path: Path) -> None:
             table.changes(1)
     refused = CliRunner().invoke(app, ["changes", plain.uri, "1.."])
     assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_tables_of_metadata_are_filtered_projected_and_travel(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    files = table.system("files")
+    assert files.to_arrow().num_rows == len(table.files())
+    assert pa.table(files).schema == files.arrow_schema
+    found = files.scan(where="level = 0 AND record_count > 0", columns=["file_path"], limit=1).to_arrow()
+    assert found.column_names == ["file_path"]
+    assert found.num_rows == 1
+    assert files.scan(snapshot=1).to_arrow().num_rows < files.to_arrow().num_rows
+    assert [r["snapshot_id"] for r in SystemTable.open(f"{table.uri}$SNAPSHOTS").list()] == table.snapshots().column(
+        "id"
+    )
+    assert table.system("ro").to_arrow().num_rows == 0
+    table.compact(full=True)
+    assert sorted(map(str, table.system("ro").to_arrow().to_pylist())) == sorted(
+        map(str, table.scan().to_arrow().to_pylist())
+    )
+    with pytest.raises(InvalidInputError, match="no system table 'fils'; did you mean 'files'"):
+        table.system("fils")
+    with pytest.raises(InvalidInputError, match="snapshots shows what is there now"):
+        table.system("snapshots").scan(snapshot=1)
+    with pytest.raises(InvalidInputError, match="no column 'size'"):
+        files.scan(columns=["size"])

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.table.scan.layout import Layout, split_system_name
+from lakeidx.table.scan.layout import Layout
+from lakeidx.table.system.names import split_system_name
 from tests.unit.data.tables import table_schema
 
 SCHEMA = table_schema({"k": "INT NOT NULL", "v": "STRING"}, keys=["k"], options={})
@@ -65,5 +66,5 @@ def test_paths_of_system_tables() -> None:
     assert split_system_name("/lake/d.db/t") == ("/lake/d.db/t", None)
     assert split_system_name("/a$b/d.db/t") == ("/a$b/d.db/t", None)
     assert split_system_name("s3://lake/d.db/t$binlog/") == ("s3://lake/d.db/t", Layout.BINLOG)
-    with pytest.raises(InvalidInputError, match="no system table 'plain'; there are audit_log and binlog"):
+    with pytest.raises(InvalidInputError, match="no system table 'plain'; there are snapshots, schemas"):
         split_system_name("/lake/d.db/t$plain")
