@@ -106,6 +106,8 @@ class Merge:
     on: Sequence[str] | str
     aliases: tuple[str, str] = ("target", "source")
     _clauses: list[_Clause] = field(default_factory=list)
+    #: Rows of the last run by kind (+I, +U, -D); None where no row of the table was read, which would tell new keys from known.
+    kinds: dict[str, int] | None = None
 
     def when_matched_update(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
         """Change columns of matched rows: ``{"name": "source.name", "qty": "target.qty + source.qty"}``."""
@@ -206,6 +208,7 @@ class Merge:
         missing = [] if isinstance(self.on, str) else [n for n in self.on if n not in source.column_names]
         if missing:
             raise InvalidInputError(f"on {missing[0]}: the source has {', '.join(source.column_names)}")
+        self.kinds = None
         if self._is_upsert(schema, source):
             return _each_key_once(schema, source)
         target = self._candidates(schema, source)
@@ -220,7 +223,10 @@ class Merge:
                 out.append(self._rows_of(clause, schema, target, source, mine))
         if not out:
             return pa.table({KIND_COLUMN: pa.array([], pa.string())})
-        return _each_key_once(schema, pa.concat_tables(out, promote_options="permissive"))
+        rows = _each_key_once(schema, pa.concat_tables(out, promote_options="permissive"))
+        counted = pc.value_counts(rows.column(KIND_COLUMN).combine_chunks())
+        self.kinds = dict(zip(*(counted.field(n).to_pylist() for n in ("values", "counts")), strict=True))
+        return rows
 
     def _is_upsert(self, schema: TableSchema, source: pa.Table) -> bool:
         """Return True where no row of the table decides anything: whole rows by the key, changed or inserted."""

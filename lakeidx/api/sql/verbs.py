@@ -331,7 +331,10 @@ def merge(
     made = table.merge(source, on=parts.on, aliases=parts.aliases)
     for when in parts.clauses(statement, table.schema.field_names):
         made.with_clause(clause_of(when))
-    return VerbResult.of(made.execute(**how.arguments))
+    batch = made.execute(**how.arguments)
+    if batch is None or made.kinds is None:
+        return VerbResult.of(batch)
+    return VerbResult(*(made.kinds.get(kind, 0) for kind in ("+I", "+U", "-D")), batch=batch)
 
 
 @dataclass(frozen=True, slots=True)

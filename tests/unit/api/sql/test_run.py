@@ -146,6 +146,16 @@ def test_insert_overwrite_replaces_partitions(warehouse: lakeidx.Warehouse) -> N
     assert rows(warehouse, "SELECT * FROM shop.plain") == [(3,)]
 
 
+def test_a_merge_counts_by_kind_where_the_index_does_not(warehouse: lakeidx.Warehouse) -> None:
+    warehouse.sql("CREATE TABLE shop.fixed (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2')")
+    warehouse.sql("INSERT INTO shop.fixed VALUES (1, 1), (2, 2), (3, 3)")
+    text = """MERGE INTO shop.fixed t USING (SELECT * FROM (VALUES (1, 5), (2, 6), (9, 9)) AS x(id, v)) s ON t.id = s.id
+              WHEN MATCHED AND s.v > 5 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v
+              WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN UPDATE SET v = 0"""
+    assert verb(warehouse, text) == (1, 2, 1)
+    assert rows(warehouse, "SELECT * FROM shop.fixed ORDER BY id") == [(1, 5), (3, 0), (9, 9)]
+
+
 def test_update_delete_and_merge_count_what_they_change(warehouse: lakeidx.Warehouse) -> None:
     assert verb(warehouse, "UPDATE shop.orders o SET o.total = o.total * 2, qty = 9 WHERE o.day = 'a'") == (0, 2, 0)
     assert verb(warehouse, "UPDATE shop.orders SET qty = (SELECT max(id) FROM shop.orders) WHERE abs(total) > 3.5") == (
