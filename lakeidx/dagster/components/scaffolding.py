@@ -172,6 +172,8 @@ def _suggested(attributes: Mapping[str, Any]) -> str:
     return f"""\
   # - slack: ${{LAKEIDX_SECRET_SLACK}}     # or webhook, email, call; then without the [] above
   # max_rejected: 100,5%                  # a batch with more rejected rows is refused
+  # limits: {{deletes: 5%, inserts: 2x}}    # a batch beyond one is held until somebody decides
+  # publish: after_checks                 # readers see no batch that failed a check
   # expectations:                         # a check each; any type of Great Expectations
   # - {{type: expect_column_values_to_not_be_null, args: {{column: {key}}}, severity: warn}}
   # - {{type: expect_table_row_count_to_be_between, args: {{min_value: 1}}, on: table, severity: warn}}
