@@ -6,7 +6,7 @@ Rows are Arrow tables under names of the caller, as ``target`` and ``source``; a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -59,6 +59,25 @@ class Rows:
 def quoted(name: str) -> str:
     """Return a name as SQL writes it."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def columns_named(expression: str, names: Collection[str]) -> set[str]:
+    """Return the columns of a table that an expression may name; all of them for one that sqlglot does not read.
+
+    names   the columns there are; DuckDB takes them in any case, without the table's name where that is clear
+    """
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        tree = sqlglot.parse_one(expression, dialect="duckdb")
+    except sqlglot.ParseError:
+        return set(names)
+    if tree.find(exp.Star, exp.Select):
+        return set(names)
+    # `t.c` may be field c of a column t.
+    said = {part.name.lower() for column in tree.find_all(exp.Column) for part in column.parts}
+    return {n for n in names if n.lower() in said}
 
 
 def cast_sql(expression: str, wanted: DataType) -> str:

@@ -19,8 +19,16 @@ import pyarrow.compute as pc
 
 from lakeidx.api.arrow_input import Rows as GivenRows
 from lakeidx.api.arrow_input import as_table
-from lakeidx.api.expressions import ROW, Rows, as_column, assigned, check_assignments, quoted
-from lakeidx.api.verbs import check_deletable, check_updatable, run_verb, with_columns
+from lakeidx.api.expressions import ROW, Rows, as_column, assigned, check_assignments, columns_named, quoted
+from lakeidx.api.verbs import (
+    as_deletes,
+    check_deletable,
+    check_updatable,
+    columns_of_deletes,
+    rows_of_keys,
+    run_verb,
+    with_columns,
+)
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.row_kinds import KIND_COLUMN
@@ -57,6 +65,13 @@ def _each_key_once(schema: TableSchema, rows: pa.Table) -> pa.Table:
     if rows.select(keys).group_by(keys).aggregate([]).num_rows < rows.num_rows:
         raise InvalidInputError("two rows of the source are for one row of the table: leave one of them")
     return rows
+
+
+def _taken(rows: pa.Table, numbers: pa.ChunkedArray) -> pa.Table:
+    """Return some rows; without a copy when it is all of them in their order."""
+    if len(numbers) == rows.num_rows and np.array_equal(numbers, np.arange(rows.num_rows)):
+        return rows
+    return rows.take(numbers)
 
 
 def clause_of(when: Any) -> _Clause:
@@ -236,15 +251,34 @@ class Merge:
         return by_key and whole and len(self._clauses) == len(wanted) and all(c in wanted for c in self._clauses)
 
     def _candidates(self, schema: TableSchema, source: pa.Table) -> pa.Table:
-        """Return the rows of the table that the source may match: by the key those it has, else all."""
+        """Return the rows of the table that the source may match, with the columns that anything asks for: by the key those it
+        has, else all.
+        """
+        needed = self._needed_columns(schema, source)
         columns = self._columns_of_key(schema)
         if columns is None or any(c.of == _BY_SOURCE for c in self._clauses):
-            scan = partial(scan_committed, self.table)
+            scan = partial(scan_committed, self.table, columns=needed)
             return on_newest(self.table.metadata, lambda _: scan().to_arrow())
-        keys = source.select(columns).rename_columns(list(schema.primary_keys)).drop_null()
-        keys = keys.group_by(keys.column_names).aggregate([])
-        found = self.table._look_up(keys, unseen=True)
-        return found.filter(found.column("_FOUND")).drop_columns(["_FOUND"])
+        keys = source.select(columns).rename_columns(list(schema.primary_keys))
+        return rows_of_keys(self.table, keys, needed, exact=False)
+
+    def _needed_columns(self, schema: TableSchema, source: pa.Table) -> list[str]:
+        """Return the columns of the table that the condition and the clauses read, in its order."""
+        needed = set(schema.primary_keys)
+        texts = [self.on] if isinstance(self.on, str) else []
+        if not isinstance(self.on, str):
+            needed |= {*self.on}
+        for clause in self._clauses:
+            texts += [] if clause.condition is None else [clause.condition]
+            texts += [e for e in (clause.columns or {}).values() if isinstance(e, str)]
+            if clause.action == "delete":
+                needed |= {*columns_of_deletes(schema)}
+            elif clause.action == "update" and schema.table_options.merge_engine != "partial-update":
+                # A row is written whole.
+                needed |= {*schema.field_names} - {*(source.column_names if clause.columns is None else clause.columns)}
+        for text in texts:
+            needed |= columns_named(text, schema.field_names)
+        return [n for n in schema.field_names if n in needed]
 
     def _columns_of_key(self, schema: TableSchema) -> list[str] | None:
         """Return the source's columns that are compared with the primary key, in its order; None where not all of it is."""
@@ -295,7 +329,7 @@ class Merge:
     ) -> pa.Table:
         """Return the rows of the batch that a clause makes of the picked ones."""
         mine = {
-            name: None if rows is None else rows.take(picked.column(number))
+            name: None if rows is None else _taken(rows, picked.column(number))
             for name, rows, number in (
                 (self.aliases[0], None if clause.of == _NOT_MATCHED else target, "t"),
                 (self.aliases[1], None if clause.of == _BY_SOURCE else source, "s"),
@@ -304,7 +338,7 @@ class Merge:
         before, given = mine.values()
         if clause.action == "delete":
             assert before is not None
-            return before.append_column(KIND_COLUMN, pa.repeat(pa.scalar("-D"), before.num_rows))
+            return as_deletes(schema, before)
         values = self._values(clause, schema, mine, picked.num_rows)
         if clause.action == "update":
             assert before is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows as GivenRows
+from lakeidx.api.arrow_input import as_table
 from lakeidx.api.expressions import Rows, assigned, check_assignments
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.stages.rerun import begin_run
@@ -25,12 +26,15 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import AS_STORED
 from lakeidx.landing.kind_rules import REMOVING_OPTION
 from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.lookup.point.answers import complete_keys
+from lakeidx.lookup.point.by_scan import scan_keys
 from lakeidx.options.limits import GivenLimits
 from lakeidx.predicate import Predicate
 from lakeidx.results import Result
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.table_scan import scan_committed
 from lakeidx.table.view import on_newest
+from lakeidx.types import to_arrow
 
 if TYPE_CHECKING:
     from lakeidx.api.table import Table
@@ -69,35 +73,41 @@ def delete_rows(
     schema = table.schema
     check_deletable(schema)
     if keys is not None:
-        rows = rows_found(schema, table._look_up(keys, unseen=True))
+        rows = rows_of_keys(table, as_table(keys), columns_of_deletes(schema))
     if dry_run:
-        return DeletePlan(rows=_count_where(table, where) if keys is None else count_keys(schema, rows))
+        return DeletePlan(rows=_count_where(table, where) if keys is None else rows.num_rows)
     if keys is None:
         rows = _rows_where(table, where)
     if rows.num_rows == 0:
         log.info("%s: no row to delete", table.uri)
         return None
-    rows = rows.append_column(KIND_COLUMN, pa.array(["-D"] * rows.num_rows, pa.string()))
+    rows = as_deletes(schema, rows)
     context = replace(table._context(batch_id, runner, limits=limits), operation="DELETE")
     own = batch_id is None and runner is None
     return table._write(context, rows.replace_schema_metadata(AS_STORED), "null", False, on_stage, own=own)
 
 
-def rows_found(schema: TableSchema, answer: pa.Table) -> pa.Table:
-    """Return the rows to delete of a lookup's answer."""
-    return answer.filter(answer.column("_FOUND")).select(list(_columns_of_deletes(schema)))
+def rows_of_keys(table: Table, keys: pa.Table, columns: Sequence[str], *, exact: bool = True) -> pa.Table:
+    """Return the rows that are there of some keys, each once, in no order; of many keys by a scan of the columns.
+
+    keys     the primary key's columns; repeats and keys with a null are left out
+    exact    see `scan_keys`
+    errors   InvalidInputError for a missing or wrong key column
+    """
+    schema = table.schema
+    _, _, given = complete_keys(keys, schema)
+    given = given.group_by(given.column_names).aggregate([])
+    found = scan_keys(table, given, columns, exact=exact)
+    if found is not None:
+        return found
+    answer = table._look_up(given, unseen=True)
+    return answer.filter(answer.column("_FOUND")).select(list(columns))
 
 
 def _rows_where(table: TableHandle, where: str | Predicate | None) -> pa.Table:
     """Return the rows to delete by a condition."""
-    scan = partial(scan_committed, table, where=where, columns=_columns_of_deletes(table.schema))
+    scan = partial(scan_committed, table, where=where, columns=columns_of_deletes(table.schema))
     return on_newest(table.metadata, lambda _: scan().to_arrow())
-
-
-def count_keys(schema: TableSchema, rows: pa.Table) -> int:
-    """Count the keys of rows; one may be there twice."""
-    keys = list(schema.primary_keys)
-    return int(rows.select(keys).group_by(keys).aggregate([]).num_rows)
 
 
 def _count_where(table: TableHandle, where: str | Predicate | None) -> int:
@@ -106,13 +116,28 @@ def _count_where(table: TableHandle, where: str | Predicate | None) -> int:
     return on_newest(table.metadata, lambda _: int(sum(t.num_rows for t in scan().batches())))
 
 
-def _columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:
-    """Return what a -D row must carry: its key, what orders it after the row it deletes, and what may not be null."""
+def columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:
+    """Return what a -D row needs of the row it deletes: its key, and what orders it after that row.
+
+    All of it where other programs see it as a change, or the merge engine computes with it.
+    """
     options = schema.table_options
     if options.merge_engine != "deduplicate" or options.changelog_producer != "none":
         return schema.field_names
     needed = {*schema.primary_keys, *schema.partition_keys, *options.sequence_field}
-    return tuple(f.name for f in schema.fields if f.name in needed or not f.type.nullable)
+    return tuple(f.name for f in schema.fields if f.name in needed or (f.type.is_nested and not f.type.nullable))
+
+
+def as_deletes(schema: TableSchema, rows: pa.Table) -> pa.Table:
+    """Return the -D rows of rows with `columns_of_deletes`; what else may not be null is 0, or empty."""
+    rows = rows.select(list(columns_of_deletes(schema)))
+    for field in schema.fields:
+        if field.name not in rows.column_names and not field.type.nullable:
+            nulls = pa.nulls(rows.num_rows, to_arrow(field.type))
+            # Nothing but the bits that say so tells a null from a zero.
+            zeros = pa.Array.from_buffers(nulls.type, len(nulls), [None, *nulls.buffers()[1:]])
+            rows = rows.append_column(field.name, zeros)
+    return rows.append_column(KIND_COLUMN, pa.repeat(pa.scalar("-D"), rows.num_rows))
 
 
 def check_deletable(schema: TableSchema) -> None:
@@ -165,14 +190,15 @@ def _assigned_to(
 def with_columns(schema: TableSchema, rows: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:
     """Return rows with other values of some columns; of a partial-update table the others are null, which leaves them.
 
+    rows     with all columns that are not replaced
     errors   InvalidInputError for a null in a partial-update table: the old value would stay
     """
     partial_update = schema.table_options.merge_engine == "partial-update"
     nulls = next((n for n, c in columns.items() if partial_update and c.null_count), None)
     if nulls is not None:
         raise InvalidInputError(f"set {nulls}: merge engine partial-update keeps the old value where a row has null")
-    kept = [n for n in rows.column_names if not partial_update or n in (*schema.primary_keys, *columns)]
-    return pa.table({n: columns.get(n, rows.column(n)) for n in kept})
+    names = [n for n in schema.field_names if not partial_update or n in (*schema.primary_keys, *columns)]
+    return pa.table({n: columns[n] if n in columns else rows.column(n) for n in names})
 
 
 def run_verb(

@@ -145,23 +145,27 @@ class FileIndexTest:
         return self._predicate.of_files(file_schema.id, file_schema.fields)[0]
 
 
-#: Leading bits of a key hash that the filter is indexed by: 4 MiB, and few keys that only look alike.
-_FILTER_BITS = 22
+#: Slots of a key filter for each key, and leading bits of a key hash that choose the slot, at most: few keys only look alike.
+_FILTER_SLOTS, _FILTER_BITS = 16, 26
 
 
 class KeySubset:
-    """Keys of one schema (the trimmed primary key).
+    """Keys of one schema.
 
     keys     tables that hold the key columns; repeats allowed
-    memory   the encoded keys, a filter of 4 MiB, and what `rows_of` keeps
+    names    the key columns; default the trimmed primary key
+    memory   the encoded keys, a filter of 16 to 32 bytes for each (64 MiB at most), and what `rows_of` keeps
     """
 
-    def __init__(self, schema: TableSchema, keys: Iterable[pa.Table]) -> None:
-        self._names = schema.trimmed_primary_keys
-        self._types = schema.key_types
-        self._filter = np.zeros(1 << _FILTER_BITS, np.bool_)
+    def __init__(self, schema: TableSchema, keys: Iterable[pa.Table], names: Sequence[str] | None = None) -> None:
+        self._names = schema.trimmed_primary_keys if names is None else names
+        self._types = list(schema.types_of(list(self._names)))
+        tables = list(keys)
+        slots = _FILTER_SLOTS * sum(t.num_rows for t in tables)
+        self._bits = max(1, min(_FILTER_BITS, slots.bit_length()))
+        self._filter = np.zeros(1 << self._bits, np.bool_)
         encoded = []
-        for table in keys:
+        for table in tables:
             self._filter[self._slots(table)] = True
             encoded.append(self._encoded(self._columns(table), table.num_rows))
         self._keys = (
@@ -172,23 +176,26 @@ class KeySubset:
     def __len__(self) -> int:
         return len(self._keys)
 
+    def candidates(self, table: pa.Table) -> npt.NDArray[np.int64]:
+        """Return int64[m] ascending: rows of a table whose key is in the set, and a few others."""
+        return np.flatnonzero(self._filter[self._slots(table)])
+
     def positions(self, table: pa.Table) -> npt.NDArray[np.int64]:
         """Return int64[m] ascending: rows of a table whose key is in the set."""
-        maybe = np.flatnonzero(self._filter[self._slots(table)])
-        if not len(maybe):
-            return maybe
-        columns = [c.take(pa.array(maybe)) for c in self._columns(table)]
-        found = pc.is_in(self._encoded(columns, len(maybe)), value_set=self._keys)
-        out: npt.NDArray[np.int64] = maybe[found.to_numpy(zero_copy_only=False)]
-        return out
+        return self.positions_in([table])
 
     def positions_in(self, batches: Iterable[pa.Table]) -> npt.NDArray[np.int64]:
         """Return the positions in concatenated batches; see `positions`."""
-        out, first = [np.empty(0, np.int64)], 0
+        found, encoded, first = [np.empty(0, np.int64)], [], 0
         for table in batches:
-            out.append(self.positions(table) + first)
+            maybe = self.candidates(table)
+            if len(maybe):
+                found.append(maybe + first)
+                encoded.append(self._encoded([c.take(pa.array(maybe)) for c in self._columns(table)], len(maybe)))
             first += table.num_rows
-        return np.concatenate(out)
+        # All at once: each call makes a hash table of the set.
+        isin = pc.is_in(pa.chunked_array(encoded, pa.large_binary()), value_set=self._keys)
+        return np.concatenate(found)[np.asarray(isin)]
 
     def rows_of(self, file: Hashable, read: Callable[[], Iterator[pa.Table]]) -> Iterator[pa.Table]:
         """Read the selected rows of a file once: two states of a table share most of their files."""
@@ -204,7 +211,7 @@ class KeySubset:
 
     def _slots(self, table: pa.Table) -> npt.NDArray[np.uint32]:
         hashes = hash_columns(self._columns(table), self._types, table.num_rows)
-        return hashes.view(np.uint32) >> np.uint32(32 - _FILTER_BITS)
+        return hashes.view(np.uint32) >> np.uint32(32 - self._bits)
 
 
 VALUE_KIND = "_VALUE_KIND"

@@ -159,12 +159,19 @@ class TableScan:
             fields.append(pa.field(VALUE_KIND, pa.int8()))
         return pa.schema(fields)
 
-    def batches(self, *, threads: int | None = None, progress: Progress | None = None) -> Iterator[pa.Table]:
+    def batches(
+        self,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+        pick: Callable[[pa.Table], pa.Table] | None = None,
+    ) -> Iterator[pa.Table]:
         """Read rows in tables of bounded size; the order is the same every time, and key order within a section.
 
         threads   sections read at a time; default: the processors there are, more of small ones that wait for a store, one when
                   the scan has a limit
         progress  called after each section, with the rows of the files that are read, and those of all
+        pick      chooses rows of a table, in the threads
         memory    `_PREFETCH_BYTES` beside what each thread works on
         """
         units = self.units()
@@ -172,9 +179,10 @@ class TableScan:
             largest = max((sum(f.file_size for run in section for f in run) for _, section in units), default=0)
             most = max(available_cores(), requests_of(self.metadata.store, largest))
             threads = most if self.limit is None else 1
+        read = self.read_unit if pick is None else lambda unit: map(pick, self.read_unit(unit))
         found = run_ordered(
             units,
-            self.read_unit if progress is None else _counted(self.read_unit, units, progress),
+            read if progress is None else _counted(read, units, progress),
             lambda rows: int(rows.nbytes),
             threads=threads,
             budget_bytes=_PREFETCH_BYTES,

@@ -1,0 +1,81 @@
+"""Rows of many keys by a scan are those of point lookups; what holds none of the keys is not opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeidx.api.table import Table
+from lakeidx.lookup.point.by_scan import scan_keys
+
+KINDS: dict[str, dict[str, Any]] = {
+    "dynamic": {"primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": {"bucket": "-1"}},
+    "cross-partition": {"primaryKeys": ["k"], "partitionKeys": ["p"], "options": {"bucket": "-1"}},
+    "vectors": {
+        "primaryKeys": ["p", "k"],
+        "options": {"bucket": "2", "deletion-vectors.enabled": "true", "lookup-wait": "true"},
+    },
+}
+
+
+def make(folder: Path, kind: str) -> Table:
+    fields = [("p", "INT"), ("k", "STRING"), ("v", "BIGINT NOT NULL"), ("w", "STRING NOT NULL")]
+    spec = {"fields": [{"name": n, "type": t} for n, t in fields], **KINDS[kind]}
+    return Table.create(f"{folder}/wh/d.db/t", spec)
+
+
+def row(k: int, v: int) -> dict[str, Any]:
+    return {"p": k // 10, "k": f"{k:03}", "v": v, "w": f"w{v}"}
+
+
+def keys_of(table: Table, *numbers: int) -> pa.Table:
+    names = list(table.schema.primary_keys)
+    return pa.Table.from_pylist([row(k, 0) for k in numbers], schema=table.schema.arrow_schema).select(names)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_newest_rows_of_the_keys_that_are_there(tmp_path: Path, kind: str) -> None:
+    table = make(tmp_path, kind)
+    table.upsert([row(k, k) for k in range(40)])
+    table.upsert([row(k, 100 + k) for k in range(0, 40, 3)])
+    table.delete(keys_of(table, 6, 7))
+    found = scan_keys(table, keys_of(table, 5, 6, 7, 9, 33, 77), ["k", "v"])
+    assert found is not None
+    assert sorted(found.to_pylist(), key=str) == [
+        {"k": "005", "v": 5}, {"k": "009", "v": 109}, {"k": "033", "v": 133}
+    ]  # fmt: skip
+
+
+def test_partitions_without_the_keys_are_not_opened(tmp_path: Path) -> None:
+    table = make(tmp_path, "dynamic")
+    table.upsert([row(k, k) for k in range(40)])
+    opened = Table.open(table.uri)
+    for file in table.files():
+        if "p=1" not in file["path"] and "p=3" not in file["path"]:
+            # Whoever opens it fails.
+            Path(file["path"]).unlink()
+    assert opened.delete(keys_of(table, 11, 31)) is not None
+    merge = opened.merge([row(12, 5), row(13, 6)], on=["p", "k"]).when_matched_update({"v": "target.v + source.v"})
+    assert merge.execute() is not None
+    opened.update({"v": "v + 1"}, where="p = 3 AND k < '033'")
+    left = {r["k"]: r["v"] for r in opened.scan(where="p IN (1, 3)").to_arrow().to_pylist()}
+    was = {f"{k:03}": k for k in (*range(10, 20), *range(30, 40)) if k not in (11, 31)}
+    assert left == {**was, "012": 17, "013": 19, "030": 31, "032": 33}
+
+
+def test_a_scan_is_for_many_keys(tmp_path: Path) -> None:
+    table = make(tmp_path, "dynamic")
+    table.upsert([row(k, k) for k in range(10)] + [{**row(k, k), "p": 0} for k in range(1000, 1400)])
+    assert scan_keys(table, keys_of(table, 3).slice(0, 1), ["v"]) is None
+
+
+def test_rows_of_kind_delete_hold_no_values(tmp_path: Path) -> None:
+    """What may not be null is zero there: to know better, all columns would be read."""
+    table = make(tmp_path, "dynamic")
+    table.upsert([row(1, 5)])
+    table.delete(keys_of(table, 1))
+    gone = table.changes(1, mode="delta").to_arrow().to_pylist()
+    assert [(r["k"], r["v"], r["w"]) for r in gone] == [("001", 0, "")]
