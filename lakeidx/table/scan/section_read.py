@@ -195,7 +195,8 @@ class KeySubset:
             first += table.num_rows
         # All at once: each call makes a hash table of the set.
         isin = pc.is_in(pa.chunked_array(encoded, pa.large_binary()), value_set=self._keys)
-        return np.concatenate(found)[np.asarray(isin)]
+        out: npt.NDArray[np.int64] = np.concatenate(found)[np.asarray(isin)]
+        return out
 
     def rows_of(self, file: Hashable, read: Callable[[], Iterator[pa.Table]]) -> Iterator[pa.Table]:
         """Read the selected rows of a file once: two states of a table share most of their files."""
