@@ -25,7 +25,6 @@ from lakeidx.api.arrow_input import as_table
 from lakeidx.api.sql.statement import Node, Statement
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
-from lakeidx.results import Listing
 from lakeidx.table.scan.states import time_travel
 from lakeidx.table.times import epoch_ms
 
@@ -107,14 +106,15 @@ class Places:
         if len(name.parts) == 2 and name.parts[0].lower() == _OF_CATALOG and not (name.branch or name.system):
             found = self.catalog.system(name.parts[1].lower())
             if found is not None:
-                _refuse_version(statement, node)
                 return found
         table = self._open(statement, node, name)
         with _placed(statement, node):
-            if name.system is not None:
-                _refuse_version(statement, node)
-                return _system_rows(table, name.system)
             metadata, asked = table.metadata, _asked(statement, node, table)
+            if name.system is not None:
+                moment = {
+                    {"snapshot_id": "snapshot", "timestamp_ms": "timestamp"}.get(k, k): v for k, v in asked.items()
+                }
+                return as_table(table.system(name.system).scan(**moment))
             state = time_travel(metadata, **asked)
             schema = table.schema if state is None or not asked else metadata.load_schema(state.schema_id)
             return TableDataset(table, state=(state, schema), least_level=0 if committed else None)
@@ -131,25 +131,6 @@ class Places:
             return opened
 
 
-def _system_rows(table: Table, name: str) -> pa.Table:
-    """Return the rows of a system table."""
-    system = getattr(table, "system", None)
-    if system is not None:
-        return as_table(system(name))
-    lists = {
-        "snapshots": table.snapshots, "files": table.files, "buckets": table.buckets, "tags": table.tags,
-        "consumers": table.consumers,
-    }  # fmt: skip
-    if name not in lists:
-        raise NotFoundError(f"there is no system table {name!r}; there are {', '.join(lists)}")
-    return _as_arrow(lists[name]())
-
-
-def _as_arrow(rows: Listing) -> pa.Table:
-    """Return a list of rows as Arrow; an empty one has no columns."""
-    return pa.table({n: pa.array(rows.column(n)) for n in rows.columns})
-
-
 class _placed:
     """Adds line and column of a name to what is raised about it."""
 
@@ -163,11 +144,6 @@ class _placed:
         if isinstance(error, (InvalidInputError, NotFoundError)) and not error.message.startswith("line "):
             statement, node = self._at
             raise type(error)(statement.error(error.message, node).message) from None
-
-
-def _refuse_version(statement: Statement, node: Node) -> None:
-    if node.args.get("version") is not None:
-        raise statement.error("a system table is read as it is now: leave out AS OF", node)
 
 
 def _asked(statement: Statement, node: Node, table: Table) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> lakeidx.Warehouse:
         ("SELECT * FROM shop.orders VERSION AS OF 99", "line 1, column 15:"),
         ("SELECT * FROM shop.orders TIMESTAMP AS OF 'yesterday'", "line 1, column 15:"),
         ("SELECT * FROM shop.orders TIMESTAMP AS OF 1700000000", "line 1, column 15:"),
-        ("SELECT * FROM shop.orders$files VERSION AS OF 1", "line 1, column 15:"),
+        ("SELECT * FROM shop.orders$tags VERSION AS OF 1", "line 1, column 15:"),
         ("SELECT * FROM shop.orders@tag", "line 1, column 26:"),
         ("SELECT 1; SELECT 2", "line 1, column 11:"),
         ("VACUUM orders", "line 1, column 1:"),
