@@ -334,7 +334,8 @@ def merge(
     batch = made.execute(**how.arguments)
     if batch is None or made.kinds is None:
         return VerbResult.of(batch)
-    return VerbResult(*(made.kinds.get(kind, 0) for kind in ("+I", "+U", "-D")), batch=batch)
+    inserted, updated, deleted = (made.kinds.get(kind, 0) for kind in ("+I", "+U", "-D"))
+    return VerbResult(inserted, updated, deleted, batch=batch)
 
 
 @dataclass(frozen=True, slots=True)
