@@ -139,7 +139,9 @@ _NEWEST = "lakeidx reads the newest snapshot unless the read names another one"
 
 LEFT_OUT: tuple[LeftOut, ...] = (
     LeftOut("tag.create-success-file", _on, "tags that lakeidx makes get no such file"),
-    LeftOut("metadata.iceberg.storage", _none_of("disabled"), "commits of lakeidx write no Iceberg metadata"),
+    LeftOut("metadata.iceberg.storage", _one_of("hive-catalog", "rest-catalog"),
+            "commits of lakeidx write no Iceberg metadata for that catalog"),
+    LeftOut("metadata.iceberg.manifest-legacy-version", _on, "lakeidx writes Iceberg manifests of the usual version"),
     LeftOut("commit.callbacks", _set, "commits of lakeidx do not call them"),
     LeftOut("tag.callbacks", _set, "tags that lakeidx makes do not call them"),
     LeftOut("visibility-callback.enabled", _on, "commits of lakeidx do not wait for it"),

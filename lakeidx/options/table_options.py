@@ -453,6 +453,32 @@ class TableOptions(RetentionOptions):
         "alter-column-null-to-not-null.disabled", True, "Nullable columns stay so."
     )
     disable_explicit_type_casting = boolean("disable-explicit-type-casting", False, "Only implicit casts in ALTER.")
+    metadata_iceberg_storage = choice(
+        "metadata.iceberg.storage",
+        "disabled table-location hadoop-catalog hive-catalog rest-catalog",
+        "Write Iceberg metadata after each commit: beside the table, or in a directory iceberg of the warehouse.",
+    )
+    metadata_iceberg_storage_location = opt_text(
+        "metadata.iceberg.storage-location", "Place of Iceberg metadata: table-location or catalog-storage."
+    )
+    metadata_iceberg_format_version = integer(
+        "metadata.iceberg.format-version", 2, "Iceberg format; 3 lists deletion vectors.", least=2, most=3
+    )
+    metadata_iceberg_compaction_min_file_num = integer(
+        "metadata.iceberg.compaction.min.file-num", 10, "Small Iceberg manifests from which on they may be merged."
+    )
+    metadata_iceberg_compaction_max_file_num = integer(
+        "metadata.iceberg.compaction.max.file-num", 50, "Small Iceberg manifests from which on they are merged."
+    )
+    metadata_iceberg_delete_after_commit_enabled = boolean(
+        "metadata.iceberg.delete-after-commit.enabled", True, "Delete old Iceberg metadata files after each commit."
+    )
+    metadata_iceberg_previous_versions_max = integer(
+        "metadata.iceberg.previous-versions-max", 0, "Old Iceberg metadata files to keep.", least=0
+    )
+    metadata_iceberg_manifest_compression = text(
+        "metadata.iceberg.manifest-compression", "snappy", "Compression of Iceberg manifests."
+    )
     row_tracking_enabled = boolean("row-tracking.enabled", False, "Row ids (append tables).")
     data_evolution_enabled = boolean("data-evolution.enabled", False, "Column-wise files (append tables).")
     auto_create = boolean("auto-create", False, "Make the table directory when it is missing.")
@@ -466,6 +492,11 @@ class TableOptions(RetentionOptions):
     def max_levels(self) -> int:
         """``num-levels``, or its default: the compaction trigger + 1."""
         return self.num_levels if self.num_levels is not None else self.num_sorted_run_compaction_trigger + 1
+
+    @property
+    def writes_iceberg(self) -> bool:
+        """True when commits write Iceberg metadata."""
+        return self.metadata_iceberg_storage in ("table-location", "hadoop-catalog")
 
     @property
     def needs_lookup(self) -> bool:

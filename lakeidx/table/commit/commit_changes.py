@@ -118,6 +118,11 @@ def commit_changes(
             f"{', another of that id' if request.schema.id == schema.id else ''}",
             path=metadata.paths.root,
         )
+    with_iceberg = schema.table_options.writes_iceberg
+    if with_iceberg:
+        from lakeidx.table.iceberg.publish import check_publishable, publish_iceberg
+
+        check_publishable(metadata, schema)
     changes = request.changes
     check_use(
         schema, Use.COMPACT if not changes.has_append and request.overwrite is None else Use.WRITE, metadata.paths.root
@@ -137,6 +142,8 @@ def commit_changes(
     for delta in deltas:
         attempt = _Attempt(metadata, schema, request, delta, clock, sleep, on_lost)
         ids.append(attempt.run())
+        if with_iceberg:
+            publish_iceberg(metadata, schema, ids[-1])
         attempts += attempt.tries
         fresh = fresh or not attempt.found_before
     return CommitResult(snapshot_ids=tuple(ids), already=bool(ids) and not fresh, attempts=max(attempts, 1))

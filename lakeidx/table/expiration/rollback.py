@@ -121,6 +121,11 @@ def _roll_back(metadata: TableMetadata, schema: TableSchema, target: Snapshot, *
                 path=metadata.paths.root,
                 snapshot_id=target.id,
             )
+        newest = metadata.latest_schema()
+        if newest.table_options.writes_iceberg:
+            from lakeidx.table.iceberg.publish import publish_iceberg
+
+            publish_iceberg(metadata, newest, target.id)
     return RollbackReport(
         dry_run=dry_run,
         snapshot_id=target.id,

@@ -170,9 +170,12 @@ def test_a_verification_fails_from_a_severity_on(
 
 
 def test_a_table_with_javas_iceberg_option_passes_the_nightly_verification(tmp_path: Path) -> None:
-    options = {"bucket": "-1", "metadata.iceberg.storage": "table-location"}
+    options = {"bucket": "-1", "metadata.iceberg.storage": "hive-catalog"}
     made = lakeidx.Table.create(f"{tmp_path}/wh/d.db/i", {**SPEC, "options": options})
     made.upsert(pa.table({"id": pa.array([1], pa.int64()), "name": ["x"]}))
     done = call("verify", made.uri)
     assert "options_followed (warning)" in done.stderr
     call("verify", made.uri, "--fail-on", "warning", code=1)
+    made.alter(set={"metadata.iceberg.storage": "table-location"})
+    made.upsert(pa.table({"id": pa.array([1], pa.int64()), "name": ["y"]}))
+    call("verify", made.uri, "--fail-on", "warning")
