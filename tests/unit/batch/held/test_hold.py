@@ -214,3 +214,14 @@ def test_files_of_a_folder_that_are_held_do_not_keep_others_out(tmp_path: Path) 
 def test_a_limit_that_is_none_says_how_one_is_written(given: Any, says: str) -> None:
     with pytest.raises(InvalidInputError, match=says):
         BatchLimits.parse(given)
+
+
+def test_rejected_rows_beyond_a_limit_hold_the_batch_and_the_good_rows_can_be_released(tmp_path: Path) -> None:
+    table, file = table_of(tmp_path), tmp_path / "a.csv"
+    file.write_text("\n".join(["id,v", *(f"{n},x" for n in range(97)), "x,x", "y,x", "z,x"]))
+    table.upsert_files([file], batch_id="fine", limits={"rejected": "3%"})
+    with pytest.raises(BatchHeldError, match=r"3 rejected rows are 3\.0% of the batch's 100 rows"):
+        table.upsert_files([file], batch_id="b", limits={"rejected": "1%"})
+    shown = table.held_batch("b").as_dict()
+    assert (shown["rejected"], shown["files"]) == (3, [str(file)])
+    assert table.release_batch("b").rejected == 3
