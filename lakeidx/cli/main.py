@@ -67,7 +67,7 @@ COMMANDS: dict[str, Command | Group] = {
         "Merge a file into a table: change or delete the rows that match, insert the others.",
     ),
     "batch": Group(
-        "List, show, release or discard the batches that stopped before their commit, as they are beyond a limit.",
+        "List, show, release or discard the batches that stopped before their commit: beyond a limit, or with a failed check.",
         {
             "list": Command(
                 "batch.commands", "list_batches", "List the batches that are held: why, and what they would do."

@@ -63,8 +63,11 @@ def hold_batch(
 ) -> None:
     """Hold a batch before its commit: it stays staged until somebody decides.
 
+    figures  what it does, as it was measured; None: as its rows were counted
     errors   BatchHeldError, always
     """
+    assign = context.files.require(BucketAssignmentReport, attempt=attempt)
+    names = ("inserts", "updates", "upserts", "deletes")
     newest, fields = context.metadata.latest_snapshot(), context.schema.fields
     note = HeldNote(
         batch_id=context.files.batch_id,
@@ -75,7 +78,7 @@ def hold_batch(
         replaces=None if context.replaces is None else format_predicate(context.replaces, fields),
         newest="" if newest is None else newest.identity,
         newest_id=0 if newest is None else newest.id,
-        figures=figures or {},
+        figures=figures or {name: getattr(assign, name) for name in names},
     )
     context.files.hold(note)
     raise _held(context.files.held() or note, context.paths.root)
