@@ -20,6 +20,7 @@ from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.results import Listing, Result
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.times import iso_utc
+from lakeidx.tasks.logs import logged
 from lakeidx.tasks.runner import Progress, Runner
 from lakeidx.tasks.runner_choice import RunnerLike, make_runner
 from lakeidx.types import Field
@@ -164,6 +165,12 @@ class Maintenance:
 
         chosen = None if partitions is None else sorted(find_partitions(self.table, partitions) or ())
         return self._logged(mark_partitions_done(self.table, chosen, dry_run=dry_run))
+
+    def metrics(self) -> str:
+        """Return the table's figures, those of its newest batch and of its upkeep, as OpenMetrics (``lakeidx[metrics]``)."""
+        from lakeidx.maintenance.metrics.exposition import metrics_text
+
+        return metrics_text(lambda: [self.table])
 
     def orphans(self, *, older_than: str = "1 d", remove: bool = False) -> OrphansResult:
         """Find files that nothing refers to and that are older than a time; with `remove` delete them."""
@@ -475,7 +482,8 @@ class Maintenance:
         return results
 
     def _logged(self, result: Report) -> Report:
-        log.info("%s: %r", self.table.uri, result)
+        with logged(table=self.table.uri):
+            log.info("%s: %r", self.table.uri, result)
         return result
 
 

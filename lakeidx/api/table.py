@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows, absent_columns, as_table, step_rows
 from lakeidx.api.folder_load import load_folder, watch_folder
-from lakeidx.api.inference.rows import create_from_rows
 from lakeidx.api.maintenance import Maintenance, advise_new_table, of_table
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type
@@ -71,6 +70,7 @@ class Table(TableHandle):
     compact = of_table(Maintenance.compact)
     expire = of_table(Maintenance.expire)
     orphans = of_table(Maintenance.orphans)
+    metrics = of_table(Maintenance.metrics)
     partitions = of_table(Maintenance.partitions)
     drop_partitions = of_table(Maintenance.drop_partitions)
     expire_partitions = of_table(Maintenance.expire_partitions)
@@ -121,6 +121,8 @@ class Table(TableHandle):
         cls, uri: PathLike, rows: Rows, *, primary_key: Sequence[str] = (), partition_by: Sequence[str] = ()
     ) -> Self:
         """Create a table of rows; see `create_from_rows`."""
+        from lakeidx.api.inference.rows import create_from_rows
+
         return create_from_rows(cls, uri, rows, primary_key, partition_by)
 
     def alter(
@@ -424,8 +426,7 @@ class Table(TableHandle):
         found = paths(files, name="files")
         context = self._context(batch_id, runner, overwrite, limits)
         limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
-        tell = on_stage or (lambda stage: None)
-        tell("ingest")
+        (tell := on_stage or (lambda stage: None))("ingest")
         ingest_landing(context, found, options, strict=strict, max_rejected=limit)
         return self._finished(finish_batch(context, tell), context)
 
@@ -522,7 +523,7 @@ class Table(TableHandle):
         own: bool = False,
     ) -> BatchResult:
         """Run rows in memory through all stages; `own`: nobody else knows the batch's id, and it runs in this process."""
-        (tell := on_stage or (lambda stage: None))("ingest")  # types of dictionaries, below, nobody chose
+        (tell := on_stage or (lambda stage: None))("ingest")
         policy = "add" if (asked := merge_policy(merge_schema)) == "widen" and isinstance(rows, list) else asked
         given = as_table(rows, context.schema.fields)
         with memory_staging(context) if own and fits_memory(context, given) else nullcontext(context) as running:
@@ -538,7 +539,6 @@ class Table(TableHandle):
         return make_context(self.metadata, name, runner=make_runner(runner), overwrite=overwrite, limits=limits)
 
     def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
-        log.info("%s: %r", self.uri, result)
         compact_after_commit(self.metadata, context.runner, result.assign)
         return result
 

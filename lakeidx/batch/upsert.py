@@ -41,6 +41,7 @@ from lakeidx.options.features import Use
 from lakeidx.options.limits import BatchLimits, GivenLimits
 from lakeidx.results import Result
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.tasks.logs import logged
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 if TYPE_CHECKING:
@@ -315,19 +316,26 @@ def _new_columns(context: BatchContext, schema: TableSchema | None) -> set[str]:
 
 def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
     """Run the stages after ingest."""
-    tell("bucket_assignment")
-    attempt = context.files.latest_attempt()
-    run_bucket_assignment(context, attempt)
-    tell("index_write")
-    write_attempt(context, attempt)
-    tell("commit")
-    commit = commit_batch(context, staged=False)
-    return BatchResult(
-        context.files.require(IngestReport),
-        context.files.require(BucketAssignmentReport, attempt=commit.attempt),
-        context.files.require(IndexWriteReport, attempt=commit.attempt),
-        commit,
-    )
+    with logged(table=context.paths.root, batch=context.files.batch_id):
+        attempt = context.files.latest_attempt()
+        with logged(stage="bucket_assignment"):
+            tell("bucket_assignment")
+            run_bucket_assignment(context, attempt)
+        with logged(stage="index_write"):
+            tell("index_write")
+            write_attempt(context, attempt)
+        with logged(stage="commit"):
+            tell("commit")
+            commit = commit_batch(context, staged=False)
+        result = BatchResult(
+            context.files.require(IngestReport),
+            context.files.require(BucketAssignmentReport, attempt=commit.attempt),
+            context.files.require(IndexWriteReport, attempt=commit.attempt),
+            commit,
+        )
+        with logged(snapshot=max(result.snapshots, default=None)):
+            log.info("%s: %r", context.paths.root, result)
+    return result
 
 
 def commit_batch(

@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from lakeidx.errors import BatchHeldError, LakeIdxError
+from lakeidx.tasks.logs import JsonLines
 from lakeidx.tasks.runner import Runner
 from lakeidx.tasks.runner_choice import THREADS, make_runner, spark_runner
 
@@ -69,6 +70,14 @@ _compiling = logging.getLogger("lakeidx.codec.jit")
 _on_terminal = _OnTerminal()
 
 
+def _fail(text: str) -> None:
+    """Print why a command failed on stderr: a line of the log where this is JSON."""
+    if any(isinstance(h.formatter, JsonLines) for h in logging.getLogger("lakeidx").handlers):
+        logging.getLogger("lakeidx.cli").error(text)
+    else:
+        typer.echo(f"lakeidx: {text}", err=True)
+
+
 def report_errors(command: Callable[P, None]) -> Callable[P, None]:
     """Run a command; an error of lakeidx becomes one line on stderr and exit code 2 (1: a batch is held), without a stack trace."""
 
@@ -78,14 +87,14 @@ def report_errors(command: Callable[P, None]) -> Callable[P, None]:
         try:
             command(*args, **kwargs)
         except LakeIdxError as error:
-            typer.echo(f"lakeidx: {' '.join(str(error).split())}", err=True)
+            _fail(" ".join(str(error).split()))
             raise typer.Exit(EXIT_FINDINGS if isinstance(error, BatchHeldError) else _EXIT_ERROR) from None
         except BrokenPipeError:
             # The reader of our output went away (`| head`); that is no error of ours.
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115
             raise typer.Exit(0) from None
         except OSError as error:
-            typer.echo(f"lakeidx: {error}", err=True)
+            _fail(str(error))
             raise typer.Exit(_EXIT_ERROR) from None
 
     return run

@@ -209,6 +209,11 @@ COMMANDS: dict[str, Command | Group] = {
             ),
         },
     ),
+    "metrics": Command(
+        "metrics.command",
+        "metrics",
+        "Print figures of tables, their newest batches and their upkeep as OpenMetrics, or serve them on this machine.",
+    ),
     "warm-up": Command("maintain_commands", "warm_up", "Compile all kernels now; later runs load them from disk."),
 }
 
@@ -220,7 +225,7 @@ SECTIONS = {
     "Read rows": ("sql", "scan", "lookup", "changes", "diff", "tail"),
     "Go back": ("tag", "rollback", "consumer"),
     "Upkeep": ("compact", "expire", "partition", "orphans", "verify", "index", "lookup-store"),
-    "Look inside": ("snapshots", "files", "buckets", "keys", "inspect"),
+    "Look inside": ("snapshots", "files", "buckets", "keys", "inspect", "metrics"),
     "Choose, set up": ("advise", "hudi", "warm-up"),
 }
 
@@ -251,8 +256,20 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="print the version"),
+    log_format: str = typer.Option(
+        None,
+        "--log-format",
+        metavar="text|json",
+        envvar="LAKEIDX_LOG_FORMAT",
+        help="json: what is logged, a line each, on stderr",
+    ),
 ) -> None:
-    pass
+    if log_format is not None:
+        from lakeidx.tasks.logs import FORMATS, print_logs
+
+        if log_format not in FORMATS:
+            raise typer.BadParameter(f"{log_format!r} is neither text nor json")
+        print_logs(log_format)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ from lakeidx.jobs.pipes import (
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.logs import print_logs
 from lakeidx.tasks.runner import LazyRunner, LocalRunner, Runner
 
 
@@ -75,6 +77,7 @@ def make_runner(arguments: argparse.Namespace, name: str, *, local: bool = False
 def run_job(work: Callable[[], BaseModel | Mapping[str, Any]]) -> int:
     """Run a job, print its report as JSON on stdout, report to Dagster when it uses Pipes, and return the exit code."""
     pipes: JobPipes | None = None
+    print_logs(os.environ.get("LAKEIDX_LOG_FORMAT"))
     try:
         with job_pipes() as pipes:
             try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Protocol, TypeVar
 
 from lakeidx.tasks.routed_rows import Block, RoutedRows, cut_rows, group_targets
@@ -83,7 +84,9 @@ class LocalRunner:
             return out
         with ThreadPoolExecutor(min(self._parallelism, len(items)), thread_name_prefix=label.partition(":")[0]) as pool:
             results = []
-            for i, result in enumerate(pool.map(task, items)):
+            # Threads log what this one is about.
+            contexts = [copy_context() for _ in items]
+            for i, result in enumerate(pool.map(lambda c, item: c.run(task, item), contexts, items)):
                 results.append(result)
                 self._report(i + 1, len(items))
             return results

@@ -51,6 +51,7 @@ COMMANDS = {
     "compact": "Table.compact",
     "expire": "Table.expire",
     "orphans": "Table.orphans",
+    "metrics": "Table.metrics",
     "partition list": "Table.partitions",
     "partition drop": "Table.drop_partitions",
     "partition expire": "Table.expire_partitions",
@@ -71,7 +72,7 @@ COMMANDS = {
 #: Methods that need no command: rows in memory, opening, what the ones above are made of, and objects of other libraries.
 ONLY_PYTHON = {
     "Table.open", "Table.upsert", "Table.overwrite", "Warehouse.table", "Warehouse.tables", "Warehouse.databases",
-    "Warehouse.path", "Warehouse.create", "Table.file_system",
+    "Warehouse.path", "Warehouse.create", "Table.file_system", "Table.system",
 }  # fmt: skip
 
 
@@ -86,7 +87,8 @@ PARAMETERS = {
     **{("sync-database", o): "feed" for o in (
         "including_tables", "excluding_tables", "table_prefix", "table_suffix", "table_mapping", "primary_keys", "partition_keys",
         "types", "table_conf", "schema_changes")},
-    ("sync-database", "warehouse"): "self", ("sql", "warehouse"): "self", ("sql", "no_progress"): "runner",
+    ("sync-database", "warehouse"): "self", ("sql", "warehouse"): "self",
+    ("metrics", "places"): "self", ("metrics", "listen"): "self", ("sql", "no_progress"): "runner",
     ("table create", "from_"): "rows", ("table create", "more"): "rows", ("table create", "key"): "primary_key",
     **{("advise", o): "needs" for o in ("moves", "other_writers", "stateless", "hbase")},
     **{("advise", o): "machine" for o in ("cores", "latency_ms")}, ("advise", "keys"): "batches keys",

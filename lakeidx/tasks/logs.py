@@ -1,0 +1,62 @@
+"""Logs as lines of JSON, each with the table, batch, stage and snapshot that it is about.
+
+Environment variable ``LAKEIDX_LOG_FORMAT=json``, or ``lakeidx --log-format json``, prints them on stderr; other programs take
+`JsonLines` as the formatter of a handler of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from lakeidx.errors import InvalidInputError
+
+FORMATS = ("text", "json")
+_about: ContextVar[dict[str, Any]] = ContextVar("lakeidx_log", default={})  # noqa: B039 - it is never changed in place
+
+
+@contextmanager
+def logged(**about: Any) -> Iterator[None]:
+    """Say what is logged inside is about: ``table``, ``batch``, ``stage``, ``snapshot``."""
+    token = _about.set({**_about.get(), **about})
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+class JsonLines(logging.Formatter):
+    """A JSON object a record: time (UTC), level, logger, what it is about, message, and the error with its stack."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line."""
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        out = {"time": time, "level": record.levelname, "logger": record.name, **_about.get()}
+        out["message"] = record.getMessage()
+        if record.exc_info:
+            out["error"] = self.formatException(record.exc_info)
+        return json.dumps(out, default=str)
+
+
+def print_logs(kind: str | None) -> bool:
+    """Print what lakeidx logs on stderr, from INFO up, where `kind` is ``json``; returns whether it is.
+
+    errors   InvalidInputError for another kind than `FORMATS`
+    """
+    if kind is not None and kind not in FORMATS:
+        raise InvalidInputError(f"the format of logs is {' or '.join(FORMATS)}, not {kind!r}")
+    if kind != "json":
+        return False
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logger = logging.getLogger("lakeidx")
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    return True
