@@ -66,11 +66,11 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     """
     out = TableDefinitions()
     out.assets = [build_landing_asset(pipeline), *build_stage_assets(pipeline)]
-    reported = [ingest_checks(pipeline), assignment_checks(pipeline), commit_checks(pipeline)]
-    out.checks = [build_landing_check(pipeline), *map(reported_checks, reported)]
+    out.checks = [build_landing_check(pipeline)]
+    checks = [*ingest_checks(pipeline), *assignment_checks(pipeline), *commit_checks(pipeline)]
     if pipeline.lookup_store:
         out.assets.append(build_lookup_asset(pipeline))
-        out.checks.append(reported_checks(lookup_checks(pipeline)))
+        checks += lookup_checks(pipeline)
         key = asset_key(pipeline, LOOKUP_STORE)
         out.jobs.append(_asset_job(pipeline, asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
     if pipeline.changes is not None:
@@ -86,7 +86,7 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
         description=f"Reads landing files of {pipeline.table} through all stages up to a snapshot, and checks the result.",
     )
     out.jobs += [batch, build_held_batch_job(pipeline)]
-    add_upkeep(out, pipeline)
+    add_upkeep(out, pipeline, checks)
     out.sensors.append(build_landing_sensor(pipeline, batch))
     _tell(out, pipeline)
     if file is not None:
@@ -134,10 +134,14 @@ def _asset_job(pipeline: PipelineConfig, name: str, *, upkeep: bool = True, **ho
     return dg.define_asset_job(name, executor_def=dg.in_process_executor, tags=tags, **how)
 
 
-def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig) -> None:
-    """Add compaction, snapshot expiry and verification of a table, with their jobs, schedules and sensor."""
+def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig, batch_checks: Sequence[dg.AssetCheckSpec] = ()) -> None:
+    """Add compaction, snapshot expiry and verification of a table, with their jobs, schedules and sensor, and all its checks.
+
+    batch_checks   those on assets of a batch
+    """
     out.assets += [build_compaction_asset(pipeline), build_expiry_asset(pipeline), build_verification_asset(pipeline)]
-    out.checks += map(reported_checks, [compaction_checks(pipeline), verification_checks(pipeline)])
+    checks = [*batch_checks, *compaction_checks(pipeline), *verification_checks(pipeline)]
+    out.checks.append(reported_checks(pipeline, checks))
     assets = (COMPACTION, SNAPSHOT_EXPIRY, VERIFICATION)
     jobs = {n: _asset_job(pipeline, asset_job_name(pipeline, n), selection=[asset_key(pipeline, n)]) for n in assets}
     out.jobs += jobs.values()

@@ -17,6 +17,7 @@ from typing import Any
 
 import dagster as dg
 
+from lakeidx.dagster.last_verdicts import leave_verdicts
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.model import PipelineConfig
 
@@ -88,13 +89,18 @@ def retry_policy(config: PipelineConfig) -> dg.RetryPolicy:
 
 
 @contextmanager
-def failures_explained() -> Iterator[None]:
-    """Turn errors into Dagster failures that name their kind and what to do, and whether a retry makes sense."""
+def failures_explained(context: dg.AssetExecutionContext | None = None) -> Iterator[None]:
+    """Turn errors into Dagster failures that name their kind and what to do, and whether a retry makes sense.
+
+    context   of a step after which its run may end: checks that the run does not reach stay as they were
+    """
     try:
         yield
     except (dg.Failure, dg.RetryRequested):
         raise
     except Exception as error:
+        if context is not None:
+            leave_verdicts(context.instance, context.run)
         kind = error_kind(error)
         reaction = REACTIONS[kind]
         raise dg.Failure(

@@ -13,7 +13,7 @@ import dagster as dg
 from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
 from lakeidx.dagster.factory import TableDefinitions, build_feed, build_table
 from lakeidx.dagster.resources import SparkResource, resources_from_environment
-from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
+from lakeidx.dagster.sensors.failed_runs import build_canceled_run_sensor, build_failed_run_sensor
 from lakeidx.pipeline_file.feed import FeedConfig, load_feeds
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipelines
 
@@ -57,11 +57,12 @@ def build_definitions(
         log.error("pipeline file left out: %s: %s", folder / name, "; ".join(problems))
     told = {name: alerts for t in tables for name, alerts in t.told.items()}
     found = build_pipeline_files(folder, len(tables), left_out)
+    of_runs = [build_failed_run_sensor(tables=told.get), build_canceled_run_sensor()]
     return dg.Definitions(
         assets=[*(a for t in tables for a in t.assets), found.asset],
         asset_checks=[*(c for t in tables for c in t.checks), found.check],
         jobs=[j for t in tables for j in t.jobs],
-        sensors=[*(s for t in tables for s in t.sensors), build_failed_run_sensor(tables=told.get), found.sensor],
+        sensors=[*(s for t in tables for s in t.sensors), *of_runs, found.sensor],
         schedules=[s for t in tables for s in t.schedules],
         resources=resources or resources_from_environment(spark=spark),
         # One process per run: one Spark session, one import of what stages need.

@@ -41,7 +41,7 @@ def build_changes_asset(
     )
     @resources_of(pipeline)
     def changes(context: dg.AssetExecutionContext, store: StoreResource, tables: TableResource) -> Iterator[Any]:
-        with failures_explained():
+        with failures_explained(context):
             table = tables.open(pipeline)
             out = store.open(wanted.path)
             consumer = StreamConsumer(table.metadata, wanted.consumer)

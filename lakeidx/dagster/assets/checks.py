@@ -15,20 +15,20 @@ verification        all, and orphans             the whole table
 A failed check of severity ERROR blocks what follows; WARN is for what costs space or speed, not answers.
 
 Each is judged by the step of the asset it is on, after its work. They have no partitions: a verdict is about the asset as the last
-run has left it, also a run over a range of partitions. Dagster plans them with each run, and its list calls those of a run that
-ends before them failed, whatever the table is like.
+run has left it, also a run over a range of partitions. One that a run does not reach stays as it was (`last_verdicts`).
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.dagster.expectations.verdicts import judge
+from lakeidx.dagster.last_verdicts import CHECKS_STEP, last_verdicts, leave_verdicts
 from lakeidx.dagster.metadata.reports import records_table, rejected_metadata
-from lakeidx.dagster.names import asset_key
+from lakeidx.dagster.names import asset_key, table_id
 from lakeidx.errors import RejectedRowsError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality import RuleResult
@@ -144,11 +144,11 @@ def rejected_result(
     )
 
 
-def reported_checks(specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChecksDefinition:
-    """Define checks of an asset whose step reports them with `report_checks`.
+def reported_checks(config: PipelineConfig, specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChecksDefinition:
+    """Define the checks of a table's assets, whose steps report them with `report_checks`.
 
-    The step of this definition reports none: it is there because Dagster's daemon starts a backfill only with a plan that has all
-    checks of its assets. What follows an asset does not wait for it: a failed check that blocks fails the asset's own step.
+    The step of this definition reports what those have left: their last verdicts. What follows an asset does not wait for it: a
+    failed check that blocks fails the asset's own step.
     """
     planned = [
         dg.AssetCheckSpec(
@@ -157,9 +157,9 @@ def reported_checks(specs: Sequence[dg.AssetCheckSpec]) -> dg.AssetChecksDefinit
         for s in specs
     ]
 
-    @dg.multi_asset_check(name="__".join([*specs[0].asset_key.path, "checks"]), specs=planned, can_subset=True)
-    def reported() -> Iterator[dg.AssetCheckResult]:
-        yield from ()
+    @dg.multi_asset_check(name=f"{table_id(config)}__{CHECKS_STEP}", specs=planned, can_subset=True)
+    def reported(context: dg.AssetCheckExecutionContext) -> Iterator[Any]:
+        yield from last_verdicts(context.instance, context.run.run_id, context.selected_asset_check_keys)
 
     return reported
 
@@ -185,27 +185,31 @@ def report_checks(
 
     specs   those that the results are of
     """
+    key, stopped = specs[0].asset_key, False
     blocking: Mapping[str, bool] = {s.name: s.blocking for s in specs}
     for result in results:
+        stops = blocking[str(result.check_name)]
+        stopped |= stops and not result.passed and result.severity is dg.AssetCheckSeverity.ERROR
         yield dg.AssetCheckEvaluation(
-            asset_key=specs[0].asset_key,
+            asset_key=key,
             check_name=str(result.check_name),
             passed=result.passed,
             metadata=result.metadata,
-            target_materialization_data=_newest(context, specs[0].asset_key),
+            target_materialization_data=_newest(context.instance, key),
             severity=result.severity,
             description=result.description,
-            blocking=blocking[str(result.check_name)],
+            blocking=stops,
         )
+    if stopped:
+        leave_verdicts(context.instance, context.run)
 
 
-def _newest(
-    context: dg.AssetExecutionContext, key: dg.AssetKey
-) -> AssetCheckEvaluationTargetMaterializationData | None:
-    """Return the newest materialization of an asset, which its checks are about; None before the first."""
-    found = context.instance.fetch_materializations(key, limit=1).records
+def _newest(instance: dg.DagsterInstance, key: dg.AssetKey) -> Any:
+    """Return the newest materialization of an asset as its checks refer to it; None before the first."""
+    found = instance.fetch_materializations(key, limit=1).records
     if not found:
         return None
-    return AssetCheckEvaluationTargetMaterializationData(
-        storage_id=found[0].storage_id, run_id=found[0].run_id, timestamp=found[0].timestamp
-    )
+    # Its class has no public name; what is stored has.
+    kind, record = "AssetCheckEvaluationTargetMaterializationData", found[0]
+    stored = {"storage_id": record.storage_id, "run_id": record.run_id, "timestamp": record.timestamp}
+    return dg.deserialize_value(json.dumps({"__class__": kind, **stored}))

@@ -56,7 +56,7 @@ def build_feed_assets(feed: FeedConfig) -> list[Any]:
     )
     @resources_of(pipeline)
     def sync(context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource) -> Iterator[Any]:
-        with failures_explained():
+        with failures_explained(context):
             keys = chosen_keys(context)
             place = store.open(feed.landing.path, feed.landing.storage_options)
             warehouse = Warehouse(feed.warehouse, store.storage_options(feed.warehouse))

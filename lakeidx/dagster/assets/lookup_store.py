@@ -35,7 +35,7 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
     def lookup_store(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> StepEvents:
-        with failures_explained():
+        with failures_explained(context):
             table = tables.open(pipeline)
             done = spark.submitted(context, LOOKUP_STORE, [pipeline.uri], pipeline)
             if done is None:

@@ -133,7 +133,7 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         spark: SparkResource,
         tables: TableResource,
     ) -> StepEvents:
-        with failures_explained():
+        with failures_explained(context):
             table = _open_if_made(pipeline, tables)
             if table is None:
                 yield materialized(context, _no_table(context))
@@ -188,7 +188,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
     def snapshot_expiry(
         context: dg.AssetExecutionContext, config: ExpiryConfig, tables: TableResource
     ) -> dg.MaterializeResult[Any]:
-        with failures_explained():
+        with failures_explained(context):
             table = _open_if_made(pipeline, tables)
             if table is None:
                 return materialized(context, _no_table(context))
@@ -251,7 +251,7 @@ def build_verification_asset(
     def verification(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> StepEvents:
-        with failures_explained():
+        with failures_explained(context):
             started = time.monotonic()
             table = _open_if_made(pipeline, tables)
             if table is None:

@@ -223,7 +223,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
         tables: TableResource,
     ) -> StepEvents:
         preload_imports(pipeline, [node.name for node in context.job_def.nodes])
-        with failures_explained():
+        with failures_explained(context):
             keys, table = chosen_keys(context), tables.ensure(pipeline)
             landing = store.open(pipeline.landing.path, pipeline.landing.storage_options)
             batch, chosen = _plan(pipeline, context, config, table, files_of_partitions(landing, pipeline, keys), spark)
@@ -303,7 +303,7 @@ def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) 
     )
     @resources_of(pipeline)
     def bucket_assignment(context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource) -> StepEvents:
-        with failures_explained():
+        with failures_explained(context):
             batch = _open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
                 yield materialized(context, _already_committed(batch))
@@ -331,7 +331,7 @@ def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.
     def index_write(
         context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
     ) -> dg.MaterializeResult[Any]:
-        with failures_explained():
+        with failures_explained(context):
             batch = _open_batch(pipeline, context, tables, spark)
             if batch.reports_gone:
                 return materialized(context, _already_committed(batch))
@@ -362,7 +362,7 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
     def commit(
         context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
     ) -> StepEvents:
-        with failures_explained():
+        with failures_explained(context):
             batch, chosen = _open_batch(pipeline, context, tables, spark), context.selected_asset_keys
             specs = commit_checks(pipeline)
             checks = PublishChecks(pipeline, context, store, spark, specs)

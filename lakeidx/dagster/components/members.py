@@ -17,7 +17,7 @@ import dagster as dg
 
 from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
 from lakeidx.dagster.components.attributes import Attributes
-from lakeidx.dagster.sensors.failed_runs import build_failed_run_sensor
+from lakeidx.dagster.sensors.failed_runs import build_canceled_run_sensor, build_failed_run_sensor
 from lakeidx.pipeline_file.sections import AlertConfig
 
 # Dagster itself uses it when it makes checks of components anew, after these were built.
@@ -64,7 +64,8 @@ class Member:
             return next((m.told for m in members if not m.problems and m.claims(table)), None)
 
         sensor = build_failed_run_sensor(tables=told, name="lakeidx__failed_component_runs_sensor")
-        return [dg.Definitions(sensors=[sensor])]
+        canceled = build_canceled_run_sensor("lakeidx__canceled_component_runs_sensor")
+        return [dg.Definitions(sensors=[sensor, canceled])]
 
     def build_left_out(self, problems: Iterable[str]) -> list[dg.Definitions]:
         """Build the failed check of what is left out; nothing where nothing is."""

@@ -1,4 +1,6 @@
-"""The failed-run sensor: tags every failed run with the kind of error and what to do about it, and sends alerts."""
+"""Sensors of runs that ended early: a failed one is tagged with the kind of error and what to do about it, and alerts are sent;
+checks of what a failed or canceled one has not reached stay as they were.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ import dagster as dg
 from tenacity import Retrying, stop_after_attempt, wait_fixed
 
 from lakeidx.dagster.failures import ALERT, ERROR_KIND, REACTIONS, WHAT_TO_DO, Reaction
+from lakeidx.dagster.last_verdicts import leave_verdicts
 from lakeidx.errors import InvalidInputError, LakeIdxError, UnavailableError
 from lakeidx.pipeline_file.sections import AlertConfig
 from lakeidx.storage.landing_folders import secrets_filled
@@ -117,9 +120,10 @@ def build_failed_run_sensor(
     @dg.run_failure_sensor(
         name=name,
         description="Tags a failed run with the kind of error and what to do about it, and sends alerts.",
-        **options,
+        **{"default_status": dg.DefaultSensorStatus.RUNNING, **options},
     )
     def failed_run_sensor(context: dg.RunFailureSensorContext) -> None:
+        leave_verdicts(context.instance, context.dagster_run)
         told: list[Sequence[AlertConfig]] = [()]
         if tables is not None:
             told = [found for found in map(tables, _tables_of(context.dagster_run)) if found is not None]
@@ -136,6 +140,21 @@ def build_failed_run_sensor(
             send_alert(alert, chain(own, receivers_from() if alerts is None else alerts))
 
     return failed_run_sensor
+
+
+def build_canceled_run_sensor(name: str = "lakeidx__canceled_run_sensor") -> dg.SensorDefinition:
+    """Build the sensor that leaves the checks of what a canceled run has not reached as they were."""
+
+    @dg.run_status_sensor(
+        dg.DagsterRunStatus.CANCELED,
+        name=name,
+        description="Leaves the checks of what a canceled run has not reached as they were.",
+        default_status=dg.DefaultSensorStatus.RUNNING,
+    )
+    def canceled_run_sensor(context: dg.RunStatusSensorContext) -> None:
+        leave_verdicts(context.instance, context.dagster_run)
+
+    return canceled_run_sensor
 
 
 @dataclass(frozen=True, slots=True)
