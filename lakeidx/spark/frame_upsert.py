@@ -53,14 +53,36 @@ def upsert(
     parallelism   slots of the cluster; default as Spark says
     errors        InvalidInputError for rows or columns that the table does not take; as `lakeidx.batch.upsert.finish_batch`
     """
+    given = {**(options or {}), "replay": replay, **({} if batch_id is None else {"batch-id": batch_id})}
+    result = write_frame(frame, table, given, overwrite=overwrite, parallelism=parallelism)
+    assert result is not None
+    return result
+
+
+def write_frame(
+    frame: DataFrame,
+    table: PathLike,
+    options: Mapping[str, str] | None = None,
+    *,
+    overwrite: bool = False,
+    parallelism: int | None = None,
+    operation: str | None = None,
+    read_on: int | None = None,
+) -> BatchResult | None:
+    """Write a frame as one batch; see `upsert`.
+
+    operation, read_on   of a verb: see `lakeidx.batch.context.BatchContext`
+    returns              None for a verb without rows: then nothing is written
+    """
     session = frame.sparkSession
     check_worker_python(session)
     check_names(frame)
     table = path_text(table)
-    given = {**(options or {}), "path": table, "replay": replay, **({} if batch_id is None else {"batch-id": batch_id})}
+    given = {**(options or {}), "path": table}
     zone = session.conf.get(TIME_ZONE)
     columns = arrow_schema(frame.schema)
     writer = TableWriter(ReadOptions.parse(given, writes=True), columns, overwrite=overwrite, time_zone=zone)
+    writer.operation, writer.read_on = operation, read_on
     stage = f"ingest: batch {writer.batch_id} of {table}"
     # pyspark takes a dot in the name of a column for a path.
     numbered = frame.toDF(*map(str, range(len(columns))))
@@ -72,6 +94,8 @@ def upsert(
         if not ok:
             raise value
         messages.append(value)
+    if read_on is not None and not any(m.rows for m in messages):
+        return None
     result = writer.finish(messages, SparkRunner(session, parallelism=parallelism))
     refresh_names(session, table)
     return result

@@ -10,6 +10,7 @@
 ``scan.timestamp-millis``                  the same by time: ISO text or epoch milliseconds; also ``scan.timestamp`` and
                                            ``timestampAsOf``
 ``read.changelog``                         true: each row has its kind (+I -U +U -D) in ``_rowkind``, and deletes are there, too
+``read.committed``                         true: also what readers see only after a compaction (tables with deletion vectors)
 ``incremental-between``                    ``a,b``: rows of the snapshots in (a, b]; of two tags: as scan mode diff
 ``incremental-between-tag``                ``a,b``: two tags, as in incremental-between
 ``incremental-between-timestamp``          ``t1,t2`` epoch ms or ISO times
@@ -105,7 +106,7 @@ OF_SPARK = frozenset({
     "is_managed_location", "collation",
 })  # fmt: skip
 _OURS = frozenset({
-    "columns", "where", "scan.mode", "scan.snapshot-id", "scan.tag-name", *_VERSION, *_TIME, "read.changelog",
+    "columns", "where", "scan.mode", "scan.snapshot-id", "scan.tag-name", *_VERSION, *_TIME, "read.changelog", "read.committed",
     "incremental-between", "incremental-between-tag", "incremental-between-timestamp", "incremental-between-scan-mode",
     "incremental-between-tag-to-snapshot", *_LIMITS, *(_STREAM + name for name in _LIMITS), "consumer-id",
     "consumer.ignore-progress", "source.split.target-size", "source.split.open-file-cost", "batch-id", "replay", *_MERGE,
@@ -153,6 +154,7 @@ class ReadOptions:
     layout: Layout = Layout.PLAIN
     version: str | None = None
     tag_to_snapshot: bool = False
+    committed: bool = False
     traceback: bool = False
     table_options: Mapping[str, str] = field(default_factory=dict)
     storage: Mapping[str, str] = field(default_factory=dict)
@@ -205,6 +207,7 @@ class ReadOptions:
             between_times=_pair(given, "incremental-between-timestamp"),
             version=_one_of(given, _VERSION),
             tag_to_snapshot=_flag(given, "incremental-between-tag-to-snapshot"),
+            committed=_flag(given, "read.committed"),
             traceback=_flag(given, "traceback"),
             table_options=table_options,
             storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},

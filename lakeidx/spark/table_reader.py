@@ -94,6 +94,7 @@ class ReadState:
     state: State
     after: State | None = None
     mode: IncrementalMode = IncrementalMode.AUTO
+    committed: bool = False
 
     @classmethod
     def find(cls, options: ReadOptions) -> ReadState:
@@ -107,7 +108,7 @@ class ReadState:
         found = time_travel(metadata, **asked)
         travels = found is not None and any(v is not None for v in asked.values())
         schema = metadata.load_schema(found.schema_id) if travels and found is not None else metadata.latest_schema()
-        return cls(schema, snapshot_state(metadata, found))
+        return cls(schema, snapshot_state(metadata, found), committed=options.committed)
 
     def plans(self, where: str | None) -> Sequence[ChangePlan]:
         """Plan the read.
@@ -118,7 +119,8 @@ class ReadState:
         # Another table in its place has snapshots of the same ids.
         metadata.latest_schema()
         if self.after is None:
-            return (plan_state(metadata, self.state.load_snapshot(), self.schema, where),)
+            least = 0 if self.committed else None
+            return (plan_state(metadata, self.state.load_snapshot(), self.schema, where, least_level=least),)
         check_range(metadata, self.after.number, self.state.number)
         predicate = bind_where(where, self.schema)
         return scan_changes(self.schema, self.after, self.state, predicate=predicate, mode=self.mode).plans

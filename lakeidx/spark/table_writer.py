@@ -92,6 +92,9 @@ class TableWriter(DataSourceArrowWriter):
         if KIND_COLUMN not in columns.names and not self.known:
             self._refuse_missing()
         self.directory = files.new_dir("ingest")
+        #: Of a verb: see `lakeidx.batch.context.BatchContext`.
+        self.operation: str | None = None
+        self.read_on: int | None = None
 
     def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
         context = make_context(
@@ -204,6 +207,8 @@ class TableWriter(DataSourceArrowWriter):
             table_id=table.metadata.table_id,
             rows_ignored=rows - sum(p.rows for p in parts),
             content=content,
+            completed_on=self.read_on,
+            operation=self.operation,
         )
         context.files.close(report)
         result = finish_batch(context, lambda stage: None)
