@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeidx.api.dataset import TableDataset
+from lakeidx.api.dataset import SystemDataset, TableDataset
+from lakeidx.api.system_table import SystemTable, open_any
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
 from lakeidx.errors import InvalidInputError
@@ -38,12 +39,13 @@ def attach(warehouse: Warehouse | PathLike, connection: DuckDBPyConnection | Non
     return connection
 
 
-def register(connection: DuckDBPyConnection, name: str, table: Table | PathLike) -> None:
+def register(connection: DuckDBPyConnection, name: str, table: Table | SystemTable | PathLike) -> None:
     """Make one table a view of a connection.
 
-    table   the table, or its directory as a path or URI
+    table   the table, or its directory as a path or URI; a system table, or its path ``TABLE$files``
     """
-    connection.register(name, TableDataset(table if isinstance(table, Table) else Table.open(table)))
+    opened = open_any(table)
+    connection.register(name, SystemDataset(opened) if isinstance(opened, SystemTable) else TableDataset(opened))
 
 
 def _connect() -> DuckDBPyConnection:

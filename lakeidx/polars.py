@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakeidx.api.system_table import SystemTable, open_any
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError
 from lakeidx.options.arguments import PathLike
@@ -21,10 +22,10 @@ _OPERATORS = {"Eq": Op.EQ, "NotEq": Op.NE, "Lt": Op.LT, "LtEq": Op.LE, "Gt": Op.
 _NUMBERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Int", "Dyn")
 
 
-def scan(table: Table | PathLike, **state: Any) -> pl.LazyFrame:
+def scan(table: Table | SystemTable | PathLike, **state: Any) -> pl.LazyFrame:
     """Make a lazy frame of a table; its rows are read when it is collected.
 
-    table    the table, or its directory as a path or URI
+    table    the table, or its directory as a path or URI; a system table, or its path ``TABLE$files``
     state    which state, as for `Table.scan`: ``snapshot``, ``tag`` or ``timestamp``; default the newest
     returns  a frame whose filters prune where they compare columns with numbers and texts; Polars applies all of them itself
     errors   InvalidInputError when Polars is not installed
@@ -34,7 +35,9 @@ def scan(table: Table | PathLike, **state: Any) -> pl.LazyFrame:
         from polars.io.plugins import register_io_source
     except ImportError as error:
         raise InvalidInputError("Polars is not installed: pip install 'lakeidx[polars]'") from error
-    table = table if isinstance(table, Table) else Table.open(table)
+    opened = open_any(table)
+    # Conditions are on the columns of the table itself, and system tables have others.
+    fields = opened.schema.fields if isinstance(opened, Table) else ()
 
     def read(
         with_columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
@@ -44,11 +47,11 @@ def scan(table: Table | PathLike, **state: Any) -> pl.LazyFrame:
             needed = list(
                 dict.fromkeys([*with_columns, *(predicate.meta.root_names() if predicate is not None else ())])
             )
-        where = None if predicate is None else _predicate_of(predicate, table.schema.fields)
+        where = None if predicate is None else _predicate_of(predicate, fields)
         # A limit counts rows after the filter, and only part of a filter may have been handed down.
         limit = n_rows if predicate is None else None
         left = n_rows
-        for rows in table.scan(where=where, columns=needed or None, limit=limit, **state).batches():
+        for rows in opened.scan(where=where, columns=needed or None, limit=limit, **state).batches():
             frame = _frame(pl, rows)
             if predicate is not None:
                 frame = frame.filter(predicate)
@@ -61,7 +64,7 @@ def scan(table: Table | PathLike, **state: Any) -> pl.LazyFrame:
             if left is not None and left <= 0:
                 return
 
-    empty = _frame(pl, table.scan(limit=0, **state).arrow_schema.empty_table())
+    empty = _frame(pl, opened.scan(limit=0, **state).arrow_schema.empty_table())
     return register_io_source(read, schema=empty.schema)
 
 

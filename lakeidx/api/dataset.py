@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from lakeidx.api.system_table import SystemTable
 from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -114,6 +115,25 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         found, schema = self._state
         plan = plan_state(self.table.metadata, found, schema, where, least_level=self._least_level)
         return TableScan(self.table.metadata, plan, columns=columns)
+
+
+class SystemDataset(ds.Dataset):  # type: ignore[misc]
+    """A system table as a dataset, read anew by each scan."""
+
+    def __init__(self, system: SystemTable) -> None:
+        self.system = system
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the system table."""
+        return self.system.arrow_schema
+
+    def scanner(
+        self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **_: Any
+    ) -> ds.Scanner:
+        """Read the rows, and plan a scan of some columns of those that a filter keeps."""
+        wanted = None if columns is None else list(columns)
+        return ds.dataset(self.system.to_arrow()).scanner(columns=wanted, filter=filter)
 
 
 def predicate_of_arrow(expression: pc.Expression, fields: Sequence[Field], schema: pa.Schema) -> Predicate | None:

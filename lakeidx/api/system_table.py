@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER
-from lakeidx.options.arguments import PathLike, path_text
+from lakeidx.options.arguments import PathLike, as_text, path_text
 from lakeidx.predicate import Predicate
 from lakeidx.predicate.mask import filter_table
 from lakeidx.results import Listing
+from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.changes import ChangeScan, scan_with_kinds
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import SYSTEM_ROW_KIND, Layout
@@ -26,10 +27,14 @@ from lakeidx.table.scan.states import StateName, time_travel
 from lakeidx.table.scan.table_scan import TableScan, as_pandas, bind_to_fields, scan_table
 from lakeidx.table.system.filed import AskedState
 from lakeidx.table.system.names import OF_A_STATE, OF_ROWS, check_system_name, split_system_name
+from lakeidx.table.system.of_warehouse import warehouse_rows
 from lakeidx.table.system.rows import system_fields, system_rows
 from lakeidx.table.times import Moment, epoch_ms
 from lakeidx.table.view import on_newest
 from lakeidx.types import Field, to_arrow_schema
+
+if TYPE_CHECKING:
+    from lakeidx.api.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,10 @@ class SystemRows:
         """Yield the rows in one table, none when there are none."""
         if self.rows.num_rows:
             yield self.rows
+
+    def list(self) -> Listing:
+        """Return the rows as a list of mappings, which shells and notebooks show as a table."""
+        return Listing(self.rows.to_pylist())
 
     def to_arrow(self) -> pa.Table:
         """Return the rows."""
@@ -192,6 +201,23 @@ class SystemTable:
 
     def __repr__(self) -> str:
         return f"SystemTable({self.table.uri}${self.name})"
+
+
+def open_any(table: Table | SystemTable | PathLike) -> Table | SystemTable:
+    """Open a table by its path, or a system table by ``TABLE$files``; what is open already is returned."""
+    if isinstance(table, (Table, SystemTable)):
+        return table
+    return Table.open(table) if split_system_name(path_text(table))[1] is None else SystemTable.open(table)
+
+
+def warehouse_system(warehouse: Warehouse, name: str) -> SystemRows:
+    """Read a system table of a warehouse; see `Warehouse.system`."""
+
+    def tables() -> dict[str, TableMetadata]:
+        return {n: warehouse.table(n).metadata for n in warehouse.tables()}
+
+    rows, _ = warehouse_rows(as_text(name, name="a system table").lower(), tables, {"warehouse": warehouse.uri})
+    return SystemRows(rows)
 
 
 def _selected(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lakeidx.api.feeds import FeedResult
     from lakeidx.api.sql.query import QueryResult
     from lakeidx.api.sql.verbs import VerbResult
+    from lakeidx.api.system_table import SystemRows
     from lakeidx.batch.upsert import OnStage
     from lakeidx.landing.feed_options import FeedOptions
     from lakeidx.landing.types import LandingOptions
@@ -72,6 +73,15 @@ class Warehouse:
             return Table.open(self.path(name), self.storage_options)
         except NotFoundError as error:
             raise NotFoundError(f"no table {name!r}; {self._near(name)}", path=self.uri) from error
+
+    def system(self, name: str) -> SystemRows:
+        """Return a system table of Paimon's database ``sys``: tables, partitions, catalog_options or all_table_options.
+
+        errors   InvalidInputError naming the tables there are
+        """
+        from lakeidx.api.system_table import warehouse_system
+
+        return warehouse_system(self, name)
 
     def create(self, name: str, spec: Mapping[str, Any], *, exist_ok: bool = False) -> Table:
         """Create ``database.table``; see `Table.create`."""

@@ -40,7 +40,7 @@ from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.spark.catalog_tables import only_in_catalog, options_of_read, options_of_write, with_options
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.table_reader import ReadState, TableReader
+from lakeidx.spark.table_reader import ReadState, SystemReader, TableReader, system_table
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import arrow_schema, spark_schema
 from lakeidx.spark.workers.python import check_worker_python, python_errors
@@ -69,7 +69,9 @@ class LakeIdxDataSource(DataSource):
         if "path" in self.options:
             # What is not there is told by whoever reads it.
             with suppress(LakeIdxError):
-                self._find(ReadOptions.parse(self.options))
+                options = ReadOptions.parse(self.options)
+                if options.system is None:
+                    self._find(options)
         return self.__dict__
 
     @classmethod
@@ -81,6 +83,8 @@ class LakeIdxDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns that are read, in Spark's types."""
         options = ReadOptions.parse(self.options)
+        if options.system is not None:
+            return _with_metadata(system_table(options).fields)
         found = self._find(options).schema
         names = found.field_names if options.columns is None else [found.field(n).name for n in options.columns]
         return with_options(_with_metadata(options.layout.fields(found, names)), self.options)
@@ -89,6 +93,8 @@ class LakeIdxDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in `schema`."""
         options = self._options(schema)
+        if options.system is not None:
+            return SystemReader(options, schema.names, arrow_schema(schema))
         state = self._find(options)
         only_named = only_in_catalog(schema, (*state.schema.field_names, *options.layout.kind_columns))
         return TableReader(options, state, [n for n in schema.names if n not in only_named], arrow_schema(schema))
@@ -97,6 +103,8 @@ class LakeIdxDataSource(DataSource):
         """Make a reader that follows the snapshots; it raises what is wrong with its options when it is used."""
         try:
             options = self._options(schema)
+            if options.system is not None:
+                raise InvalidInputError(f"${options.system} is read whole, not as a stream; audit_log and binlog are")
         except LakeIdxError as error:
             return _RefusedStream(error, self.options)
         made: DataSourceStreamReader = resolve_name(_STREAM_READER)(options, schema.names, arrow_schema(schema))

@@ -152,6 +152,7 @@ class ReadOptions:
     between_tags: tuple[str, str] | None = None
     between_times: tuple[str, str] | None = None
     layout: Layout = Layout.PLAIN
+    system: str | None = None
     version: str | None = None
     tag_to_snapshot: bool = False
     committed: bool = False
@@ -183,7 +184,8 @@ class ReadOptions:
         kinds = Layout.KINDS if _flag(given, "read.changelog") else Layout.PLAIN
         return cls(
             path=root,
-            layout=kinds if system is None else Layout(system),
+            layout=Layout(system) if system in (Layout.AUDIT_LOG, Layout.BINLOG) else kinds,
+            system=None if system in (Layout.AUDIT_LOG, Layout.BINLOG) else system,
             columns=None if columns is None else tuple(c.strip() for c in columns.split(",") if c.strip()),
             where=given.get("where"),
             snapshot=_number(given, "scan.snapshot-id"),

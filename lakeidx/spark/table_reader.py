@@ -10,6 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from lakeidx.api.system_table import SystemTable
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema
@@ -150,6 +151,48 @@ class TableReader(DataSourceReader):
         # A plan without splits: Spark runs one task all the same, with no partition.
         splits = [partition] if isinstance(partition, Split) else []
         yield from read_splits(self.options, self.columns, self.arrow_schema, splits)
+
+
+def system_table(options: ReadOptions) -> SystemTable:
+    """Open the system table that a read names."""
+    assert options.system is not None
+    return SystemTable.open(f"{options.path}${options.system}", options.storage or None)
+
+
+class SystemRowsSplit(InputPartition):
+    """All rows of a system table: the driver has read them with the metadata."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        super().__init__(None)
+        self.rows = rows
+
+
+class SystemReader(DataSourceReader):
+    """Reads a system table, in one task."""
+
+    def __init__(self, options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema) -> None:
+        self.options = options
+        self.columns = list(columns)
+        self.arrow_schema = arrow_schema
+
+    @one_line
+    def partitions(self) -> Sequence[InputPartition]:
+        """Read the rows of the state that the options name."""
+        opened, options = system_table(self.options), self.options
+        if options.is_incremental:
+            raise InvalidInputError(f"${options.system} has no rows between two states; audit_log and binlog have")
+        asked = options.state(opened.table.metadata)
+        found = opened.scan(
+            where=options.where, columns=self.columns, snapshot=asked["snapshot_id"], tag=asked["tag"],
+            timestamp=asked["timestamp_ms"],
+        )  # fmt: skip
+        return [SystemRowsSplit(found.to_arrow())]
+
+    @one_line
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Give the rows."""
+        assert isinstance(partition, SystemRowsSplit)
+        yield from to_spark(partition.rows, self.arrow_schema).to_batches()
 
 
 def _splits_of(plan: ChangePlan, options: ReadOptions) -> list[Split]:

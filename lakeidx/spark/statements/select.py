@@ -108,7 +108,7 @@ def _frame(spark: SparkSession, table: Node, words: set[str]) -> DataFrame | Non
             raise InvalidInputError(f"{table.name}: VERSION AS OF and TIMESTAMP AS OF take a number or a text")
         options = {_TIME_TRAVEL[str(version.name).upper()]: version.expression.name}
     asked = ReadOptions.parse({**options, "path": path})
-    if asked.layout is not Layout.PLAIN:
+    if asked.layout is not Layout.PLAIN or asked.system is not None:
         return read_table(spark, path, options=options)
     schema = ReadState.find(asked).schema
     if not _is_path(table) and set(spark.table(".".join(quoted(p.name) for p in table.parts)).columns) - set(

@@ -238,16 +238,22 @@ def _sums(state: AskedState) -> tuple[dict[tuple[bytes, int], _Sum], dict[bytes,
     return sums, entries.total_buckets()
 
 
-def partitions(state: AskedState) -> Iterator[Row]:
-    """Yield the partitions, sorted by name; who made one is known to catalogs only."""
+def partition_sums(state: AskedState) -> tuple[dict[bytes, _Sum], dict[bytes, int]]:
+    """Add up the entries by partition, of those that have files, and the bucket number of each."""
     sums, buckets = _sums(state)
     whole: dict[bytes, _Sum] = {}
     for (partition, _), s in sums.items():
         found = whole.setdefault(partition, _Sum())
         found.rows, found.size, found.files = found.rows + s.rows, found.size + s.size, found.files + s.files
         found.last = max((t for t in (found.last, s.last) if t is not None), default=None)
+    return {p: s for p, s in whole.items() if s.files > 0}, buckets
+
+
+def partitions(state: AskedState) -> Iterator[Row]:
+    """Yield the partitions, sorted by name; who made one is known to catalogs only."""
+    whole, buckets = partition_sums(state)
     deleted = _deleted(state)
-    names = {p: _partition_name(state.schema, p) for p, s in whole.items() if s.files > 0}
+    names = {p: _partition_name(state.schema, p) for p in whole}
     for partition in sorted(names, key=names.__getitem__):
         s = whole[partition]
         yield (

@@ -50,7 +50,7 @@ _STATE: dict[str, tuple[str, Callable[[AskedState], Iterable[Row]]]] = {
 
 
 @cache
-def _columns_of(text: str) -> tuple[Field, ...]:
+def system_columns(text: str) -> tuple[Field, ...]:
     """Read columns in their short form: ``name TYPE, name TYPE!``, with ``!`` where null is impossible."""
     columns: list[tuple[str, DataType, str | None]] = []
     for part in text.split(", "):
@@ -62,7 +62,7 @@ def _columns_of(text: str) -> tuple[Field, ...]:
 
 def system_fields(name: str) -> tuple[Field, ...]:
     """Return the columns of a system table that is made of metadata."""
-    return _columns_of((_NOW.get(name) or _STATE[name])[0])
+    return system_columns((_NOW.get(name) or _STATE[name])[0])
 
 
 def system_rows(state: AskedState, name: str) -> pa.Table:

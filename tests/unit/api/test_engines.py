@@ -11,6 +11,7 @@ import pytest
 
 import lakeidx
 from lakeidx.api.dataset import TableDataset, predicate_of_arrow
+from lakeidx.api.sql.query import QueryResult
 from lakeidx.predicate import Compare, Op, format_predicate, split_and
 from lakeidx.types import Field, from_arrow
 
@@ -167,3 +168,27 @@ def test_paths_stand_for_tables(warehouse: lakeidx.Warehouse) -> None:
             lake_polars.scan(wrong)  # type: ignore[arg-type]
         with pytest.raises(lakeidx.InvalidInputError, match="expected the path or URI of a table"):
             lake_duckdb.register(connection, "c", wrong)  # type: ignore[arg-type]
+
+
+def test_system_tables_by_their_path(tmp_path: Path) -> None:
+    fields = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
+    table = lakeidx.Table.create(
+        f"{tmp_path}/d.db/t", {"fields": fields, "primaryKeys": ["k"], "options": {"bucket": "1"}}
+    )
+    table.upsert(pa.table({"k": [1, 2], "v": ["a", "b"]}))
+    connection = duckdb.connect()
+    lake_duckdb.register(connection, "files", f"{table.uri}$files")
+    lake_duckdb.register(connection, "log", f"{table.uri}$audit_log")
+    table.upsert(pa.table({"k": [3], "v": ["c"]}))
+    assert connection.execute("SELECT record_count FROM files WHERE level = 0 ORDER BY 1").fetchall() == [(1,), (2,)]
+    assert connection.execute("SELECT rowkind, k FROM log WHERE k > 2").fetchall() == [("+I", 3)]
+    frame = lake_polars.scan(f"{table.uri}$snapshots")
+    assert frame.filter(polars.col("snapshot_id") > 1).select("commit_kind").collect().rows() == [("APPEND",)]
+    warehouse = lakeidx.Warehouse(tmp_path)
+    assert warehouse.system("tables").list()[0]["table_name"] == "t"
+    for query, rows in (("SELECT * FROM d.`t$files`", 2), ("SELECT * FROM sys.all_table_options", 2)):
+        found = warehouse.sql(query)
+        assert isinstance(found, QueryResult)
+        assert found.to_arrow().num_rows == rows
+    with pytest.raises(lakeidx.errors.InvalidInputError, match=r"no system table sys\.tabels; did you mean 'tables'"):
+        warehouse.system("tabels")

@@ -1,0 +1,91 @@
+"""System tables of a whole warehouse: ``sys.tables``, ``sys.partitions``, ``sys.catalog_options``, ``sys.all_table_options``.
+
+Owners and counts of ``tables`` are null, as in Java for a warehouse that is a folder: nobody keeps them.
+
+source   org.apache.paimon.table.system.AllTablesTable, AllPartitionsTable, CatalogOptionsTable, AllTableOptionsTable,
+         org.apache.paimon.catalog.CatalogUtils, a build after release 2.0.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.format.local_time import epoch_ms_of_local
+from lakeidx.format.partition_names import partition_dir_name, unescape
+from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.system.described import Row
+from lakeidx.table.system.filed import AskedState, partition_sums
+from lakeidx.table.system.rows import arrow_rows, system_columns
+from lakeidx.table.view import decode_partition_dict, on_newest
+from lakeidx.types import Field
+
+#: Tables by ``database.table``.
+Tables = Mapping[str, TableMetadata]
+
+_TABLES = (
+    "database_name STRING, table_name STRING, table_type STRING, partitioned BOOLEAN, primary_key BOOLEAN, owner STRING, "
+    "created_at BIGINT, created_by STRING, updated_at BIGINT, updated_by STRING, record_count BIGINT, "
+    "file_size_in_bytes BIGINT, file_count BIGINT, last_file_creation_time BIGINT"
+)
+_PARTITIONS = (
+    "database_name STRING, table_name STRING, partition_name STRING, record_count BIGINT, file_size_in_bytes BIGINT, "
+    "file_count BIGINT, last_file_creation_time BIGINT, done BOOLEAN"
+)
+_OPTIONS = "database_name STRING, table_name STRING, key STRING, value STRING"
+
+
+def warehouse_rows(
+    name: str, tables: Callable[[], Tables], options: Mapping[str, str]
+) -> tuple[pa.Table, tuple[Field, ...]]:
+    """Make the rows of a system table of a warehouse, and its columns.
+
+    tables    opens the tables, when the rows are about them
+    options   of the warehouse
+    errors    InvalidInputError naming the tables there are
+    """
+    known: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
+        "tables": (_TABLES, lambda: _tables(tables())),
+        "partitions": (_PARTITIONS, lambda: _partitions(tables())),
+        "all_table_options": (_OPTIONS, lambda: _options(tables())),
+        "catalog_options": ("key STRING!, value STRING!", options.items),
+    }
+    if name not in known:
+        raise InvalidInputError(f"there is no system table sys.{name}; {did_you_mean(name, known)}")
+    columns, rows = known[name]
+    fields = system_columns(columns)
+    return arrow_rows(fields, rows()), fields
+
+
+def _tables(tables: Tables) -> Iterator[Row]:
+    for name, metadata in tables.items():
+        schema = metadata.latest_schema()
+        kind = schema.options.get("type", "table")
+        yield (*name.split(".", 1), kind, bool(schema.partition_keys), bool(schema.primary_keys), *(None,) * 9)
+
+
+def _partitions(tables: Tables) -> Iterator[Row]:
+    for name, metadata in tables.items():
+        schema = metadata.latest_schema()
+        if schema.partition_keys:
+            found = on_newest(metadata, lambda s: partition_sums(AskedState(metadata, s, schema))[0])  # noqa: B023
+            for partition, s in found.items():
+                last = None if s.last is None else epoch_ms_of_local(s.last)
+                yield *name.split(".", 1), _directory(metadata, schema, partition), s.rows, s.size, s.files, last, False
+
+
+def _directory(metadata: TableMetadata, schema: TableSchema, partition: bytes) -> str:
+    """Name a partition as its directories are named, without their escapes."""
+    paths = metadata.paths
+    values = decode_partition_dict(partition, schema)
+    legacy, default = paths.legacy_partition_names, paths.default_partition_name
+    return unescape(partition_dir_name(values, paths.partition_fields, legacy=legacy, default_name=default))
+
+
+def _options(tables: Tables) -> Iterator[Row]:
+    for name, metadata in tables.items():
+        for key, value in {**metadata.latest_schema().options, "path": metadata.paths.root}.items():
+            yield *name.split(".", 1), key, value
