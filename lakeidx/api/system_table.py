@@ -141,9 +141,9 @@ class SystemTable:
                 least_level=top,
             )  # fmt: skip
         if self.name == "row_tracking":
-            raise UnsupportedError(
-                "the table does not track rows: row_tracking needs option row-tracking.enabled", path=self.table.uri
-            )
+            tracks = self.table.schema.table_options.row_tracking_enabled
+            why = "lakeidx does not read row ids yet" if tracks else "the table has not option row-tracking.enabled"
+            raise UnsupportedError(f"row_tracking: {why}", path=self.table.uri)
         rows = self._of_metadata({"snapshot_id": snapshot, "tag": tag, "timestamp_ms": time_ms})
         return SystemRows(_selected(rows, self.fields, where, columns, limit))
 

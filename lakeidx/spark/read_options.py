@@ -2,7 +2,7 @@
 
 =========================================  ======================================================================================
 ``path``                                   the table's directory (what ``load(TABLE)`` gives); ``TABLE$audit_log`` and
-                                           ``TABLE$binlog`` are Paimon's system tables
+                                           ``TABLE$binlog``, ``TABLE$files`` … are Paimon's system tables
 ``columns``                                comma list; only these are read (see `lakeidx.spark.datasource`)
 ``where``                                  SQL condition, tested by lakeidx before rows reach Spark; writes with mode overwrite
                                            replace the partitions it holds for

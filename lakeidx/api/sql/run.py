@@ -39,8 +39,7 @@ class _OfWarehouse:
         return self.warehouse.table(".".join(parts))
 
     def system(self, name: str) -> pa.Table | None:
-        rows = getattr(self.warehouse, "system", None)
-        return None if rows is None else as_table(rows(name))
+        return as_table(self.warehouse.system(name))
 
 
 def run_statement(
