@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from functools import update_wrapper
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import pyarrow as pa
 
+from lakeidx.api.history.verbs import History, milliseconds
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lakeidx.options import arguments
-from lakeidx.options.descriptors import parse_duration_ms, parse_size
+from lakeidx.options.descriptors import parse_size
 from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.results import Listing, Result
-from lakeidx.table.handle import TableHandle
 from lakeidx.table.times import iso_utc
-from lakeidx.tasks.logs import logged
 from lakeidx.tasks.runner import Progress, Runner
 from lakeidx.tasks.runner_choice import RunnerLike, make_runner
 from lakeidx.types import Field
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
         ExpireResult,
         HeldBatch,
         OrphansResult,
-        RollbackResult,
-        TagResult,
         VerifyResult,
     )
     from lakeidx.api.system_table import SystemTable
@@ -57,15 +52,12 @@ R = TypeVar("R")
 Report = TypeVar("Report", bound=Result)
 
 
-class Maintenance:
+class Maintenance(History):
     """The maintenance verbs of a table. All are safe beside writers except `rollback`, and can be repeated after a crash.
 
     partitions   texts ``k=v,k=v``, one per partition; None = all; NotFoundError for one that the newest snapshot has no data of
     progress     called with (done, total) after every task, where work runs in this process
     """
-
-    def __init__(self, table: TableHandle) -> None:
-        self.table = table
 
     def compact(
         self,
@@ -121,7 +113,7 @@ class Maintenance:
         }
         given = {k: str(v) for k, v in retention.items() if v is not None}
         metrics = run_snapshot_expiry(
-            self.table, staging=staging, staging_age_ms=_duration(staging_age), dry_run=dry_run, retention=given
+            self.table, staging=staging, staging_age_ms=milliseconds(staging_age), dry_run=dry_run, retention=given
         )
         return self._logged(ExpireResult.of(metrics, self.table.schema, given))
 
@@ -155,7 +147,7 @@ class Maintenance:
         """
         from lakeidx.maintenance.partitions.drop import expire_partitions
 
-        age = None if older_than is None else _duration(older_than)
+        age = None if older_than is None else milliseconds(older_than)
         return expire_partitions(self.table, older_than_ms=age, dry_run=dry_run)
 
     def mark_done(self, partitions: Sequence[str] | None = None, *, dry_run: bool = False) -> DoneResult:
@@ -178,36 +170,12 @@ class Maintenance:
         from lakeidx.maintenance.staging_cleanup import clean_orphans
 
         report = clean_orphans(
-            self.table.metadata, now_ms=int(time.time() * 1000), older_than_ms=_duration(older_than), dry_run=not remove
+            self.table.metadata,
+            now_ms=int(time.time() * 1000),
+            older_than_ms=milliseconds(older_than),
+            dry_run=not remove,
         )
         return self._logged(OrphansResult(files=tuple(report.files), bytes=report.bytes, removed=report.removed))
-
-    def create_tag(self, name: str, *, snapshot: int | None = None, retain: str | None = None) -> TagResult:
-        """Name a snapshot, by default the newest, so that it stays.
-
-        retain   delete the tag after this time (``30 d``); None = never
-        """
-        from lakeidx.api.reports import TagResult
-        from lakeidx.table.expiration.tags import create_tag
-
-        kept = None if retain is None else _duration(retain)
-        tag = create_tag(
-            self.table.metadata,
-            arguments.as_text(name, name="the name of a tag"),
-            snapshot_id=_snapshot_id(snapshot),
-            retained_ms=kept,
-        )
-        return self._logged(TagResult(tag=name, snapshot=tag.snapshot.id))
-
-    def delete_tag(self, name: str, *, dry_run: bool = False) -> TagResult:
-        """Delete a tag, and the files that only it kept."""
-        from lakeidx.api.reports import TagResult
-        from lakeidx.table.expiration.tags import delete_tag
-
-        report = delete_tag(self.table.metadata, self.table.schema, name, dry_run=dry_run)
-        return self._logged(
-            TagResult(tag=name, dry_run=dry_run, deleted=report.files, notes=tuple(str(n) for n in report.notes))
-        )
 
     def system(self, name: str) -> SystemTable:
         """Return one of Paimon's system tables, an Arrow stream: ``files``, ``snapshots``, ``ro`` …; see `SystemTable`.
@@ -218,17 +186,6 @@ class Maintenance:
         from lakeidx.api.table import Table
 
         return SystemTable(Table(self.table.store, self.table.paths, self.table.metadata), name)
-
-    def tags(self) -> Listing:
-        """Return the tags: name, snapshot, rows."""
-        from lakeidx.table.expiration.tags import list_tags
-
-        return Listing(
-            [
-                {"tag": n, "snapshot": t.snapshot.id, "rows": t.snapshot.total_record_count}
-                for n, t in list_tags(self.table.metadata).items()
-            ]
-        )
 
     def consumers(self) -> Listing:
         """Return the consumers: id, oldest snapshot that expiry leaves for it, when it was written last (UTC), if it is a lease."""
@@ -256,31 +213,6 @@ class Maintenance:
                 f"consumer {id!r} does not exist; consumers: {have}", path=self.table.metadata.paths.root
             )
         self.table.store.delete(self.table.metadata.paths.consumer_path(id))
-
-    def rollback(
-        self,
-        to: int | str | None = None,
-        *,
-        snapshot: int | None = None,
-        tag: str | None = None,
-        dry_run: bool = False,
-    ) -> RollbackResult:
-        """Make an older state the newest again; no writer may be at work in the meantime.
-
-        to   a snapshot's number, or the name of a tag; or give `snapshot` or `tag`, which say which of the two it is
-        """
-        from lakeidx.api.reports import RollbackResult
-        from lakeidx.maintenance.rollback import roll_back_table
-
-        if to is not None:
-            if snapshot is not None or tag is not None:
-                raise InvalidInputError("name one state to roll back to")
-            number = not isinstance(to, str) or to.isdecimal()
-            snapshot, tag = (int(to), None) if number else (None, str(to))
-        report = roll_back_table(
-            self.table.metadata, self.table.schema, snapshot_id=_snapshot_id(snapshot), tag=tag, dry_run=dry_run
-        )
-        return self._logged(RollbackResult.of(report))
 
     def rebuild_index(
         self,
@@ -481,28 +413,6 @@ class Maintenance:
             results.append(check_lookup_agrees(self.table, sample_rows=sample_rows))
         return results
 
-    def _logged(self, result: Report) -> Report:
-        with logged(table=self.table.uri):
-            log.info("%s: %r", self.table.uri, result)
-        return result
-
-
-def of_table(verb: Callable[Concatenate[Maintenance, P], R]) -> Callable[Concatenate[TableHandle, P], R]:
-    """Return a verb of `Maintenance` as a method of the table itself, which logs the requests that it made to an object store."""
-
-    def method(table: TableHandle, /, *args: P.args, **named: P.kwargs) -> R:
-        store = table.metadata.store
-        # A disk counts none.
-        before = getattr(store, "requests", 0)
-        try:
-            return verb(Maintenance(table), *args, **named)
-        finally:
-            if made := getattr(store, "requests", 0) - before:
-                log.info("%s: %s made %d requests to the store", table.uri, verb.__name__, made)
-
-    update_wrapper(method, verb)
-    return method
-
 
 def advise_new_table(
     files: Sequence[str],
@@ -555,18 +465,6 @@ def advise_new_table(
         machine=machine,
     )
     return found
-
-
-def _snapshot_id(value: int | None) -> int | None:
-    return None if value is None else arguments.whole_number(value, name="snapshot")
-
-
-def _duration(text: str) -> int:
-    """Parse a duration like ``12 h`` into milliseconds; InvalidInputError otherwise."""
-    try:
-        return parse_duration_ms(arguments.as_text(text, name="a length of time"))
-    except ValueError as error:
-        raise InvalidInputError(f"{text!r} is not a duration; write e.g. '12 h' or '7 d'") from error
 
 
 def _size(text: str) -> int:

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows, absent_columns, as_table, step_rows
 from lakeidx.api.folder_load import load_folder, watch_folder
-from lakeidx.api.maintenance import Maintenance, advise_new_table, of_table
+from lakeidx.api.history.verbs import HistoryMethods, of_table
+from lakeidx.api.maintenance import Maintenance, advise_new_table
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Table(TableHandle):
+class Table(HistoryMethods, TableHandle):
     """One table, by its directory; cheap to make, pickles, metadata that was read is kept."""
 
     #: By whether they answer from what readers do not see yet.
@@ -75,12 +76,8 @@ class Table(TableHandle):
     drop_partitions = of_table(Maintenance.drop_partitions)
     expire_partitions = of_table(Maintenance.expire_partitions)
     mark_done = of_table(Maintenance.mark_done)
-    create_tag = of_table(Maintenance.create_tag)
-    delete_tag = of_table(Maintenance.delete_tag)
-    tags = of_table(Maintenance.tags)
     consumers = of_table(Maintenance.consumers)
     delete_consumer = of_table(Maintenance.delete_consumer)
-    rollback = of_table(Maintenance.rollback)
     rebuild_index = of_table(Maintenance.rebuild_index)
     resize_rings = of_table(Maintenance.resize_rings)
     build_lookup_store = of_table(Maintenance.build_lookup_store)

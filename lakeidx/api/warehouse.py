@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import staging_root
-from lakeidx.errors import LakeIdxError, NotFoundError, did_you_mean
-from lakeidx.format.paths import TablePaths, split_table_name
+from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, did_you_mean
+from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_name
 from lakeidx.options.arguments import PathLike, as_text, path_text, paths
 from lakeidx.results import Listing
 from lakeidx.storage import join, open_store
@@ -186,6 +186,10 @@ def drop_table(table: Table) -> int:
 
     returns   files deleted
     """
+    if table.paths.branch != MAIN_BRANCH:
+        raise InvalidInputError(
+            "this is a branch: `lakeidx branch delete` (Table.delete_branch) deletes it", path=table.uri
+        )
     store = table.store
     files = [f.path for f in store.walk(table.uri)]
     schema_dir = TablePaths(table.uri).schema_dir

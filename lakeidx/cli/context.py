@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import inspect
 import logging
 import os
 import signal
@@ -18,6 +19,7 @@ import typer
 from rich.console import Console
 
 from lakeidx.errors import BatchHeldError, LakeIdxError
+from lakeidx.format.paths import with_branch
 from lakeidx.tasks.logs import JsonLines
 from lakeidx.tasks.runner import Runner
 from lakeidx.tasks.runner_choice import THREADS, make_runner, spark_runner
@@ -37,6 +39,11 @@ TableArgument = Annotated[
         metavar="TABLE", help="the table's directory: /lake/db.db/flights or s3://bucket/lake/db.db/flights"
     ),
 ]
+#: Of commands that are about a table with its branches: they take no ``--branch``.
+WholeTableArgument = Annotated[
+    str, typer.Argument(metavar="TABLE", help="the table's directory, with all its branches")
+]
+BranchOption = Annotated[str | None, typer.Option("--branch", metavar="NAME", help="this branch, as TABLE$branch_NAME")]
 PartitionOption = Annotated[
     list[str] | None, typer.Option("--partition", help="only this partition: k=v[,k=v]; may be repeated")
 ]
@@ -79,12 +86,17 @@ def _fail(text: str) -> None:
 
 
 def report_errors(command: Callable[P, None]) -> Callable[P, None]:
-    """Run a command; an error of lakeidx becomes one line on stderr and exit code 2 (1: a batch is held), without a stack trace."""
+    """Run a command; an error of lakeidx becomes one line on stderr and exit code 2 (1: a batch is held), without a stack trace.
+
+    Option ``--branch`` of commands about a table (`with_branch_option`) becomes part of the table's name.
+    """
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         _compiling.addHandler(_on_terminal)
         try:
+            if (branch := kwargs.pop("branch", None)) is not None:
+                kwargs["table"] = with_branch(str(kwargs["table"]), str(branch))
             command(*args, **kwargs)
         except LakeIdxError as error:
             _fail(" ".join(str(error).split()))
@@ -98,6 +110,17 @@ def report_errors(command: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(_EXIT_ERROR) from None
 
     return run
+
+
+def with_branch_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add option ``--branch`` to a command about a table (`TableArgument`)."""
+    found = inspect.signature(command, eval_str=True)
+    about = found.parameters.get("table")
+    if about is not None and about.annotation is TableArgument and "branch" not in found.parameters:
+        added = inspect.Parameter("branch", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=BranchOption)
+        command.__signature__ = found.replace(parameters=[*found.parameters.values(), added])  # type: ignore[attr-defined]
+        command.__annotations__ = {**command.__annotations__, "table": TableArgument, "branch": BranchOption}
+    return command
 
 
 def chosen_runner(

@@ -178,5 +178,8 @@ def build(name: str, entry: Command | Group) -> Any:
     if isinstance(entry, Group):
         return LazyGroup(entry, name=name, rich_markup_mode=None)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, cls=HelpfulCommand)(getattr(import_module(f"lakeidx.cli.{entry.module}"), entry.function))
+    found = getattr(import_module(f"lakeidx.cli.{entry.module}"), entry.function)
+    from lakeidx.cli.context import with_branch_option
+
+    alone.command(name, cls=HelpfulCommand)(with_branch_option(found))
     return typer.main.get_command(alone)

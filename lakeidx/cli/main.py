@@ -166,6 +166,24 @@ COMMANDS: dict[str, Command | Group] = {
             "list": Command("maintain_commands", "tag_list", "List the tags."),
         },
     ),
+    "branch": Group(
+        "Create, list and delete branches, or bring one into the table.",
+        {
+            "create": Command(
+                "history.branches", "create", "Create a branch at a tag or a snapshot; without either an empty one."
+            ),
+            "list": Command("history.branches", "list_branches", "List the branches with their newest snapshot."),
+            "delete": Command(
+                "history.branches", "delete", "Delete a branch: its snapshots, tags, consumers and staged batches."
+            ),
+            "fast-forward": Command(
+                "history.branches",
+                "fast_forward",
+                "Bring what was committed to a branch into the table; stop the table's writers first.",
+            ),
+        },
+        default="list",
+    ),
     "consumer": Group(
         "List and delete consumers (how far each stream has read; expiry keeps what it has not).",
         {
@@ -223,7 +241,7 @@ SECTIONS = {
     "Make and change tables": ("init", "table"),
     "Write rows": ("upsert", "load", "sync-database", "update", "merge", "delete", "batch"),
     "Read rows": ("sql", "scan", "lookup", "changes", "diff", "tail"),
-    "Go back": ("tag", "rollback", "consumer"),
+    "Go back": ("tag", "branch", "rollback", "consumer"),
     "Upkeep": ("compact", "expire", "partition", "orphans", "verify", "index", "lookup-store"),
     "Look inside": ("snapshots", "files", "buckets", "keys", "inspect", "metrics"),
     "Choose, set up": ("advise", "hudi", "warm-up"),

@@ -15,7 +15,7 @@ from lakeidx.api.inference.infer import InferredTable
 from lakeidx.api.inference.start import begin, create_from_files, plan_start
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse, drop_table
-from lakeidx.cli.context import JsonOption, NoProgress, TableArgument, report_errors, stages
+from lakeidx.cli.context import JsonOption, NoProgress, TableArgument, WholeTableArgument, report_errors, stages
 from lakeidx.cli.inputs import takes_landing_options
 from lakeidx.cli.output import ListFormat, ListFormatOption, for_programs, print_json, print_list, print_result
 from lakeidx.cli.write_commands import show_rejects
@@ -53,7 +53,7 @@ def _read_spec(file: Path) -> dict[str, Any]:
 
 @report_errors
 def create(
-    table: TableArgument,
+    table: WholeTableArgument,
     more: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE...]", help="more files of --from", show_default=False)
     ] = None,
@@ -232,7 +232,7 @@ def list_tables(
 
 @report_errors
 def drop(
-    table: TableArgument,
+    table: WholeTableArgument,
     yes: Annotated[bool, typer.Option("--yes", help="delete it; without it nothing is deleted")] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -58,13 +58,16 @@ __all__ = [
     "parse_partition_dir",
     "partition_dir_name",
     "partition_value_text",
+    "split_branch_name",
     "split_table_name",
     "split_table_uri",
     "temp_name",
     "unescape",
+    "with_branch",
 ]
 
 MAIN_BRANCH = "main"
+_BRANCH_OF = "$branch_"
 _METADATA_DIRS = frozenset(
     {"schema", "snapshot", "manifest", "index", "statistics", "tag", "changelog", "consumer", "branch"}
 )
@@ -101,6 +104,21 @@ def check_table_name(table: str, *, path: str | None = None) -> None:
             f"call the table otherwise than {table!r}: behind '$' comes the name of a branch or a system table",
             path=path,
         )
+
+
+def split_branch_name(uri: str) -> tuple[str, str | None]:
+    """Split the path of a branch (``/lake/db.db/t$branch_b``) into the table's and the branch; None for another path."""
+    root, dollar, name = uri.rstrip("/").rpartition(_BRANCH_OF)
+    return (root, _checked(name, "branch")) if dollar and "/" not in name else (uri, None)
+
+
+def with_branch(uri: str, branch: str) -> str:
+    """Return the path of a branch, or of its system table, from the table's; InvalidInputError when it names one already."""
+    folder, slash, name = uri.rstrip("/").rpartition("/")
+    table, dollar, system = name.partition("$")
+    if f"{dollar}{system}".startswith(_BRANCH_OF):
+        raise InvalidInputError(f"the path names a branch already: leave out branch {branch!r}", path=uri)
+    return f"{folder}{slash}{table}{_BRANCH_OF}{_checked(branch, 'branch')}{dollar}{system}"
 
 
 def split_table_uri(uri: str) -> TableLocation:
@@ -178,6 +196,11 @@ class TablePaths:
             index_in_data_dir=options.index_file_in_data_file_dir,
             branch=branch,
         )
+
+    @property
+    def uri(self) -> str:
+        """The name of the table, or branch: ``/lake/db.db/t`` or ``/lake/db.db/t$branch_b``."""
+        return self.root if self.branch == MAIN_BRANCH else f"{self.root}{_BRANCH_OF}{self.branch}"
 
     # Directories
 

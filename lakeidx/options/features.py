@@ -44,11 +44,6 @@ def _none_of(*words: str) -> Test:
     return lambda text: text.strip().lower() not in words
 
 
-def _other_than_main(text: str) -> bool:
-    # Names of branches have a case, and a blank one is main (org.apache.paimon.utils.BranchManager.normalizeBranch).
-    return bool(text.strip()) and text != "main"
-
-
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A rule of the first class.
@@ -109,7 +104,6 @@ REFUSED: tuple[Refused, ...] = (
         "rows of the postponed bucket count, lakeidx reads those that have a bucket already",
     ),
     Refused("upsert-key", _set, (Use.WRITE,), "Paimon merges rows by that key, lakeidx would append them"),
-    Refused("branch", _other_than_main, ALL_USES, "Java reads and writes that branch, lakeidx the one that is opened"),
     Refused("scan.fallback-branch", _set, (Use.READ,), "missing partitions are read from that branch; lakeidx reads one branch"),
     Refused("scan.primary-branch", _set, (Use.READ,), "partitions are read from that branch first; lakeidx reads one branch"),
     Refused("scan.fallback-snapshot-branch", _set, (Use.READ,), "rows of that branch count, too, lakeidx reads one branch"),

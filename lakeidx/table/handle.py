@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.paths import TablePaths, check_table_name
+from lakeidx.format.paths import MAIN_BRANCH, TablePaths, check_table_name, split_branch_name
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_schema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.options import arguments
 from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, name_of
@@ -29,14 +30,17 @@ class TableHandle:
         self.metadata = TableMetadata(store, paths) if metadata is None else metadata
 
     @classmethod
-    def open(cls, uri: PathLike, storage_options: Mapping[str, Any] | None = None) -> Self:
-        """Open the table in a directory.
+    def open(
+        cls, uri: PathLike, storage_options: Mapping[str, Any] | None = None, *, branch: str | None = None
+    ) -> Self:
+        """Open the table in a directory, or a branch of it.
 
         What the table's options request and lakeidx does not do is logged once; uses that would go wrong are refused when
         they are tried.
 
-        uri      ``/lake/db.db/flights`` or ``s3://bucket/lake/db.db/flights``
-        errors   NotFoundError when the directory is not a table; InvalidInputError for a system table
+        uri      ``/lake/db.db/flights`` or ``s3://bucket/lake/db.db/flights``; ``…/flights$branch_NAME`` is its branch NAME
+        branch   the branch; None: the one `uri` names, else that of the table's option `branch`, else ``main``
+        errors   NotFoundError when the directory is not a table, or has no such branch; InvalidInputError for a system table
         """
         from lakeidx.table.system.names import split_system_name
 
@@ -45,9 +49,21 @@ class TableHandle:
             raise InvalidInputError(
                 "system tables are read-only: use SystemTable.open, lakeidx scan, or Spark", path=uri
             )
-        store = open_store(uri, storage_options)
-        metadata = TableMetadata.open(store, absolute(uri))
+        root, named = split_branch_name(uri)
+        if branch is not None and named not in (None, branch):
+            raise InvalidInputError(f"the path names branch {named!r}, not {branch!r}: give one of them", path=uri)
+        asked = named if branch is None else arguments.as_text(branch, name="branch")
+        store = open_store(root, storage_options)
+        metadata = TableMetadata.open(store, absolute(root), branch=asked or MAIN_BRANCH)
+        of_option = metadata.latest_schema().table_options.branch.strip() or MAIN_BRANCH
+        if asked is None and of_option != MAIN_BRANCH:
+            metadata = TableMetadata.open(store, absolute(root), branch=of_option)
         return cls(store, metadata.paths, metadata)
+
+    def branch(self, name: str) -> Self:
+        """Open a branch of the table; ``main`` is the table itself. NotFoundError names those there are."""
+        metadata = TableMetadata.open(self.store, self.paths.root, branch=arguments.as_text(name, name="branch"))
+        return type(self)(self.store, metadata.paths, metadata)
 
     @classmethod
     def create(
@@ -85,8 +101,8 @@ class TableHandle:
 
     @property
     def uri(self) -> str:
-        """The table's directory."""
-        return self.paths.root
+        """The table's directory; of a branch with ``$branch_NAME``, as `open` takes it."""
+        return self.paths.uri
 
     @property
     def schema(self) -> TableSchema:

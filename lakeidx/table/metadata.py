@@ -62,15 +62,20 @@ class TableMetadata(ManifestFiles):
 
     @classmethod
     def open(cls, store: ObjectStore, root: str, *, branch: str = MAIN_BRANCH) -> TableMetadata:
-        """Open the table that is in a directory now; NotFoundError when there is none, InvalidInputError for that of a branch."""
+        """Open the table that is in a directory now; NotFoundError when there is none, InvalidInputError for that of a branch.
+
+        branch   NotFoundError for one that is not there names those that are
+        """
         inside = _IN_A_BRANCH.fullmatch(root.rstrip("/"))
         if inside is not None and cls(store, TablePaths(inside[1])).schema_ids():
             raise InvalidInputError(
-                f"this is the directory of branch {inside[2]!r}, no table: open {inside[1]}; states of the branch are read "
-                f"by the name branch:{inside[2]}, as in `lakeidx diff`",
+                f"this is the directory of branch {inside[2]!r}, no table: open {inside[1]}$branch_{inside[2]}",
                 path=root,
             )
         opened = cls(store, TablePaths(root, branch=branch))
+        if branch != MAIN_BRANCH and not opened.schema_ids() and cls(store, TablePaths(root)).schema_ids():
+            have = ", ".join(opened.branch_names()) or "none"
+            raise NotFoundError(f"branch {branch!r} does not exist; branches: {have}", path=root)
         schema = opened.latest_schema()
         warn_once(schema, root)
         opened.paths = TablePaths.of(root, schema, branch=branch)
@@ -276,6 +281,12 @@ class TableMetadata(ManifestFiles):
         prefix = "tag-"
         found = (f for f in self.store.list(self.paths.tag_dir) if f.name.startswith(prefix) and not f.is_dir)
         return sorted(f.name[len(prefix) :] for f in found)
+
+    def branch_names(self) -> list[str]:
+        """List the names of the table's branches, sorted; also of one whose creation was interrupted."""
+        prefix = "branch-"
+        found = (f for f in self.store.list(self.paths.branch_dir) if f.is_dir and f.name.startswith(prefix))
+        return sorted(f.name.removeprefix(prefix) for f in found)
 
     # -- schemas -----------------------------------------------------------------------------------------------
 

@@ -122,13 +122,7 @@ class Places:
     def _open(self, statement: Statement, node: Node, name: TableName) -> Table:
         with _placed(statement, node):
             table = self.catalog.open(name.parts)
-            if name.branch is None:
-                return table
-            of_branch = getattr(table, "branch", None)
-            if of_branch is None:
-                raise InvalidInputError(f"{node.name}: branches are not read by SQL yet")
-            opened: Table = of_branch(name.branch)
-            return opened
+            return table if name.branch is None else table.branch(name.branch)
 
 
 class _placed:

@@ -104,6 +104,18 @@ def _delete_tag(table: Table, given: _Arguments) -> Any:
     return [table.delete_tag(n) for n in names]
 
 
+def _create_branch(table: Table, given: _Arguments) -> Any:
+    return table.create_branch(given["branch"], tag=given.get("tag"))
+
+
+def _delete_branch(table: Table, given: _Arguments) -> Any:
+    return [table.delete_branch(n.strip()) for n in str(given["branch"]).split(",")]
+
+
+def _fast_forward(table: Table, given: _Arguments) -> Any:
+    return table.fast_forward(given["branch"])
+
+
 def _rollback(table: Table, given: _Arguments) -> Any:
     if len(given) != 1:
         raise InvalidInputError("name one state: version, snapshot or tag")
@@ -137,6 +149,9 @@ PROCEDURES: dict[str, Procedure] = {
         {"tag": str, "timestamp": int, "time_retained": str}, _create_tag_from_timestamp, ("tag", "timestamp")
     ),
     "delete_tag": Procedure({"tag": str}, _delete_tag, ("tag",)),
+    "create_branch": Procedure({"branch": str, "tag": str}, _create_branch, ("branch",)),
+    "delete_branch": Procedure({"branch": str}, _delete_branch, ("branch",)),
+    "fast_forward": Procedure({"branch": str}, _fast_forward, ("branch",)),
     "rollback": Procedure({"version": str, "snapshot": int, "tag": str}, _rollback),
     "rollback_to_timestamp": Procedure({"timestamp": int}, _rollback_to_timestamp, ("timestamp",)),
     "remove_orphan_files": Procedure({"older_than": str, "dry_run": bool}, _remove_orphan_files),

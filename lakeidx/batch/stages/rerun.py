@@ -87,12 +87,10 @@ def supersede_lost(metadata: TableMetadata, files: BatchFiles, ingest: IngestRep
 
 def _branch_with(metadata: TableMetadata, commit: CommitReport | None) -> str | None:
     """Find a branch that has a batch's snapshot, or one after it and none as old: Java may put it in the place of the table's."""
-    from lakeidx.table.scan.states import branch_names
-
     if commit is None or not commit.snapshot_ids or metadata.paths.branch != MAIN_BRANCH:
         return None
     last = commit.snapshot_ids[-1]
-    for name in branch_names(metadata):
+    for name in metadata.branch_names():
         branch = TableMetadata(metadata.store, TablePaths(metadata.paths.root, branch=name))
         ids = branch.snapshot_ids()
         if not ids or ids[-1] < last:

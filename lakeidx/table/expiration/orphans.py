@@ -19,7 +19,6 @@ from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan.states import branch_names
 from lakeidx.tasks.in_parallel import in_parallel, parallel_walk
 
 T = TypeVar("T")
@@ -250,7 +249,7 @@ def _all_states(metadata: TableMetadata, branches: Iterable[TablePaths]) -> Iter
 
 def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:
     yield replace(metadata.paths, branch=MAIN_BRANCH)
-    for name in branch_names(metadata):
+    for name in metadata.branch_names():
         yield TablePaths(metadata.paths.root, branch=name)
 
 

@@ -61,7 +61,7 @@ def find_state(metadata: TableMetadata, name: StateName) -> State:
     text = name.strip()
     if text.startswith(_BRANCH):
         branch, at, state = text.removeprefix(_BRANCH).partition("@")
-        there = _branch(metadata, branch)
+        there = TableMetadata.open(metadata.store, metadata.paths.root, branch=branch)
         return find_state(there, state) if at else snapshot_state(there, there.latest_snapshot())
     tags = metadata.tag_names()
     if text in tags:
@@ -130,18 +130,3 @@ def find_range(metadata: TableMetadata, text: str) -> tuple[State, State | None]
         raise InvalidInputError(f"{text!r}: write a range as A..B, with snapshot ids, tags or ISO times")
     after = find_state(metadata, first) if first.strip() else State(metadata, 0)
     return after, find_state(metadata, last) if last.strip() else None
-
-
-def branch_names(metadata: TableMetadata) -> list[str]:
-    """List the names of a table's branches, sorted."""
-    prefix = "branch-"
-    found = (f for f in metadata.store.list(metadata.paths.branch_dir) if f.is_dir and f.name.startswith(prefix))
-    return sorted(f.name.removeprefix(prefix) for f in found)
-
-
-def _branch(metadata: TableMetadata, name: str) -> TableMetadata:
-    there = branch_names(metadata)
-    if name not in there:
-        have = ", ".join(there) or "none"
-        raise NotFoundError(f"branch {name!r} does not exist; branches: {have}", path=metadata.paths.root)
-    return TableMetadata.open(metadata.store, metadata.paths.root, branch=name)

@@ -35,6 +35,6 @@ def split_system_name(uri: str) -> tuple[str, str | None]:
     errors   InvalidInputError for a system table that there is not
     """
     root, dollar, name = uri.rstrip("/").rpartition("$")
-    if not dollar or "/" in name:
+    if not dollar or "/" in name or name.startswith("branch_"):
         return uri, None
     return root, check_system_name(name, path=root)

@@ -1,0 +1,178 @@
+"""Branches, tags and rollback; what a verb needs is imported when it is called."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from lakeidx.errors import InvalidInputError
+from lakeidx.options import arguments
+from lakeidx.options.descriptors import parse_duration_ms
+from lakeidx.results import Listing, Result
+from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.logs import logged
+
+if TYPE_CHECKING:
+    from lakeidx.api.reports import RollbackResult, TagResult
+    from lakeidx.maintenance.branches.report import BranchResult
+
+log = logging.getLogger("lakeidx.api.maintenance")
+
+M = TypeVar("M", bound="History")
+P = ParamSpec("P")
+R = TypeVar("R")
+Report = TypeVar("Report", bound=Result)
+
+
+class History:
+    """The verbs of a table's history, which `lakeidx.api.maintenance.Maintenance` has, too."""
+
+    def __init__(self, table: TableHandle) -> None:
+        self.table = table
+
+    def create_branch(self, name: str, *, tag: str | None = None, snapshot: int | None = None) -> BranchResult:
+        """Create a branch at a tag or a snapshot; without either an empty one, with the newest schema, as Java does.
+
+        snapshot   is tagged ``branch_NAME`` first, which goes with the branch: Java's expiry respects tags, not branches
+        """
+        from lakeidx.maintenance.branches.create import create_branch
+
+        made = create_branch(
+            self.table.metadata, arguments.as_text(name, name="the name of a branch"), tag=tag,
+            snapshot_id=_snapshot_id(snapshot),
+        )  # fmt: skip
+        return self._logged(made)
+
+    def branches(self) -> Listing:
+        """Return the branches: name, newest snapshot, when it was made (UTC), rows, the snapshot it begins with, tags."""
+        from lakeidx.maintenance.branches.create import list_branches
+
+        return Listing(list_branches(self.table.metadata))
+
+    def delete_branch(self, name: str, *, dry_run: bool = False) -> BranchResult:
+        """Delete a branch with its snapshots, tags, consumers and staged batches; `orphans` removes files that only it had."""
+        from lakeidx.maintenance.branches.create import delete_branch
+
+        return self._logged(delete_branch(self.table.metadata, name, dry_run=dry_run))
+
+    def fast_forward(self, name: str, *, dry_run: bool = False) -> BranchResult:
+        """Bring what was committed to a branch since it was created into ``main``; no writer of ``main`` may be at work.
+
+        errors   CommitConflictError when ``main`` has commits that the branch lacks: nothing is overwritten
+        """
+        from lakeidx.maintenance.branches.fast_forward import fast_forward
+
+        return self._logged(fast_forward(self.table.metadata, name, dry_run=dry_run))
+
+    def create_tag(self, name: str, *, snapshot: int | None = None, retain: str | None = None) -> TagResult:
+        """Name a snapshot, by default the newest, so that it stays.
+
+        retain   delete the tag after this time (``30 d``); None = never
+        """
+        from lakeidx.api.reports import TagResult
+        from lakeidx.table.expiration.tags import create_tag
+
+        kept = None if retain is None else milliseconds(retain)
+        tag = create_tag(
+            self.table.metadata,
+            arguments.as_text(name, name="the name of a tag"),
+            snapshot_id=_snapshot_id(snapshot),
+            retained_ms=kept,
+        )
+        return self._logged(TagResult(tag=name, snapshot=tag.snapshot.id))
+
+    def delete_tag(self, name: str, *, dry_run: bool = False) -> TagResult:
+        """Delete a tag, and the files that only it kept."""
+        from lakeidx.api.reports import TagResult
+        from lakeidx.table.expiration.tags import delete_tag
+
+        report = delete_tag(self.table.metadata, self.table.schema, name, dry_run=dry_run)
+        return self._logged(
+            TagResult(tag=name, dry_run=dry_run, deleted=report.files, notes=tuple(str(n) for n in report.notes))
+        )
+
+    def tags(self) -> Listing:
+        """Return the tags: name, snapshot, rows."""
+        from lakeidx.table.expiration.tags import list_tags
+
+        return Listing(
+            [
+                {"tag": n, "snapshot": t.snapshot.id, "rows": t.snapshot.total_record_count}
+                for n, t in list_tags(self.table.metadata).items()
+            ]
+        )
+
+    def rollback(
+        self,
+        to: int | str | None = None,
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        dry_run: bool = False,
+    ) -> RollbackResult:
+        """Make an older state the newest again; no writer may be at work in the meantime.
+
+        to   a snapshot's number, or the name of a tag; or give `snapshot` or `tag`, which say which of the two it is
+        """
+        from lakeidx.api.reports import RollbackResult
+        from lakeidx.maintenance.rollback import roll_back_table
+
+        if to is not None:
+            if snapshot is not None or tag is not None:
+                raise InvalidInputError("name one state to roll back to")
+            number = not isinstance(to, str) or to.isdecimal()
+            snapshot, tag = (int(to), None) if number else (None, str(to))
+        report = roll_back_table(
+            self.table.metadata, self.table.schema, snapshot_id=_snapshot_id(snapshot), tag=tag, dry_run=dry_run
+        )
+        return self._logged(RollbackResult.of(report))
+
+    def _logged(self, result: Report) -> Report:
+        with logged(table=self.table.uri):
+            log.info("%s: %r", self.table.uri, result)
+        return result
+
+
+def _snapshot_id(value: int | None) -> int | None:
+    return None if value is None else arguments.whole_number(value, name="snapshot")
+
+
+def milliseconds(text: str) -> int:
+    """Parse a duration like ``12 h`` into milliseconds; InvalidInputError otherwise."""
+    try:
+        return parse_duration_ms(arguments.as_text(text, name="a length of time"))
+    except ValueError as error:
+        raise InvalidInputError(f"{text!r} is not a duration; write e.g. '12 h' or '7 d'") from error
+
+
+def of_table(verb: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[TableHandle, P], R]:
+    """Return a verb of `Maintenance` as a method of the table itself, which logs the requests that it made to an object store."""
+
+    def method(table: TableHandle, /, *args: P.args, **named: P.kwargs) -> R:
+        store = table.metadata.store
+        # A disk counts none.
+        before = getattr(store, "requests", 0)
+        try:
+            upkeep: Any = table
+            return verb(upkeep.maintenance, *args, **named)
+        finally:
+            if made := getattr(store, "requests", 0) - before:
+                log.info("%s: %s made %d requests to the store", table.uri, verb.__name__, made)
+
+    update_wrapper(method, verb)
+    return method
+
+
+class HistoryMethods:
+    """The verbs of a table's history as methods of `lakeidx.Table`."""
+
+    create_branch = of_table(History.create_branch)
+    branches = of_table(History.branches)
+    delete_branch = of_table(History.delete_branch)
+    fast_forward = of_table(History.fast_forward)
+    create_tag = of_table(History.create_tag)
+    delete_tag = of_table(History.delete_tag)
+    tags = of_table(History.tags)
+    rollback = of_table(History.rollback)

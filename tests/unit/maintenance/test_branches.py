@@ -1,0 +1,105 @@
+"""Branches: each has rows, batches and expiry of its own; the files of one are never deleted by another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeidx.api.table import Table
+from lakeidx.api.warehouse import Warehouse
+from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError
+
+SPEC: dict[str, Any] = {
+    "fields": [{"id": 0, "name": "id", "type": "INT NOT NULL"}, {"id": 1, "name": "v", "type": "STRING"}],
+    "primaryKeys": ["id"],
+    "options": {"bucket": "1"},
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    made = Table.create(tmp_path / "d.db" / "t", SPEC)
+    made.upsert([{"id": 1, "v": "a"}], batch_id="first")
+    return made
+
+
+def rows(table: Table) -> dict[int, str]:
+    return {r["id"]: r["v"] for r in table.scan().to_arrow().to_pylist()}
+
+
+def test_a_branch_has_rows_and_batches_of_its_own(table: Table) -> None:
+    table.create_branch("b", snapshot=1)
+    branch = Table.open(table.uri, branch="b")
+    branch.upsert([{"id": 1, "v": "b"}], batch_id="same")
+    table.upsert([{"id": 1, "v": "m"}], batch_id="same")
+    assert (rows(table), rows(branch)) == ({1: "m"}, {1: "b"})
+    assert rows(Table.open(f"{table.uri}$branch_b")) == rows(table.branch("b")) == {1: "b"}
+    found = Warehouse(Path(table.uri).parent.parent).sql("SELECT v FROM d.`t$branch_b`").to_arrow()
+    assert found.column(0).to_pylist() == ["b"]
+    with pytest.raises(NotFoundError, match="branches: b"):
+        Table.open(table.uri, branch="c")
+    with pytest.raises(InvalidInputError, match="exists already"):
+        table.create_branch("b")
+
+
+def test_upkeep_of_one_leaves_the_files_of_the_other(table: Table) -> None:
+    table.create_branch("b", snapshot=1)
+    branch = table.branch("b")
+    for step in range(3):
+        table.upsert([{"id": 1, "v": f"m{step}"}])
+        branch.upsert([{"id": 1, "v": f"b{step}"}])
+    for one in (table, branch):
+        one.compact(full=True)
+        one.expire(retain_min=1, retain_max=1, retain_time="0 s", staging_age="0 s")
+        one.orphans(older_than="0 s", remove=True)
+    assert (rows(table), rows(branch)) == ({1: "m2"}, {1: "b2"})
+    assert branch.scan(tag="branch_b").to_arrow().to_pylist() == [{"id": 1, "v": "a"}]
+    assert table.verify().passed
+    assert branch.verify().passed
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_fast_forward_brings_all_and_loses_nothing(table: Table, expired: bool) -> None:
+    table.create_branch("b", snapshot=1)
+    branch = table.branch("b")
+    branch.alter(add={"w": "INT"})
+    for step in range(3):
+        branch.upsert([{"id": 2 + step, "v": "b", "w": step}])
+    if expired:
+        branch.expire(retain_min=1, retain_max=1, retain_time="0 s")
+    assert table.fast_forward("b", dry_run=True).dry_run
+    assert rows(table) == {1: "a"}
+    table.fast_forward("b")
+    assert rows(Table.open(table.uri)) == {1: "a", 2: "b", 3: "b", 4: "b"}
+    table = Table.open(table.uri)
+    assert not table.fast_forward("b").snapshots
+    table.upsert([{"id": 9, "v": "m", "w": 0}])
+    with pytest.raises(CommitConflictError, match="lacks"):
+        table.fast_forward("b")
+    assert 9 in rows(table)
+    assert table.verify().passed
+
+
+def test_a_deleted_branch_leaves_nothing_to_one_of_its_name(table: Table) -> None:
+    table.create_branch("b", snapshot=1)
+    table.branch("b").upsert([{"id": 1, "v": "b"}], batch_id="x")
+    assert table.delete_branch("b", dry_run=True).snapshots == (1, 2)
+    table.delete_branch("b")
+    assert (len(table.branches()), len(table.tags())) == (0, 0)
+    table.orphans(older_than="0 s", remove=True)
+    table.create_branch("b", snapshot=1)
+    table.branch("b").upsert([{"id": 5, "v": "again"}], batch_id="x")
+    assert rows(table.branch("b")) == {1: "a", 5: "again"}
+    assert rows(table) == {1: "a"}
+
+
+def test_an_empty_branch_and_the_option_branch(table: Table) -> None:
+    table.create_branch("b")
+    table.branch("b").upsert([{"id": 7, "v": "b"}])
+    table.alter(set={"branch": "b"})
+    assert rows(Table.open(table.uri)) == {7: "b"}
+    assert rows(Table.open(table.uri, branch="main")) == {1: "a"}
+    with pytest.raises(InvalidInputError, match="option 'branch'"):
+        table.delete_branch("b")
