@@ -25,7 +25,7 @@ def test_a_branch_is_no_table(tmp_path: Path, end: str) -> None:
     schema = Path(table.uri, "branch", "branch-b", "schema")
     schema.mkdir(parents=True)
     (schema / "schema-0").write_bytes(Path(table.uri, "schema", "schema-0").read_bytes())
-    with pytest.raises(InvalidInputError, match=f"directory of branch 'b', no table: open {table.uri}; .* branch:b"):
+    with pytest.raises(InvalidInputError, match=f"directory of branch 'b', no table: open {table.uri}.branch_b"):
         Table.open(f"{table.uri}/branch/branch-b{end}")
     done = CliRunner().invoke(app, ["expire", f"{table.uri}/branch/branch-b{end}"])
     assert done.exit_code == 2

@@ -37,9 +37,11 @@ def fast_forward(metadata: TableMetadata, name: str, *, dry_run: bool = False) -
         main, name, [(main.paths.schema_path(i), branch.paths.schema_path(i)) for i in branch.schema_ids()]
     )
     tags = _missing(main, name, [(main.paths.tag_path(n), branch.paths.tag_path(n)) for n in branch.tag_names()])
+    gap = head is not None and bool(new) and new[0] != head.id + 1
+    loses = (f"snapshots up to {head.id}: what followed them has expired on the branch",) if gap and head else ()
     result = BranchResult(
         name, "brought into the table" if new or tags else "in the table already", ids[-1], tuple(new),
-        tuple(p.rpartition("/tag-")[2] for p, _ in tags), dry_run=dry_run,
+        tuple(p.rpartition("/tag-")[2] for p, _ in tags), loses, dry_run,
     )  # fmt: skip
     if not dry_run:
         for path, data in schemas:
