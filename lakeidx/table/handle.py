@@ -42,13 +42,14 @@ class TableHandle:
         branch   the branch; None: the one `uri` names, else that of the table's option `branch`, else ``main``
         errors   NotFoundError when the directory is not a table, or has no such branch; InvalidInputError for a system table
         """
-        from lakeidx.table.system.names import split_system_name
-
         uri = path_text(uri)
-        if split_system_name(uri)[1] is not None:
-            raise InvalidInputError(
-                "system tables are read-only: use SystemTable.open, lakeidx scan, or Spark", path=uri
-            )
+        if "$" in uri:
+            from lakeidx.table.system.names import split_system_name
+
+            if split_system_name(uri)[1] is not None:
+                raise InvalidInputError(
+                    "system tables are read-only: use SystemTable.open, lakeidx scan, or Spark", path=uri
+                )
         root, named = split_branch_name(uri)
         if branch is not None and named not in (None, branch):
             raise InvalidInputError(f"the path names branch {named!r}, not {branch!r}: give one of them", path=uri)
