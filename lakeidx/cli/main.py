@@ -159,9 +159,10 @@ COMMANDS: dict[str, Command | Group] = {
         default="list",
     ),
     "tag": Group(
-        "Create, list and delete tags (named snapshots that expiry keeps).",
+        "Create, list, rename and delete tags (named snapshots that expiry keeps).",
         {
             "create": Command("maintain_commands", "tag_create", "Create a tag for a snapshot."),
+            "rename": Command("maintain_commands", "tag_rename", "Give a tag another name."),
             "delete": Command("maintain_commands", "tag_delete", "Delete a tag, and the files that only it needs."),
             "list": Command("maintain_commands", "tag_list", "List the tags."),
         },

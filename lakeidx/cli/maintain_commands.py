@@ -241,6 +241,22 @@ def tag_create(
 
 
 @report_errors
+def tag_rename(
+    table: TableArgument,
+    name: Annotated[str, typer.Argument(help="name of the tag")],
+    to: Annotated[str, typer.Argument(help="its new name")],
+    as_json: JsonOption = False,
+) -> None:
+    """Give a tag another name.
+
+    Examples:
+        lakeidx tag rename lake/shop.db/orders yesterday 2026-11-27
+
+    """
+    print_result(Table.open(table).rename_tag(name, to), as_json=as_json)
+
+
+@report_errors
 def tag_delete(
     table: TableArgument,
     name: Annotated[str, typer.Argument(help="name of the tag")],
@@ -307,6 +323,9 @@ def rollback(
     to: Annotated[str | None, typer.Argument(metavar="[SNAPSHOT|TAG]", help="a snapshot's number or a tag")] = None,
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="roll back to this snapshot")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="roll back to this tag")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", help="roll back to the newest snapshot at or before this ISO time")
+    ] = None,
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -317,7 +336,8 @@ def rollback(
         lakeidx rollback lake/shop.db/orders yesterday
 
     """
-    print_result(Table.open(table).rollback(to, snapshot=snapshot, tag=tag, dry_run=dry_run), as_json=as_json)
+    result = Table.open(table).rollback(to, snapshot=snapshot, tag=tag, timestamp=timestamp, dry_run=dry_run)
+    print_result(result, as_json=as_json)
 
 
 @report_errors

@@ -12,11 +12,14 @@ from lakeidx.options import arguments
 from lakeidx.options.descriptors import parse_duration_ms
 from lakeidx.results import Listing, Result
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.times import epoch_ms
+from lakeidx.table.view import snapshot_at
 from lakeidx.tasks.logs import logged
 
 if TYPE_CHECKING:
     from lakeidx.api.reports import RollbackResult, TagResult
     from lakeidx.maintenance.branches.report import BranchResult
+    from lakeidx.table.times import Moment
 
 log = logging.getLogger("lakeidx.api.maintenance")
 
@@ -83,6 +86,14 @@ class History:
         )
         return self._logged(TagResult(tag=name, snapshot=tag.snapshot.id))
 
+    def rename_tag(self, name: str, to: str) -> TagResult:
+        """Give a tag another name; NotFoundError, InvalidInputError when that is taken."""
+        from lakeidx.api.reports import TagResult
+        from lakeidx.table.expiration.tags import rename_tag
+
+        tag = rename_tag(self.table.metadata, name, arguments.as_text(to, name="the name of a tag"))
+        return self._logged(TagResult(tag=to, snapshot=tag.snapshot.id))
+
     def delete_tag(self, name: str, *, dry_run: bool = False) -> TagResult:
         """Delete a tag, and the files that only it kept."""
         from lakeidx.api.reports import TagResult
@@ -110,15 +121,21 @@ class History:
         *,
         snapshot: int | None = None,
         tag: str | None = None,
+        timestamp: Moment | None = None,
         dry_run: bool = False,
     ) -> RollbackResult:
         """Make an older state the newest again; no writer may be at work in the meantime.
 
         to   a snapshot's number, or the name of a tag; or give `snapshot` or `tag`, which say which of the two it is
+        timestamp   the newest snapshot at or before it
         """
         from lakeidx.api.reports import RollbackResult
         from lakeidx.maintenance.rollback import roll_back_table
 
+        if timestamp is not None:
+            if to is not None or snapshot is not None or tag is not None:
+                raise InvalidInputError("name one state to roll back to")
+            snapshot = snapshot_at(self.table.metadata, epoch_ms(timestamp)).id
         if to is not None:
             if snapshot is not None or tag is not None:
                 raise InvalidInputError("name one state to roll back to")
@@ -173,6 +190,7 @@ class HistoryMethods:
     delete_branch = of_table(History.delete_branch)
     fast_forward = of_table(History.fast_forward)
     create_tag = of_table(History.create_tag)
+    rename_tag = of_table(History.rename_tag)
     delete_tag = of_table(History.delete_tag)
     tags = of_table(History.tags)
     rollback = of_table(History.rollback)

@@ -21,7 +21,6 @@ from lakeidx.api.sql.statement import Statement, statements
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, did_you_mean
 from lakeidx.table.times import epoch_ms
-from lakeidx.table.view import snapshot_at
 
 if TYPE_CHECKING:
     from lakeidx.api.warehouse import Warehouse
@@ -95,6 +94,10 @@ def _create_tag_from_timestamp(table: Table, given: _Arguments) -> Any:
     return table.create_tag(given["tag"], snapshot=min(later), retain=given.get("time_retained"))
 
 
+def _rename_tag(table: Table, given: _Arguments) -> Any:
+    return table.rename_tag(given["tag"], given["target_tag"])
+
+
 def _delete_tag(table: Table, given: _Arguments) -> Any:
     names = [n.strip() for n in str(given["tag"]).split(",")]
     known = {row["tag"] for row in table.tags()}
@@ -126,7 +129,7 @@ def _rollback(table: Table, given: _Arguments) -> Any:
 
 
 def _rollback_to_timestamp(table: Table, given: _Arguments) -> Any:
-    return table.rollback(snapshot=snapshot_at(table.metadata, epoch_ms(given["timestamp"])).id)
+    return table.rollback(timestamp=given["timestamp"])
 
 
 def _reset_consumer(table: Table, given: _Arguments) -> Any:
@@ -148,6 +151,7 @@ PROCEDURES: dict[str, Procedure] = {
     "create_tag_from_timestamp": Procedure(
         {"tag": str, "timestamp": int, "time_retained": str}, _create_tag_from_timestamp, ("tag", "timestamp")
     ),
+    "rename_tag": Procedure({"tag": str, "target_tag": str}, _rename_tag, ("tag", "target_tag")),
     "delete_tag": Procedure({"tag": str}, _delete_tag, ("tag",)),
     "create_branch": Procedure({"branch": str, "tag": str}, _create_branch, ("branch",)),
     "delete_branch": Procedure({"branch": str}, _delete_branch, ("branch",)),

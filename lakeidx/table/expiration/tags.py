@@ -55,6 +55,24 @@ def create_tag(
     return tag
 
 
+def rename_tag(metadata: TableMetadata, name: str, to: str) -> Tag:
+    """Give a tag another name; at each moment one of the two is there.
+
+    errors   NotFoundError naming the tags; InvalidInputError for a name that is taken or a number
+    """
+    if to.strip().isdigit():
+        raise InvalidInputError(f"a tag name must not be a number: {to!r}")
+    tags = read_tags(metadata)
+    if name not in tags:
+        have = ", ".join(tags) or "none"
+        raise NotFoundError(f"tag {name!r} does not exist; tags: {have}", path=metadata.paths.tag_path(name))
+    data = metadata.store.get(metadata.paths.tag_path(name))
+    if not metadata.store.put_if_absent(metadata.paths.tag_path(to), data):
+        raise InvalidInputError(f"tag {to!r} exists already", path=metadata.paths.tag_path(to))
+    metadata.store.delete(metadata.paths.tag_path(name))
+    return tags[name]
+
+
 def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms: int | None) -> Tag | None:
     """Write a tag file; None when a tag of that name exists.
 

@@ -106,3 +106,19 @@ def test_an_empty_branch_and_the_option_branch(table: Table) -> None:
     assert rows(Table.open(table.uri, branch="main")) == {1: "a"}
     with pytest.raises(InvalidInputError, match="option 'branch'"):
         table.delete_branch("b")
+
+
+def test_a_tag_is_renamed_and_a_rollback_goes_to_a_time(table: Table) -> None:
+    first = table.snapshot
+    assert first is not None
+    table.create_tag("old", snapshot=1)
+    assert table.rename_tag("old", "new").snapshot == 1
+    assert [row["tag"] for row in table.tags()] == ["new"]
+    with pytest.raises(NotFoundError, match="tags: new"):
+        table.rename_tag("old", "other")
+    table.create_tag("taken")
+    with pytest.raises(InvalidInputError, match="exists already"):
+        table.rename_tag("new", "taken")
+    table.upsert([{"id": 1, "v": "m"}])
+    assert table.rollback(timestamp=first.time_millis).snapshot == 1
+    assert rows(table) == {1: "a"}
