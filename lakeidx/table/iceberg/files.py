@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lakeidx.codec.containers.avro import Record, RecordSchema, decode_container, encode_container
@@ -18,7 +19,7 @@ from lakeidx.format.paths import split_table_uri
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.base import FileInfo, ObjectStore, name_of
 from lakeidx.storage.uuids import random_uuid
-from lakeidx.table.iceberg.values import bound, has_bounds, partition_type
+from lakeidx.table.iceberg.values import bound_of_partition, order_of_bound, partition_type
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 """Status of an entry of a manifest."""
@@ -107,7 +108,7 @@ def _manifest_schema(schema: TableSchema, version: int) -> RecordSchema:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a manifest, and the internal values of its partition, which the list sums up."""
+    """An entry of a manifest, and the values of its partition as manifests have them, which the list sums up."""
 
     record: Record
     partition: tuple[Any, ...]
@@ -227,8 +228,9 @@ class MetadataDir:
         out = []
         for i, t in enumerate(self.schema.partition_types):
             values = {p[i] for p in partitions}
-            known = sorted(v for v in values if v is not None) if has_bounds(t) else []
-            low, high = (bound(known[0], t), bound(known[-1], t)) if known else (None, None)
+            known = [bound_of_partition(v, t) for v in values if v is not None]
+            known.sort(key=partial(order_of_bound, t=t))
+            low, high = (known[0], known[-1]) if known else (None, None)
             out.append(
                 {"contains_null": None in values, "contains_nan": False, "lower_bound": low, "upper_bound": high}
             )

@@ -125,6 +125,14 @@ def partition_value(value: Any, t: DataType) -> Any:
     return value
 
 
+def bound_of_partition(value: Any, t: DataType) -> bytes:
+    """Return a value of `partition_value` as Iceberg stores a bound."""
+    if t.root in TIMESTAMP_ROOTS:
+        per_unit = 1000 if t.precision <= 3 or t.precision > 6 else 1
+        return struct.pack("<q", value * per_unit)
+    return bytes(value) if t.root is Root.DECIMAL else bound(value, t)
+
+
 def _decimal_bytes(value: Any, t: DataType) -> bytes:
     number = unscaled_of(value, t)
     size = (number if number >= 0 else ~number).bit_length() // 8 + 1
