@@ -326,6 +326,10 @@ def rollback(
     timestamp: Annotated[
         str | None, typer.Option("--timestamp", help="roll back to the newest snapshot at or before this ISO time")
     ] = None,
+    watermark: Annotated[
+        int | None,
+        typer.Option("--watermark", help="roll back to the newest snapshot with a watermark (epoch ms) up to this"),
+    ] = None,
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -336,7 +340,9 @@ def rollback(
         lakeidx rollback lake/shop.db/orders yesterday
 
     """
-    result = Table.open(table).rollback(to, snapshot=snapshot, tag=tag, timestamp=timestamp, dry_run=dry_run)
+    result = Table.open(table).rollback(
+        to, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark, dry_run=dry_run
+    )
     print_result(result, as_json=as_json)
 
 

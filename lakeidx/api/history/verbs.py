@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.options import arguments
 from lakeidx.options.descriptors import parse_duration_ms
 from lakeidx.results import Listing, Result
@@ -122,23 +122,28 @@ class History:
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: Moment | None = None,
+        watermark: int | None = None,
         dry_run: bool = False,
     ) -> RollbackResult:
         """Make an older state the newest again; no writer may be at work in the meantime.
 
         to   a snapshot's number, or the name of a tag; or give `snapshot` or `tag`, which say which of the two it is
         timestamp   the newest snapshot at or before it
+        watermark   the newest snapshot whose watermark (epoch ms) is at or before it
         """
         from lakeidx.api.reports import RollbackResult
         from lakeidx.maintenance.rollback import roll_back_table
 
+        if sum(v is not None for v in (to, snapshot, tag, timestamp, watermark)) > 1:
+            raise InvalidInputError("name one state to roll back to")
         if timestamp is not None:
-            if to is not None or snapshot is not None or tag is not None:
-                raise InvalidInputError("name one state to roll back to")
             snapshot = snapshot_at(self.table.metadata, epoch_ms(timestamp)).id
+        if watermark is not None:
+            known = [s for s in self.table.metadata.snapshots() if s.watermark is not None and s.watermark <= watermark]
+            if not known:
+                raise NotFoundError(f"no snapshot has a watermark at or before {watermark}", path=self.table.uri)
+            snapshot = known[-1].id
         if to is not None:
-            if snapshot is not None or tag is not None:
-                raise InvalidInputError("name one state to roll back to")
             number = not isinstance(to, str) or to.isdecimal()
             snapshot, tag = (int(to), None) if number else (None, str(to))
         report = roll_back_table(

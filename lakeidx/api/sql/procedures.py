@@ -132,6 +132,10 @@ def _rollback_to_timestamp(table: Table, given: _Arguments) -> Any:
     return table.rollback(timestamp=given["timestamp"])
 
 
+def _rollback_to_watermark(table: Table, given: _Arguments) -> Any:
+    return table.rollback(watermark=given["watermark"])
+
+
 def _reset_consumer(table: Table, given: _Arguments) -> Any:
     table.delete_consumer(given["consumerid"])
     return {"deleted": given["consumerid"]}
@@ -158,6 +162,7 @@ PROCEDURES: dict[str, Procedure] = {
     "fast_forward": Procedure({"branch": str}, _fast_forward, ("branch",)),
     "rollback": Procedure({"version": str, "snapshot": int, "tag": str}, _rollback),
     "rollback_to_timestamp": Procedure({"timestamp": int}, _rollback_to_timestamp, ("timestamp",)),
+    "rollback_to_watermark": Procedure({"watermark": int}, _rollback_to_watermark, ("watermark",)),
     "remove_orphan_files": Procedure({"older_than": str, "dry_run": bool}, _remove_orphan_files),
     "reset_consumer": Procedure({"consumerid": str}, _reset_consumer, ("consumerid",)),
     "rewrite_file_index": Procedure({}, _rewrite_file_index),

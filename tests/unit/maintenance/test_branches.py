@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +123,15 @@ def test_a_tag_is_renamed_and_a_rollback_goes_to_a_time(table: Table) -> None:
     table.upsert([{"id": 1, "v": "m"}])
     assert table.rollback(timestamp=first.time_millis).snapshot == 1
     assert rows(table) == {1: "a"}
+    with pytest.raises(NotFoundError, match="no snapshot has a watermark"):
+        table.rollback(watermark=5)
+    with pytest.raises(InvalidInputError, match="one state"):
+        table.rollback(1, watermark=5)
+    # Watermarks come from Java's streams.
+    path = Path(table.paths.snapshot_path(1))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "watermark": 5}))
+    table = Table.open(table.uri)
+    table.upsert([{"id": 1, "v": "later"}])
+    path = Path(table.paths.snapshot_path(2))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "watermark": 9}))
+    assert Table.open(table.uri).rollback(watermark=8).snapshot == 1
