@@ -226,6 +226,9 @@ def tag_create(
     table: TableArgument,
     name: Annotated[str, typer.Argument(help="name of the tag")],
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="default: the newest")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option("--timestamp", help="the oldest snapshot at or after this ISO time")
+    ] = None,
     retain: Annotated[
         str | None, typer.Option("--retain", help="delete the tag after, e.g. '30 d'; default never")
     ] = None,
@@ -237,7 +240,8 @@ def tag_create(
         lakeidx tag create lake/shop.db/orders yesterday --retain '30 d'
 
     """
-    print_result(Table.open(table).create_tag(name, snapshot=snapshot, retain=retain), as_json=as_json)
+    made = Table.open(table).create_tag(name, snapshot=snapshot, timestamp=timestamp, retain=retain)
+    print_result(made, as_json=as_json)
 
 
 @report_errors

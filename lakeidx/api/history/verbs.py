@@ -69,11 +69,20 @@ class History:
 
         return self._logged(fast_forward(self.table.metadata, name, dry_run=dry_run))
 
-    def create_tag(self, name: str, *, snapshot: int | None = None, retain: str | None = None) -> TagResult:
+    def create_tag(
+        self, name: str, *, snapshot: int | None = None, timestamp: Moment | None = None, retain: str | None = None
+    ) -> TagResult:
         """Name a snapshot, by default the newest, so that it stays.
 
+        timestamp   the oldest snapshot at or after this time, as in Paimon
         retain   delete the tag after this time (``30 d``); None = never
         """
+        if timestamp is not None:
+            if snapshot is not None:
+                raise InvalidInputError("give a snapshot or a timestamp to tag, not both")
+            later = (s.id for s in self.table.metadata.snapshots() if s.time_millis >= epoch_ms(timestamp))
+            if (snapshot := next(later, None)) is None:
+                raise InvalidInputError(f"the table has no snapshot at or after {timestamp}", path=self.table.uri)
         from lakeidx.api.reports import TagResult
         from lakeidx.table.expiration.tags import create_tag
 

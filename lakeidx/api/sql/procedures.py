@@ -87,11 +87,7 @@ def _create_tag(table: Table, given: _Arguments) -> Any:
 
 
 def _create_tag_from_timestamp(table: Table, given: _Arguments) -> Any:
-    # The first snapshot after the time, as in Paimon.
-    later = [s.id for s in table.metadata.snapshots() if s.time_millis >= epoch_ms(given["timestamp"])]
-    if not later:
-        raise InvalidInputError(f"the table has no snapshot at or after {given['timestamp']}")
-    return table.create_tag(given["tag"], snapshot=min(later), retain=given.get("time_retained"))
+    return table.create_tag(given["tag"], timestamp=given["timestamp"], retain=given.get("time_retained"))
 
 
 def _rename_tag(table: Table, given: _Arguments) -> Any:

@@ -112,7 +112,9 @@ def test_an_empty_branch_and_the_option_branch(table: Table) -> None:
 def test_a_tag_is_renamed_and_a_rollback_goes_to_a_time(table: Table) -> None:
     first = table.snapshot
     assert first is not None
-    table.create_tag("old", snapshot=1)
+    table.create_tag("old", timestamp=first.time_millis)
+    with pytest.raises(InvalidInputError, match="no snapshot at or after"):
+        table.create_tag("late", timestamp="2199-01-01")
     assert table.rename_tag("old", "new").snapshot == 1
     assert [row["tag"] for row in table.tags()] == ["new"]
     with pytest.raises(NotFoundError, match="tags: new"):
