@@ -98,7 +98,7 @@ _OF_OTHER_SOURCES = {
     **dict.fromkeys(
         ("filter", "filter-pushdown", "query", "predicates", "limit", "partition", "partitions"), "where, or filter the data frame"
     ),
-    "branch": "the path of the table; branches are not read by Spark",
+    "branch": "the path of the branch, TABLE$branch_NAME",
 }  # fmt: skip
 #: What Spark itself puts among the options, in lower case: of loads, streams, and names of its catalog.
 OF_SPARK = frozenset({
@@ -275,7 +275,9 @@ class ReadOptions:
         else:
             ends = (find_state(metadata, pair[0]), find_state(metadata, pair[1]))
         if any(end.metadata.paths.branch != metadata.paths.branch for end in ends):
-            raise InvalidInputError("branches are not read by Spark; Table.diff and lakeidx diff compare them")
+            raise InvalidInputError(
+                "Spark reads one branch, by TABLE$branch_NAME; Table.diff and lakeidx diff compare two"
+            )
         if self.mode is IncrementalMode.AUTO and by_tags and not self.tag_to_snapshot:
             return ends, IncrementalMode.DIFF
         return ends, self.mode

@@ -22,7 +22,7 @@ from lakeidx.spark.read_options import ReadOptions
         ("readChangeFeed", "incremental-between"),
         ("snapshot-id", "scan.snapshot-id"),
         ("as.of.instant", "scan.timestamp-millis"),
-        ("branch", "branches are not read"),
+        ("branch", "the path of the branch"),
         ("filter-pushdown", "write where"),
         ("scan.snapshotid", "did you mean 'scan.snapshot-id'"),
         ("scan.creation-time-millis", "does not have this option"),

@@ -66,7 +66,7 @@ def test_branches_are_not_read(table: Table) -> None:
         file = Path(table.uri) / "branch" / "branch-dev" / name
         file.parent.mkdir(parents=True)
         file.write_bytes((Path(table.uri) / name).read_bytes())
-    with pytest.raises(InvalidInputError, match="branches are not read by Spark"):
+    with pytest.raises(InvalidInputError, match="Spark reads one branch"):
         between(table, **{"": "1,branch:dev"})
 
 
