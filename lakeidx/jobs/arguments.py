@@ -32,6 +32,7 @@ from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.logs import print_logs
 from lakeidx.tasks.runner import LazyRunner, LocalRunner, Runner
+from lakeidx.tasks.runner_choice import spark_runner
 
 
 def table_parser(description: str) -> argparse.ArgumentParser:
@@ -66,12 +67,7 @@ def make_runner(arguments: argparse.Namespace, name: str, *, local: bool = False
     """
     if local or arguments.engine == "local":
         return LocalRunner(arguments.parallelism or 2)
-    # Without Spark requested, none needs to be installed.
-    from lakeidx.spark.runner import SparkRunner
-    from lakeidx.spark.session import get_session
-
-    session = get_session(master=arguments.master, remote=arguments.remote, app_name=f"lakeidx {name}")
-    return SparkRunner(session, parallelism=arguments.parallelism)
+    return spark_runner(arguments.master, arguments.remote, name=f"lakeidx {name}", parallelism=arguments.parallelism)
 
 
 def run_job(work: Callable[[], BaseModel | Mapping[str, Any]]) -> int:

@@ -432,6 +432,6 @@ def _setting(session: SparkSession, key: str) -> str | None:
     return None if found is None else str(found)
 
 
-def session_runner(master: str | None, remote: str | None) -> SparkRunner:
+def session_runner(master: str | None, remote: str | None, name: str, parallelism: int | None) -> SparkRunner:
     """Return a runner on the session of a master URL or a Spark Connect address; None = as the environment says."""
-    return SparkRunner(get_session(master=master, remote=remote))
+    return SparkRunner(get_session(master=master, remote=remote, app_name=name), parallelism=parallelism)

@@ -35,11 +35,15 @@ def make_runner(runner: RunnerLike, *, threads: int = THREADS, progress: Progres
     raise InvalidInputError(f"runner must be 'local', 'spark', a Spark session or a runner, not {runner!r}")
 
 
-def spark_runner(master: str | None = None, remote: str | None = None) -> Runner:
+def spark_runner(
+    master: str | None = None, remote: str | None = None, *, name: str = "lakeidx", parallelism: int | None = None
+) -> Runner:
     """Return a runner on a Spark session.
 
+    name         what Spark's own pages call a session that is started here
+    parallelism  slots of the cluster; None = as it says
     errors   InvalidInputError when pyspark is not installed, naming the extra
     """
     if find_spec("pyspark") is None:
         raise InvalidInputError("Spark needs pyspark: pip install 'lakeidx[spark]'")
-    return load_plugin(TOOLS, "spark").session_runner(master, remote)  # type: ignore[no-any-return]
+    return load_plugin(TOOLS, "spark").session_runner(master, remote, name, parallelism)  # type: ignore[no-any-return]

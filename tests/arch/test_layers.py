@@ -101,7 +101,7 @@ def test_imports_point_one_way() -> None:
 
 
 #: Most rooms (packages and modules right below lakeidx), and floors: the longest way of imports down from one.
-MOST_ROOMS, MOST_FLOORS = 30, 13
+MOST_ROOMS, MOST_FLOORS = 30, 12
 
 
 def test_the_rooms_stand_on_few_floors_without_a_circle() -> None:

@@ -139,25 +139,25 @@ class Query:
         """Return the result, which is computed when it is read."""
         relation = self.relation(sql)
         with _Refusing(self):
-            # DuckDB lets no name be there twice where it gives types without computing.
-            types = relation.limit(0).to_arrow_table().schema
-            schema = pa.schema([pa.field(n, f.type) for n, f in zip(relation.columns, types, strict=True)])
+            # No name is there twice, as DuckDB numbers them: a row as JSON has each once.
+            schema = pa.schema([pa.field(f.name, f.type) for f in relation.limit(0).to_arrow_table().schema])
 
         def read() -> pa.RecordBatchReader:
             with _Refusing(self):
                 reader = self.relation(sql).to_arrow_reader(_BATCH_ROWS)
-            return pa.RecordBatchReader.from_batches(schema, self._read(reader))
+            return pa.RecordBatchReader.from_batches(schema, self._read(reader, schema.names))
 
         return QueryResult(schema, read)
 
-    def _read(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    def _read(self, reader: pa.RecordBatchReader, names: list[str]) -> Iterator[pa.RecordBatch]:
         while True:
             with _Refusing(self):
                 try:
                     batch = reader.read_next_batch()
                 except StopIteration:
                     return
-            yield batch
+            # Columns of one name have numbers in the schema.
+            yield batch.rename_columns(names)
 
     def as_error(self, error: BaseException) -> LakeIdxError | None:
         """Return DuckDB's error as one of lakeidx; None for one that is none of DuckDB's."""
