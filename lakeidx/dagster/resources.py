@@ -21,6 +21,7 @@ from lakeidx.dagster.submitted import report_of, run_command
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig
+from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.storage import ObjectStore, kind_of_store
 from lakeidx.storage.landing_folders import open_landing
 from lakeidx.storage.s3.event_queue import EventQueue
@@ -181,19 +182,16 @@ class SparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         errors   InvalidInputError for settings that are no JSON object; ImportError without pyspark
         """
         # Definitions must load where there is no Spark, so it is imported when work begins.
-        from lakeidx.spark.session import get_session
-
         try:
             config = {**json.loads(self.spark_config_json or "{}"), **self.spark_config}
         except (ValueError, TypeError):
             # Settings may be secrets: neither the text nor the parser's quotation of it is shown.
             raise InvalidInputError("the Spark settings (LAKEIDX_SPARK_CONFIG) are not a JSON object") from None
-        return get_session(master=self.master, remote=self.remote, config=config)
+        return load_plugin(TOOLS, "spark").get_session(master=self.master, remote=self.remote, config=config)
 
     def _spark_runner(self) -> Runner:
-        from lakeidx.spark.runner import SparkRunner
-
-        return SparkRunner(self.session(), parallelism=self.parallelism)
+        runner: Runner = load_plugin(TOOLS, "spark").SparkRunner(self.session(), parallelism=self.parallelism)
+        return runner
 
 
 class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]

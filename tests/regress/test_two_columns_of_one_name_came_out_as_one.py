@@ -8,6 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 import lakeidx
+from lakeidx.api.sql.query import QueryResult
 from lakeidx.cli.main import app
 
 
@@ -19,4 +20,6 @@ def test_a_join_prints_both_keys(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, ["sql", query, "--warehouse", str(tmp_path)])
     assert said.exit_code == 0, said.output
     assert json.loads(said.stdout) == {"id": 1, "id_1": 2}
-    assert warehouse.sql(query).to_arrow().to_pylist() == [{"id": 1, "id_1": 2}]
+    rows = warehouse.sql(query)
+    assert isinstance(rows, QueryResult)
+    assert rows.to_arrow().to_pylist() == [{"id": 1, "id_1": 2}]

@@ -15,6 +15,7 @@ from lakeidx.api.arrow_input import as_table
 from lakeidx.api.table import Table
 from lakeidx.dagster.resources import SparkResource
 from lakeidx.errors import InvalidInputError
+from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.predicate import Predicate, and_, format_predicate
 from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.table.view import on_newest
@@ -127,12 +128,11 @@ def _spark_frame(
     state: Mapping[str, Any],
     storage_options: Mapping[str, Any],
 ) -> Any:
-    from lakeidx.spark import read_table
-
     names = {"snapshot": "scan.snapshot-id", "tag": "scan.tag-name", "timestamp": "scan.timestamp-millis"}
     options = {names[k]: str(v) for k, v in state.items()} | {
         f"storage.{k}": str(v) for k, v in storage_options.items()
     }
+    read_table = load_plugin(TOOLS, "spark_tables").read_table
     return read_table(spark.session(), table.uri, columns=columns, where=where, options=options)
 
 

@@ -26,6 +26,7 @@ from lakeidx.dagster.io.settings import InputSettings, OutputSettings, WriteMode
 from lakeidx.dagster.resources import SparkResource, StoreResource
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.predicate import Predicate, format_predicate
 from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.table.times import epoch_ms
@@ -150,14 +151,12 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
         self, table: Table, rows: Any, mode: WriteMode, where: Predicate | None, batch_id: str
     ) -> BatchResult | None:
         """Write a Spark data frame: its tasks stage the rows, nothing passes through this process but keys to delete."""
-        from lakeidx.spark import register
-
         if mode == "delete":
             return table.delete(rows.toArrow(), batch_id=batch_id, runner=self._spark().runner(table.uri))
         if mode == "overwrite" and where is None and table.schema.partition_keys:
             # Spark's overwrite of a partitioned table would leave the partitions that the frame has no rows for.
             return table.overwrite(rows.toArrow(), whole_table=True, batch_id=batch_id)
-        register(rows.sparkSession)
+        load_plugin(TOOLS, "spark_tables").register(rows.sparkSession)
         options = {f"storage.{k}": str(v) for k, v in (self._options() or {}).items()}
         if where is not None:
             options["where"] = format_predicate(bind_where(where, table.schema), table.schema.fields)
