@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from lakeidx.api.arrow_input import Rows as GivenRows
 from lakeidx.api.arrow_input import as_table
 from lakeidx.api.expressions import ROW, Rows, as_column, assigned, check_assignments, columns_named, quoted
+from lakeidx.api.table import plannable
 from lakeidx.api.verbs import (
     as_deletes,
     check_deletable,
@@ -167,17 +168,19 @@ class Merge:
             ) from error
         return self.with_clause(clause_of(found))
 
+    @plannable
     def execute(
         self,
         *,
         batch_id: str | None = None,
+        dry_run: bool = False,
         limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult | None:
         """Run the merge as one batch.
 
-        limits   as for `lakeidx.Table.upsert`
+        dry_run, limits   as for `lakeidx.Table.upsert`
         returns  None when no row is changed: then nothing is written
         errors   InvalidInputError for a source that matches one row twice, unknown columns, conditions that DuckDB does not
                  understand; UnsupportedError for a merge engine that cannot do an action; those of `lakeidx.Table.upsert`

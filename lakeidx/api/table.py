@@ -10,10 +10,11 @@ Upserts and scans are imported with the class; what the other verbs need comes w
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import wraps
 from threading import Event
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import pyarrow as pa
 
@@ -38,7 +39,6 @@ from lakeidx.tasks.runner_choice import RunnerLike, make_runner
 
 if TYPE_CHECKING:
     from lakeidx.api.merge import Merge
-    from lakeidx.api.verbs import DeletePlan
     from lakeidx.format.schema.edits import TypeSpec
     from lakeidx.landing.read import LandingOptions
     from lakeidx.lookup.point.table_lookup import TableLookup
@@ -55,6 +55,21 @@ if TYPE_CHECKING:
     from lakeidx.table.times import Moment
 
 log = logging.getLogger(__name__)
+V = TypeVar("V", bound=Callable[..., Any])
+
+
+def plannable(verb: V) -> V:
+    """Let a verb of a table, or of a merge into it, be run with ``dry_run=True``: it gives a `BatchPlan`, and writes nothing."""
+
+    @wraps(verb)
+    def run(holder: Any, *args: Any, dry_run: bool = False, **given: Any) -> Any:
+        if not dry_run:
+            return verb(holder, *args, **given)
+        from lakeidx.api.dry_run.plan import plan_of
+
+        return plan_of(verb, holder, *args, **given)
+
+    return run  # type: ignore[return-value]
 
 
 class Table(HistoryMethods, TableHandle):
@@ -314,6 +329,7 @@ class Table(HistoryMethods, TableHandle):
             raise InvalidInputError("the table has a column '_FOUND', the name of the answer's first column: rename it")
         return answer.rows.add_column(0, "_FOUND", pa.array(answer.found))
 
+    @plannable
     def upsert(
         self,
         rows: Rows,
@@ -322,6 +338,7 @@ class Table(HistoryMethods, TableHandle):
         missing: str = "refuse",
         on_delete: OnDelete = "apply",
         merge_schema: bool | str = False,
+        dry_run: bool = False,
         limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
@@ -341,6 +358,7 @@ class Table(HistoryMethods, TableHandle):
                    partition columns stay as they are. The schema changes with the batch: not when that is refused, or was
                    ingested before
         limits     hold the batch beyond them (BatchHeldError): ``{"deletes": "5%"}``; default: option ``lakeidx.limits``; {}: none
+        dry_run    write nothing: a `BatchPlan`, which says what the batch would do (`lakeidx.api.dry_run`)
         runner     where stages run; default this process, two threads
         on_stage   called with the name of each stage as it begins
         errors     InvalidInputError naming row and column, CommitUnknownError, UnavailableError
@@ -373,6 +391,7 @@ class Table(HistoryMethods, TableHandle):
             runner=runner,
         )  # fmt: skip
 
+    @plannable
     def overwrite(
         self,
         rows: Rows,
@@ -381,6 +400,7 @@ class Table(HistoryMethods, TableHandle):
         where: str | Predicate | None = None,
         batch_id: str | None = None,
         merge_schema: bool | str = False,
+        dry_run: bool = False,
         limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
@@ -389,7 +409,7 @@ class Table(HistoryMethods, TableHandle):
 
         where    replace all partitions it holds for, also those that `rows` do not touch, and no others: a condition over
                  partition columns
-        merge_schema, limits   as for `upsert`
+        merge_schema, dry_run, limits   as for `upsert`
         errors   InvalidInputError also for a row that `where` does not hold for, before anything is visible
         """
         mode = "table" if whole_table else "partitions"
@@ -398,6 +418,7 @@ class Table(HistoryMethods, TableHandle):
         context = replacing(self._context(batch_id, runner, mode, limits), where)
         return self._write(context, rows, "null", merge_schema, on_stage)
 
+    @plannable
     def upsert_files(
         self,
         files: Sequence[PathLike],
@@ -407,6 +428,7 @@ class Table(HistoryMethods, TableHandle):
         strict: bool = False,
         max_rejected: str | int | None = None,
         overwrite: str | None = None,
+        dry_run: bool = False,
         limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
@@ -416,7 +438,7 @@ class Table(HistoryMethods, TableHandle):
         strict        refuse the batch when a row is rejected (RejectedRowsError)
         max_rejected  refuse it when more rows are: ``100``, ``5%`` or ``100,5%``
         overwrite     None, ``partitions`` (those the files have rows for) or ``table``
-        limits        as for `upsert`
+        dry_run, limits   as for `upsert`
         """
         from lakeidx.landing.reject_limit import RejectLimit
 
@@ -427,24 +449,7 @@ class Table(HistoryMethods, TableHandle):
         ingest_landing(context, found, options, strict=strict, max_rejected=limit)
         return self._finished(finish_batch(context, tell), context)
 
-    @overload
-    def delete(
-        self,
-        keys: Rows | None = None,
-        *,
-        where: str | Predicate | None = None,
-        batch_id: str | None = None,
-        dry_run: Literal[False] = False,
-        limits: GivenLimits | None = None,
-        runner: RunnerLike = None,
-        on_stage: OnStage | None = None,
-    ) -> BatchResult | None: ...
-
-    @overload
-    def delete(
-        self, keys: Rows | None = None, *, where: str | Predicate | None = None, dry_run: Literal[True]
-    ) -> DeletePlan: ...
-
+    @plannable
     def delete(
         self,
         keys: Rows | None = None,
@@ -455,7 +460,7 @@ class Table(HistoryMethods, TableHandle):
         limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
-    ) -> BatchResult | DeletePlan | None:
+    ) -> BatchResult | None:
         """Delete rows by key, or all rows that match a condition, as one batch.
 
         Rows are looked for in the newest snapshot, also those that readers see only after a compaction (deletion vectors). One
@@ -463,7 +468,7 @@ class Table(HistoryMethods, TableHandle):
 
         keys      the primary key's columns; keys that are not there are skipped
         where     as for `scan`
-        dry_run   only count the rows
+        dry_run   as for `upsert`
         limits    as for `upsert`
         returns   None when no row was found: then nothing is written
         errors    InvalidInputError without exactly one of the two, or a primary key; UnsupportedError by merge engine
@@ -471,10 +476,9 @@ class Table(HistoryMethods, TableHandle):
         """
         from lakeidx.api.verbs import delete_rows
 
-        return delete_rows(
-            self, keys, where, batch_id=batch_id, dry_run=dry_run, limits=limits, runner=runner, on_stage=on_stage
-        )
+        return delete_rows(self, keys, where, batch_id=batch_id, limits=limits, runner=runner, on_stage=on_stage)
 
+    @plannable
     def update(
         self,
         set: Mapping[str, Any],
@@ -485,12 +489,12 @@ class Table(HistoryMethods, TableHandle):
         limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
-    ) -> BatchResult | DeletePlan | None:
+    ) -> BatchResult | None:
         """Change columns of all rows that match a condition, as one batch; read again where others have written meanwhile.
 
         set       by column: a SQL expression over the row's columns, ``{"qty": "qty * 10"}``, or a value that is no text
         where     as for `scan`; None = every row
-        dry_run   only count the rows
+        dry_run   as for `upsert`
         limits    as for `upsert`
         returns   None when no row was found
         errors    InvalidInputError for a column of the key and what DuckDB does not understand; UnsupportedError by merge engine
@@ -498,9 +502,7 @@ class Table(HistoryMethods, TableHandle):
         """
         from lakeidx.api.verbs import update_rows
 
-        return update_rows(
-            self, set, where, batch_id=batch_id, dry_run=dry_run, limits=limits, runner=runner, on_stage=on_stage
-        )
+        return update_rows(self, set, where, batch_id=batch_id, limits=limits, runner=runner, on_stage=on_stage)
 
     def merge(self, source: Rows, on: Sequence[str] | str, *, aliases: tuple[str, str] = ("target", "source")) -> Merge:
         """Begin a merge of a source into the table: ``merge(rows, on=["id"]).when_matched_update_all().execute()``."""

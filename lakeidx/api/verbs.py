@@ -9,7 +9,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ from lakeidx.lookup.point.answers import complete_keys
 from lakeidx.lookup.point.by_scan import scan_keys
 from lakeidx.options.limits import GivenLimits
 from lakeidx.predicate import Predicate
-from lakeidx.results import Result
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.table_scan import scan_committed
 from lakeidx.table.view import on_newest
@@ -45,28 +44,16 @@ _TRIES = 10
 _WAIT_SECONDS = 0.05
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class DeletePlan(Result):
-    """Plan of a delete or an update.
-
-    rows   keys it would delete or change
-    """
-
-    rows: int
-    dry_run: bool = True
-
-
 def delete_rows(
     table: Table,
     keys: GivenRows | None,
     where: str | Predicate | None,
     *,
     batch_id: str | None,
-    dry_run: bool,
     limits: GivenLimits | None,
     runner: RunnerLike,
     on_stage: OnStage | None,
-) -> BatchResult | DeletePlan | None:
+) -> BatchResult | None:
     """Delete rows by key or by a condition; see `lakeidx.api.table.Table.delete`."""
     if (keys is None) == (where is None):
         raise InvalidInputError("delete takes keys, or a condition (where)")
@@ -74,9 +61,7 @@ def delete_rows(
     check_deletable(schema)
     if keys is not None:
         rows = rows_of_keys(table, as_table(keys), columns_of_deletes(schema))
-    if dry_run:
-        return DeletePlan(rows=_count_where(table, where) if keys is None else rows.num_rows)
-    if keys is None:
+    else:
         rows = _rows_where(table, where)
     if rows.num_rows == 0:
         log.info("%s: no row to delete", table.uri)
@@ -108,12 +93,6 @@ def _rows_where(table: TableHandle, where: str | Predicate | None) -> pa.Table:
     """Return the rows to delete by a condition."""
     scan = partial(scan_committed, table, where=where, columns=columns_of_deletes(table.schema))
     return on_newest(table.metadata, lambda _: scan().to_arrow())
-
-
-def _count_where(table: TableHandle, where: str | Predicate | None) -> int:
-    """Count the rows to delete by a condition; memory for one batch of keys."""
-    scan = partial(scan_committed, table, where=where, columns=table.schema.primary_keys)
-    return on_newest(table.metadata, lambda _: int(sum(t.num_rows for t in scan().batches())))
 
 
 def columns_of_deletes(schema: TableSchema) -> tuple[str, ...]:
@@ -160,17 +139,14 @@ def update_rows(
     where: str | Predicate | None,
     *,
     batch_id: str | None,
-    dry_run: bool,
     limits: GivenLimits | None,
     runner: RunnerLike,
     on_stage: OnStage | None,
-) -> BatchResult | DeletePlan | None:
+) -> BatchResult | None:
     """Change columns of the rows that match a condition; see `lakeidx.api.table.Table.update`."""
     schema = table.schema
     check_updatable(schema)
     check_assignments(assignments, schema.fields_by_name, schema.primary_keys)
-    if dry_run:
-        return DeletePlan(rows=_count_where(table, where))
 
     def changed() -> pa.Table:
         scan = partial(scan_committed, table, where=where)

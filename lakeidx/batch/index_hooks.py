@@ -27,6 +27,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.locations import CommitInfo, LiveFile
 from lakeidx.key_index.port import ExternalState, SharedState
+from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.commit.changes import CommitRequest
 from lakeidx.table.commit.earlier_commit import was_committed
 from lakeidx.table.metadata import TableMetadata
@@ -52,7 +53,8 @@ class IndexHooks:
         self._ingest = ingest
         self._schema: TableSchema = staged_schema(context.metadata, context.files)
         self._index = TableIndex.of(self._schema)
-        self._active = bool(assign.located_paths)
+        # What is committed in memory is in no table that an index outside it answers for.
+        self._active = bool(assign.located_paths) and not isinstance(context.store, OverlayStore)
         self._described: CommitInfo | None = None
 
     def prepare(self) -> None:
@@ -155,6 +157,8 @@ def on_compaction(
     """
     index = TableIndex.of(schema)
     if not isinstance(index.locator, ExternalState) or not index.locator.catches_up or not snapshot_ids:
+        return
+    if isinstance(metadata.store, OverlayStore):
         return
     try:
         with index.open(metadata.paths) as state:

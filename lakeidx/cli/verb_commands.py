@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from lakeidx.api.expressions import Rows
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.batch.limits import LimitOption, YesOption, asking_for_yes, given_limits
 from lakeidx.cli.context import (
+    DryRun,
     JsonOption,
     MasterOption,
     NoProgress,
@@ -23,7 +22,6 @@ from lakeidx.cli.context import (
     report_errors,
     stages,
 )
-from lakeidx.cli.output import for_programs
 from lakeidx.cli.write_commands import BatchId, print_batch
 from lakeidx.errors import InvalidInputError
 from lakeidx.storage.local import absolute
@@ -42,7 +40,7 @@ def update(
         str | None, typer.Option("--where", help="SQL condition of the rows that change; default: every row")
     ] = None,
     batch_id: BatchId = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only count the rows")] = False,
+    dry_run: DryRun = False,
     limits: LimitOption = None,
     yes: YesOption = False,
     spark: SparkOption = False,
@@ -63,17 +61,11 @@ def update(
     if wrong is not None:
         raise InvalidInputError(f'--set {wrong}: write a column and what it becomes, as "qty = qty + 1"')
     opened, changes = Table.open(table), {name.strip(): to.strip() for _, name, _, to in parts}
-    if dry_run:
-        plan = opened.update(changes, where=where, dry_run=True)
-        assert plan is not None
-        typer.echo(
-            json.dumps(plan.as_dict()) if for_programs(as_json) else f"{plan.as_dict()['rows']} rows would change"
-        )
-        return
     with stages(no_progress) as on_stage, asking_for_yes(opened):
         runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
-        result = opened.update(changes, where=where, batch_id=batch_id, limits=bounds, runner=runner, on_stage=on_stage)
-    assert result is None or isinstance(result, BatchResult)
+        result = opened.update(
+            changes, where=where, batch_id=batch_id, dry_run=dry_run, limits=bounds, runner=runner, on_stage=on_stage
+        )
     print_batch(result, as_json, nothing="no row to change")
 
 
@@ -93,6 +85,7 @@ def merge(
         ),
     ] = None,
     batch_id: BatchId = None,
+    dry_run: DryRun = False,
     limits: LimitOption = None,
     yes: YesOption = False,
     spark: SparkOption = False,
@@ -116,5 +109,5 @@ def merge(
         merged.when(clause)
     with stages(no_progress) as on_stage, asking_for_yes(opened):
         runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
-        result = merged.execute(batch_id=batch_id, limits=bounds, runner=runner, on_stage=on_stage)
+        result = merged.execute(batch_id=batch_id, dry_run=dry_run, limits=bounds, runner=runner, on_stage=on_stage)
     print_batch(result, as_json, nothing="no row to change")

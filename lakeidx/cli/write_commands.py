@@ -17,6 +17,7 @@ from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.batch.limits import LimitOption, YesOption, asking_for_yes, given_limits
 from lakeidx.cli.context import (
     EXIT_FINDINGS,
+    DryRun,
     JsonOption,
     MasterOption,
     NoProgress,
@@ -102,6 +103,7 @@ def upsert(
     remote: RemoteOption = None,
     strict: StrictOption = False,
     max_rejected: MaxRejectedOption = None,
+    dry_run: DryRun = False,
     limits: LimitOption = None,
     overwrite: Annotated[
         str | None, typer.Option("--overwrite", help="replace instead of upsert: partitions | table")
@@ -114,6 +116,7 @@ def upsert(
 
     Examples:
         lakeidx upsert lake/shop.db/orders monday.csv tuesday.csv
+        lakeidx upsert lake/shop.db/orders monday.csv --dry-run
         lakeidx upsert lake/shop.db/orders export.csv --delimiter ';' --max-rejected 1%
         lakeidx upsert lake/shop.db/orders changes.json --format debezium --order source.lsn
         lakeidx upsert lake/shop.db/orders monday.csv --limit deletes=5% --limit inserts=2x
@@ -129,13 +132,16 @@ def upsert(
                 options,
                 batch_id=batch_id,
                 strict=strict,
-                max_rejected=max_rejected, overwrite=overwrite, limits=given_limits(limits),
+                max_rejected=max_rejected, overwrite=overwrite, dry_run=dry_run, limits=given_limits(limits),
                 runner=chosen_runner(spark, master, remote, threads, shown=on_stage), on_stage=on_stage,
             )  # fmt: skip
     except RejectedRowsError as error:
         typer.echo(f"lakeidx: {error}", err=True)
         raise typer.Exit(EXIT_FINDINGS) from None
     print_batch(result, as_json)
+    if dry_run:
+        # What the lines below name is in no file.
+        return
     _show_new_columns(opened, before, result)
     show_rejects(opened.store, result)
 
@@ -268,7 +274,7 @@ def delete(
         typer.Option("--keys", help=f"file with the keys to delete: {ENDINGS}; - for JSON lines on stdin"),
     ] = None,
     batch_id: BatchId = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only count the rows")] = False,
+    dry_run: DryRun = False,
     limits: LimitOption = None,
     yes: YesOption = False,
     spark: SparkOption = False,
@@ -293,13 +299,11 @@ def delete(
         fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
         with key_file(keys) as path:
             rows = read_key_rows(path, fields)
-    if dry_run:
-        plan = opened.delete(rows, where=where, dry_run=True)
-        typer.echo(json.dumps(plan.as_dict()) if for_programs(as_json) else f"{plan.rows} rows would be deleted")
-        return
     with stages(no_progress) as on_stage, asking_for_yes(opened):
         runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
-        result = opened.delete(rows, where=where, batch_id=batch_id, limits=bounds, runner=runner, on_stage=on_stage)
+        result = opened.delete(
+            rows, where=where, batch_id=batch_id, dry_run=dry_run, limits=bounds, runner=runner, on_stage=on_stage
+        )
     print_batch(result, as_json, nothing="no row to delete")
 
 

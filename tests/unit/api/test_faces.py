@@ -117,7 +117,7 @@ OF_WHAT_COMES_BACK = {
     ("merge", "when"): (Merge, "when"),
     **{
         ("merge", option): (Merge, "execute")
-        for option in ("batch_id", "limits", "no_progress", "spark", "master", "remote", "threads")
+        for option in ("batch_id", "dry_run", "limits", "no_progress", "spark", "master", "remote", "threads")
     },
     ("verify", "fail_on"): (VerifyResult, "fails"),
     ("hudi tag", "metrics"): (HudiTagResult, "as_dict"),
