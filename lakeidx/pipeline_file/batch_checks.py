@@ -16,10 +16,15 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
 
+#: Rules that say of space, speed and balance, or of the table's options: one batch hardly changes them, a verification judges them.
+_OF_VERIFICATION = frozenset(
+    {"options_followed", "deletes_counted", "stale_hashes", "bucket_rows_within_target", "bucket_skew"}
+)
+
 
 def commit_rules(config: PipelineConfig) -> tuple[str, ...]:
-    """Return the names of the checks after a commit."""
-    return (*table_rules(config), "staged_rows_committed")
+    """Return the names of the checks after a commit: all that guard against rows that are lost, doubled or misplaced."""
+    return (*(name for name in table_rules(config) if name not in _OF_VERIFICATION), "staged_rows_committed")
 
 
 def batch_results(
@@ -33,7 +38,7 @@ def batch_results(
     table = TableHandle(context.metadata.store, context.paths)
     if gone:
         whole = verify_whole(config, table, runner=runner)
-        return replace(whole, results=(*whole.results, check_staged_rows_committed([])))
+        return _of_batch(whole, check_staged_rows_committed([]))
     reports = read_reports(context.files)
     entries = committed_entries(table.metadata, reports)
     written = None if entries is None else {e.file.file_name for e in entries}
@@ -48,7 +53,12 @@ def batch_results(
         runner=runner,
     )
     staged = [r for r in check_batch(table.metadata, reports) if r.name == "staged_rows_committed"]
-    return replace(found, results=(*found.results, *staged))
+    return _of_batch(found, *staged)
+
+
+def _of_batch(found: Verified, *more: RuleResult) -> Verified:
+    kept = [r for r in found.results if r.name not in _OF_VERIFICATION]
+    return replace(found, results=(*kept, *more))
 
 
 def batch_counts(ingest: IngestReport, assign: BucketAssignmentReport) -> BatchCounts:

@@ -39,7 +39,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DagsterUI, 
     work = tmp_path_factory.mktemp("checks")
     instance = dg.DagsterInstance.from_config(str(prepare_home(work)))
     there = {"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}}
-    t = Deployment(work / "t", {"expectations": [{**there, "name": "v_is_there"}]}, instance)
+    few = {"type": "expect_column_max_to_be_between", "args": {"column": "deletes", "max_value": 20}}
+    few |= {"on": "batches", "severity": "warn", "name": "few_deletes"}
+    t = Deployment(work / "t", {"expectations": [{**there, "name": "v_is_there"}, few]}, instance)
     u = Deployment(work / "u", {"table": "d.u", "partitionKeys": [], "options": {"bucket": 2}}, instance)
     (work / "pipelines").mkdir()
     for d in (t, u):
@@ -172,7 +174,7 @@ def test_a_failing_warning(shop: Any, page: Any) -> None:
     ui, t, _ = shop
     t.land("w.parquet", [(1, k, "w") for k in range(25)] + [(1, 99, "x")], ["-D"] * 25 + ["?"])
     assert t.run("w.parquet").success
-    see(ui, page, "d/t", names=rules(t), wrong={"stale_hashes": WARNED})
+    see(ui, page, "d/t", names=rules(t), wrong={"few_deletes": WARNED})
     picture(ui, page, "checks-warning")
     see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={"rows_rejected": WARNED})
     page.locator("[title='rows_rejected']").first.click()
@@ -185,7 +187,7 @@ def test_a_failing_error_before_the_commit(shop: Any, page: Any) -> None:
     t.land("n.parquet", [(1, 1, None)])
     assert not t.run("n.parquet", raise_on_error=False).success
     see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={"v_is_there": BROKEN})
-    see(ui, page, "d/t", names=rules(t), wrong={"stale_hashes": WARNED})
+    see(ui, page, "d/t", names=rules(t), wrong={"few_deletes": WARNED})
 
 
 def test_a_failing_error(shop: Any, page: Any) -> None:

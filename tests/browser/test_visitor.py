@@ -74,7 +74,7 @@ def test_the_file_is_repaired_and_the_rest_is_a_backfill(ui: DagsterUI, page: An
     land(ui, page, "demo_4_rest_of_the_year")
     assert materialize(ui, page, "[2013-03...2013-12]", 4)["status"] == "SUCCESS"
     page.goto(f"{ui.url}/{WEATHER}?view=events")
-    page.get_by_text("Last snapshots").wait_for()
+    page.get_by_role("columnheader", name="rows in", exact=True).first.wait_for()
     picture(ui, page, "demo-year", settle_ms=3000, height=700)
     # A year is three buckets, the first two of them full.
     page.get_by_role("row").filter(has_text="lakeidx/plot_rows_per_bucket").get_by_text("Show Markdown").click()

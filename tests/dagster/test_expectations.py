@@ -150,7 +150,7 @@ def test_rows_that_fail_are_set_aside_and_the_others_continue(tmp_path: Path, mo
     result = d.run("a.parquet")
     assert d.content() == {(1, 1): "v1", (1, 3): "v3"}
     assert asked == ["lakeidx.dagster.expectations.of_rows"]
-    assert red_checks(result) == {"expect_column_values_to_not_be_in_set__v", "rows_rejected", "stale_hashes"}
+    assert red_checks(result) == {"expect_column_values_to_not_be_in_set__v", "rows_rejected"}
     checks = {c.check_name: c.metadata for c in result.get_asset_check_evaluations()}
     assert checks["small"]["lakeidx/set_aside"].value == 1
     page = Path(str(checks["expect_column_values_to_not_be_in_set__v"]["lakeidx/data_docs"].value))

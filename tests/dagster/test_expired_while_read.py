@@ -50,7 +50,7 @@ def of_one_state(result: dg.MaterializeResult[Any]) -> int:
     """The snapshot that all of a result is of."""
     found = plain(result.metadata)
     number = int(found["lakeidx/snapshot_id"])
-    assert f"| snapshot | {number}," in str(found["lakeidx/overview"])
+    assert str(found["lakeidx/snapshot"]).endswith(f"/snapshot-{number}")
     assert found["dagster/row_count"] == {4: 5, 7: 6}[number]
     assert result.data_version is not None
     return number

@@ -132,7 +132,7 @@ def test_a_run_that_stops_before_the_table_leaves_its_checks_as_they_were(tmp_pa
     sound = shown(d)
     assert verdicts(d) == {"SUCCEEDED"}
     assert not any(text.startswith("Not judged") for _, text in sound.values())
-    assert len(sound) == len(commit_checks(d.config)) == 13
+    assert len(sound) == len(commit_checks(d.config)) == 8
     assert not d.run("b.parquet", raise_on_error=False).success
     assert shown(d) == sound
     # One that blocks before the commit: its own check fails, those of the table stay.

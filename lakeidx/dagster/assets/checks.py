@@ -5,7 +5,7 @@ on                  checks                       looks at
 ==================  ===========================  =====================================================================
 ingest              rows_rejected                the rows of the batch that were rejected
 bucket_assignment   batch_rows_accounted         the batch's own counts, before anything is written
-the table           all others                   the buckets the batch has rows for, the hash indexes of their partitions, the
+the table           all that guard rows          the buckets the batch has rows for, the hash indexes of their partitions, the
                                                  file indexes the batch has written, keys of some of these buckets looked up
 compaction          rules over the table         the buckets it has rewritten, in the same way
 lookup_store        lookup_store_agrees          keys of the whole table
@@ -85,8 +85,10 @@ def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResu
     verdicts = judge(results, config.checks)
     for result in results:
         verdict = verdicts[result.name]
-        metadata: dict[str, Any] = {f"lakeidx/{name}": value for name, value in result.metrics.items()}
-        # Of a rule that passed the metrics say it all, and every batch stores them.
+        # Every batch stores them: of a rule that passed only how much it has looked at.
+        metadata: dict[str, Any] = {
+            f"lakeidx/{name}": value for name, value in result.metrics.items() if value or not verdict.passed
+        }
         if not verdict.passed:
             metadata["lakeidx/expectations"] = records_table(verdict.expectations)
             if result.sample:

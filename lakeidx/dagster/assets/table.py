@@ -11,9 +11,8 @@ import dagster as dg
 from lakeidx.batch.committed_batch import BatchReports
 from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.metadata.changes import consumer_metadata
-from lakeidx.dagster.metadata.overview import overview_metadata, table_description, table_page
+from lakeidx.dagster.metadata.overview import size_metadata, table_description, table_page
 from lakeidx.dagster.metadata.reports import column_lineage, run_metadata, state_metadata, table_metadata
-from lakeidx.dagster.metadata.table_plots import history_plot, view_plots
 from lakeidx.dagster.names import LANDING, TABLE, asset_key, table_group
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.metadata import TableMetadata
@@ -80,7 +79,7 @@ def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
 def table_state(
     pipeline: PipelineConfig, batch: BatchContext, done: BatchReports | None
 ) -> tuple[dict[str, Any], dg.AssetKey, dg.DataVersion | None]:
-    """Return the table as the newest snapshot has it, with pictures; its key; its data version, which is that snapshot.
+    """Return the table as the newest snapshot has it; its key; its data version, which is that snapshot.
 
     done   what the run did; None when it found the batch committed
     """
@@ -88,14 +87,12 @@ def table_state(
     snapshot = view.snapshot
     metadata = {
         **run_metadata(done),
-        **overview_metadata(batch.metadata, view),
+        **size_metadata(view),
         **table_metadata(pipeline.table, pipeline.uri, schema),
         **state_metadata(batch.metadata, view),
         **consumer_metadata(batch.metadata, snapshot),
         "dagster/column_lineage": column_lineage(schema.field_names, asset_key(pipeline, LANDING)),
         "lakeidx/batch_id": batch.files.batch_id,
-        **view_plots(view),
-        **history_plot(batch.metadata, snapshot),
     }
     version = None if snapshot is None else dg.DataVersion(snapshot.identity)
     return metadata, asset_key(pipeline, TABLE), version
@@ -106,5 +103,5 @@ def table_observation(pipeline: PipelineConfig, metadata: TableMetadata) -> dg.A
     view = load_newest(metadata)
     facts = table_metadata(pipeline.table, pipeline.uri, metadata.latest_schema())
     tags = {} if view.snapshot is None else {"dagster/data_version": view.snapshot.identity}
-    state = {**overview_metadata(metadata, view), **facts, **state_metadata(metadata, view)}
+    state = {**size_metadata(view), **facts, **state_metadata(metadata, view)}
     return dg.AssetObservation(asset_key(pipeline, TABLE), metadata=state, tags=tags)

@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakeidx.api import Table, Warehouse
-from lakeidx.dagster.metadata.overview import overview_metadata
+from lakeidx.dagster.metadata.overview import size_metadata
 from lakeidx.dagster.metadata.reports import state_metadata, table_metadata
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.results import Result
@@ -56,14 +56,14 @@ class LakeIdxTable(dg.ConfigurableResource):  # type: ignore[type-arg]
 
 
 def table_facts(table: Table) -> tuple[dict[str, Any], dg.DataVersion | None]:
-    """Return what consumers of a table see: its name, URI, columns, newest snapshot, size and last snapshots.
+    """Return what consumers of a table see: its name, URI, columns, newest snapshot and size.
 
     returns   with it the data version: that snapshot; None before the first
     """
     database, name = table.uri.rstrip("/").rsplit("/", 2)[-2:]
     view = load_newest(table.metadata)
     facts = {
-        **overview_metadata(table.metadata, view),
+        **size_metadata(view),
         **table_metadata(f"{database.removesuffix('.db')}.{name}", table.uri, table.schema),
         **state_metadata(table.metadata, view),
     }

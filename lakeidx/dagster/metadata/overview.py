@@ -1,23 +1,17 @@
-"""One page per table, as Markdown: what it is and how it is queried as metadata of its asset, its state with every snapshot."""
+"""Page of a table, in Markdown as metadata of its asset: what it is and how it is queried; its size with every snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 
 from lakeidx.batch.index_types import TableIndex
-from lakeidx.errors import NotFoundError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
-from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import SnapshotView
 
-#: Snapshots that are listed.
-_LAST = 10
 _OPTIONS_OF_THEIR_OWN = ("bucket", "merge-engine", "changelog-producer")
 
 
@@ -94,43 +88,15 @@ def _queries(pipeline: PipelineConfig) -> Iterator[str]:
         yield f"{title}\n```{language}\n{text}\n```"
 
 
-def overview_metadata(metadata: TableMetadata, view: SnapshotView) -> dict[str, Any]:
-    """Return size and buckets of a state, and a page with these, its age and its last snapshots."""
-    snapshot = view.snapshot
-    if snapshot is None:
+def size_metadata(view: SnapshotView) -> dict[str, int]:
+    """Return size, files and buckets of a state; nothing before the first snapshot."""
+    if view.snapshot is None:
         return {}
-    size, files = int(view.entries.column("file_size").sum()), len(view.entries)
-    buckets = len(view.entries.places()[1])
-    state = [
-        ("snapshot", f"{snapshot.id}, {snapshot.commit_kind.value}"),
-        ("committed", _time(snapshot.time_millis)),
-        ("size", _bytes(size)),
-        ("data files", f"{files:,}"),
-        ("buckets", f"{buckets:,}"),
-        ("versions of rows", f"{snapshot.total_record_count:,}"),
-    ]
-    history = [
-        (str(s.id), _time(s.time_millis), s.commit_kind.value, f"{s.delta_record_count or 0:+,}")
-        for s in _newest(metadata, snapshot)
-    ]
-    columns = ("snapshot", "committed", "kind", "versions of rows")
-    page = "\n\n".join([_table(("", ""), state), "**Last snapshots**", _table(columns, history)])
     return {
-        "lakeidx/overview": dg.MetadataValue.md(page),
-        "lakeidx/data_bytes": size,
-        "lakeidx/data_files": files,
-        "lakeidx/buckets": buckets,
+        "lakeidx/data_bytes": int(view.entries.column("file_size").sum()),
+        "lakeidx/data_files": len(view.entries),
+        "lakeidx/buckets": len(view.entries.places()[1]),
     }
-
-
-def _newest(metadata: TableMetadata, newest: Snapshot) -> Iterator[Snapshot]:
-    yield newest
-    for number in range(newest.id - 1, max(0, newest.id - _LAST), -1):
-        try:
-            yield metadata.load_snapshot(number)
-        except NotFoundError:
-            # Older ones have expired.
-            return
 
 
 def _names(columns: Sequence[str]) -> str:
@@ -140,14 +106,3 @@ def _names(columns: Sequence[str]) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [[cell.replace("|", "\\|") for cell in line] for line in (heads, ["---"] * len(heads), *rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _time(millis: int) -> str:
-    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _bytes(size: int) -> str:
-    value, units = float(size), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1024 and len(units) > 1:
-        value, units = value / 1024, units[1:]
-    return f"{value:.4g} {units[0]}"

@@ -79,21 +79,18 @@ def rejected_metadata(found: IngestReport | RejectedRowsError, store: ObjectStor
 
 
 def assign_metadata(report: BucketAssignmentReport) -> dict[str, Any]:
-    """Return the metrics of an assignment."""
+    """Return the metrics of an assignment; what the rows do is with the commit."""
     return {
         "dagster/row_count": report.rows,
         "lakeidx/batch_id": report.batch_id,
         "lakeidx/attempt": report.attempt,
-        **_changes(report),
-        "lakeidx/buckets": len(report.targets),
-        "lakeidx/new_buckets": report.new_buckets,
         "lakeidx/seconds": round(report.seconds, 3),
         **{f"lakeidx/{name}": value for name, value in report.index_metrics.items()},
     }
 
 
 def write_metadata(report: IndexWriteReport, ingest: IngestReport) -> dict[str, Any]:
-    """Return the metrics of a write; amplification is bytes written for bytes that came in."""
+    """Return the metrics of a write, whose bytes are with the commit; amplification is bytes written for bytes that came in."""
     written = report.data_bytes + report.index_bytes
     came_in = sum(p.bytes for p in ingest.parts)
     return {
@@ -101,9 +98,7 @@ def write_metadata(report: IndexWriteReport, ingest: IngestReport) -> dict[str, 
         "lakeidx/batch_id": report.batch_id,
         "lakeidx/attempt": report.attempt,
         "lakeidx/data_files": report.data_files,
-        "lakeidx/data_bytes": report.data_bytes,
         "lakeidx/index_files": report.index_files,
-        "lakeidx/index_bytes": report.index_bytes,
         "lakeidx/write_amplification": round(written / came_in, 4) if came_in else 0.0,
         "lakeidx/seconds": round(report.seconds, 3),
     }
@@ -116,7 +111,7 @@ def commit_metadata(
     write: IndexWriteReport,
     snapshot_paths: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the metrics of a commit and of the whole batch, phase by phase; the snapshots it put."""
+    """Return the metrics of a commit and of the whole batch; the snapshots it put."""
     out: dict[str, Any] = {
         "dagster/partition_row_count": ingest.rows_staged,
         "lakeidx/batch_id": report.batch_id,
@@ -130,9 +125,6 @@ def commit_metadata(
         "lakeidx/new_buckets": assign.new_buckets,
         "lakeidx/data_bytes": write.data_bytes,
         "lakeidx/index_bytes": write.index_bytes,
-        "lakeidx/seconds_ingest": round(ingest.seconds, 3),
-        "lakeidx/seconds_assignment": round(assign.seconds, 3),
-        "lakeidx/seconds_write": round(write.seconds, 3),
         "lakeidx/seconds": round(report.seconds, 3),
     }
     if report.snapshot_ids:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeidx.api.table import Table
-from lakeidx.dagster.metadata.overview import overview_metadata, table_description, table_page
+from lakeidx.dagster.metadata.overview import size_metadata, table_description, table_page
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.view import load_view
 
@@ -38,7 +38,7 @@ def test_a_table_is_described_and_every_program_reads_it(tmp_path: Path) -> None
     ):
         assert said in text
     table = Table.create(pipeline.uri, pipeline.spec())
-    assert overview_metadata(table.metadata, load_view(table.metadata, None)) == {}
+    assert size_metadata(load_view(table.metadata, None)) == {}
     programs = dict(_PROGRAM.findall(text))
     assert set(programs) == {"Python", "Spark", "DuckDB", "Polars"}
     for name in ("Python", "DuckDB", "Polars"):
