@@ -24,6 +24,7 @@ MODULES = {
     "dagster-pipes": "dagster_pipes",
     "zlib-ng": "zlib_ng",
     "prompt-toolkit": "prompt_toolkit",
+    "prometheus-client": "prometheus_client",
 }
 #: Used through another library or a command, never imported by lakeidx itself.
 NOT_IMPORTED = {"dagster-webserver", "dagster-postgres"}

@@ -56,7 +56,12 @@ COMMANDS = {
     "partition drop": "Table.drop_partitions",
     "partition expire": "Table.expire_partitions",
     "partition mark-done": "Table.mark_done",
+    "branch create": "Table.create_branch",
+    "branch list": "Table.branches",
+    "branch delete": "Table.delete_branch",
+    "branch fast-forward": "Table.fast_forward",
     "tag create": "Table.create_tag",
+    "tag rename": "Table.rename_tag",
     "tag delete": "Table.delete_tag",
     "tag list": "Table.tags",
     "consumer list": "Table.consumers",
@@ -72,12 +77,13 @@ COMMANDS = {
 #: Methods that need no command: rows in memory, opening, what the ones above are made of, and objects of other libraries.
 ONLY_PYTHON = {
     "Table.open", "Table.upsert", "Table.overwrite", "Warehouse.table", "Warehouse.tables", "Warehouse.databases",
-    "Warehouse.path", "Warehouse.create", "Table.file_system", "Table.system",
+    "Warehouse.path", "Warehouse.create", "Table.file_system", "Table.system", "Table.branch", "Warehouse.system",
 }  # fmt: skip
 
 
 #: Options of the command line alone: how results are printed, and guards against a slip of the hand.
-ONLY_SHELL = {"as_json", "row_format", "list_format", "diff_format", "advice_format", "output", "yes"}
+#: (--branch: a table is opened at one).
+ONLY_SHELL = {"branch", "as_json", "row_format", "list_format", "diff_format", "advice_format", "output", "yes"}
 #: Options that are another parameter, or one of its parts: (command or *, option) -> parameter.
 PARAMETERS = {
     ("*", "partition"): "partitions", ("*", "no_progress"): "progress on_stage on_module", ("*", "row_format"): "",

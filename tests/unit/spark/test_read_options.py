@@ -75,8 +75,8 @@ def test_paths_and_options_choose_the_layout() -> None:
     assert ReadOptions.parse({"path": "/t", "read.changelog": "true"}).layout is Layout.KINDS
     audit = ReadOptions.parse({"path": "/t$audit_log"})
     assert (audit.path, audit.layout) == ("/t", Layout.AUDIT_LOG)
-    with pytest.raises(InvalidInputError, match="no system table 'snapshots'"):
-        ReadOptions.parse({"path": "/t$snapshots"})
+    with pytest.raises(InvalidInputError, match="no system table 'snapshot'"):
+        ReadOptions.parse({"path": "/t$snapshot"})
 
 
 @pytest.mark.parametrize("option", ["branch", "hoodie.datasource.query.type", "snapshot-id", "timestamp"])
