@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 #: Columns that a clause sets: None for all that the source has.
 Assignments = Mapping[str, Any] | None
+#: The clauses of a merge that names none: rows that match are changed, others inserted.
+UPSERT = ("MATCHED THEN UPDATE SET *", "NOT MATCHED THEN INSERT *")
 _MATCHED, _NOT_MATCHED, _BY_SOURCE = "matched", "not matched", "not matched by source"
 
 
@@ -59,6 +61,11 @@ class _Clause:
     action: str
     condition: str | None
     columns: Assignments = None
+
+
+def on_of(text: str) -> list[str] | str:
+    """Read what rows are joined on from a text: names of columns, ``id,day``, or a condition."""
+    return text if "=" in text else [name.strip() for name in text.split(",")]
 
 
 def _each_key_once(schema: TableSchema, rows: pa.Table) -> pa.Table:

@@ -483,6 +483,7 @@ class Table(HistoryMethods, TableHandle):
         self,
         set: Mapping[str, Any],
         *,
+        keys: Rows | None = None,
         where: str | Predicate | None = None,
         batch_id: str | None = None,
         dry_run: bool = False,
@@ -490,10 +491,11 @@ class Table(HistoryMethods, TableHandle):
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> BatchResult | None:
-        """Change columns of all rows that match a condition, as one batch; read again where others have written meanwhile.
+        """Change columns of rows by key or by a condition, as one batch; read again where others have written meanwhile.
 
         set       by column: a SQL expression over the row's columns, ``{"qty": "qty * 10"}``, or a value that is no text
-        where     as for `scan`; None = every row
+        keys      the primary key's columns; keys that are not there are skipped
+        where     as for `scan`; without it and keys every row
         dry_run   as for `upsert`
         limits    as for `upsert`
         returns   None when no row was found
@@ -502,7 +504,7 @@ class Table(HistoryMethods, TableHandle):
         """
         from lakeidx.api.verbs import update_rows
 
-        return update_rows(self, set, where, batch_id=batch_id, limits=limits, runner=runner, on_stage=on_stage)
+        return update_rows(self, set, keys, where, batch_id=batch_id, limits=limits, runner=runner, on_stage=on_stage)
 
     def merge(self, source: Rows, on: Sequence[str] | str, *, aliases: tuple[str, str] = ("target", "source")) -> Merge:
         """Begin a merge of a source into the table: ``merge(rows, on=["id"]).when_matched_update_all().execute()``."""

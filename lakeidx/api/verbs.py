@@ -136,6 +136,7 @@ def check_deletable(schema: TableSchema) -> None:
 def update_rows(
     table: Table,
     assignments: Mapping[str, Any],
+    keys: GivenRows | None,
     where: str | Predicate | None,
     *,
     batch_id: str | None,
@@ -143,14 +144,20 @@ def update_rows(
     runner: RunnerLike,
     on_stage: OnStage | None,
 ) -> BatchResult | None:
-    """Change columns of the rows that match a condition; see `lakeidx.api.table.Table.update`."""
+    """Change columns of rows by key or by a condition; see `lakeidx.api.table.Table.update`."""
+    if keys is not None and where is not None:
+        raise InvalidInputError("update takes keys, or a condition (where)")
     schema = table.schema
     check_updatable(schema)
     check_assignments(assignments, schema.fields_by_name, schema.primary_keys)
+    given = None if keys is None else as_table(keys)
 
     def changed() -> pa.Table:
-        scan = partial(scan_committed, table, where=where)
-        rows = on_newest(table.metadata, lambda _: scan().to_arrow())
+        if given is None:
+            scan = partial(scan_committed, table, where=where)
+            rows = on_newest(table.metadata, lambda _: scan().to_arrow())
+        else:
+            rows = rows_of_keys(table, given, schema.field_names)
         return with_columns(schema, rows, _assigned_to(schema, rows, assignments))
 
     return run_verb(table, "UPDATE", changed, batch_id=batch_id, limits=limits, runner=runner, on_stage=on_stage)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lakeidx.api.expressions import Rows
+from lakeidx.api.merge import UPSERT, on_of
 from lakeidx.api.table import Table
 from lakeidx.cli.batch.limits import LimitOption, YesOption, asking_for_yes, given_limits
 from lakeidx.cli.context import (
@@ -22,11 +23,10 @@ from lakeidx.cli.context import (
     report_errors,
     stages,
 )
-from lakeidx.cli.write_commands import BatchId, print_batch
+from lakeidx.cli.write_commands import BatchId, print_batch, rows_of_key_file
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.read import ENDINGS
 from lakeidx.storage.local import absolute
-
-_ALL = ("MATCHED THEN UPDATE SET *", "NOT MATCHED THEN INSERT *")
 
 
 @report_errors
@@ -37,7 +37,14 @@ def update(
         typer.Option("--set", help='column = SQL expression over the row, e.g. "qty = qty * 10"; may be repeated'),
     ],
     where: Annotated[
-        str | None, typer.Option("--where", help="SQL condition of the rows that change; default: every row")
+        str | None,
+        typer.Option("--where", help="SQL condition of the rows that change; without it and --keys every row"),
+    ] = None,
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            "--keys", help=f"file with the keys of the rows that change: {ENDINGS}; - for JSON lines on stdin"
+        ),
     ] = None,
     batch_id: BatchId = None,
     dry_run: DryRun = False,
@@ -50,7 +57,7 @@ def update(
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Change columns of the rows that match a condition, as one batch.
+    """Change columns of rows by condition or by key, as one batch.
 
     Examples:
         lakeidx update lake/shop.db/orders --set "total = total * 1.19" --where "country = 'DE'"
@@ -61,10 +68,18 @@ def update(
     if wrong is not None:
         raise InvalidInputError(f'--set {wrong}: write a column and what it becomes, as "qty = qty + 1"')
     opened, changes = Table.open(table), {name.strip(): to.strip() for _, name, _, to in parts}
+    rows = None if keys is None else rows_of_key_file(opened, keys)
     with stages(no_progress) as on_stage, asking_for_yes(opened):
         runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
         result = opened.update(
-            changes, where=where, batch_id=batch_id, dry_run=dry_run, limits=bounds, runner=runner, on_stage=on_stage
+            changes,
+            keys=rows,
+            where=where,
+            batch_id=batch_id,
+            dry_run=dry_run,
+            limits=bounds,
+            runner=runner,
+            on_stage=on_stage,
         )
     print_batch(result, as_json, nothing="no row to change")
 
@@ -104,8 +119,8 @@ def merge(
     path = absolute(source)
     rows = Rows({}).select("FROM '" + path.replace("'", "''") + "'", f"the source {path}")
     opened = Table.open(table)
-    merged = opened.merge(rows, on if "=" in on else [name.strip() for name in on.split(",")])
-    for clause in when or _ALL:
+    merged = opened.merge(rows, on_of(on))
+    for clause in when or UPSERT:
         merged.when(clause)
     with stages(no_progress) as on_stage, asking_for_yes(opened):
         runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)

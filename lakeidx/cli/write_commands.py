@@ -42,6 +42,8 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.local import absolute
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lakeidx.api.feeds import FeedResult
 
 MaxRejectedOption = Annotated[
@@ -294,17 +296,19 @@ def delete(
     if (where is None) == (keys is None):
         raise InvalidInputError("give --where or --keys")
     opened = Table.open(table)
-    rows = None
-    if keys is not None:
-        fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
-        with key_file(keys) as path:
-            rows = read_key_rows(path, fields)
+    rows = None if keys is None else rows_of_key_file(opened, keys)
     with stages(no_progress) as on_stage, asking_for_yes(opened):
         runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
         result = opened.delete(
             rows, where=where, batch_id=batch_id, dry_run=dry_run, limits=bounds, runner=runner, on_stage=on_stage
         )
     print_batch(result, as_json, nothing="no row to delete")
+
+
+def rows_of_key_file(opened: Table, keys: str) -> pa.Table:
+    """Read the keys of a file, as `--keys` names it."""
+    with key_file(keys) as path:
+        return read_key_rows(path, [opened.schema.field(n) for n in opened.schema.primary_keys])
 
 
 def print_batch(result: BatchResult | None, as_json: bool, *, nothing: str = "") -> None:

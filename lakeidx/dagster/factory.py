@@ -42,6 +42,7 @@ from lakeidx.dagster.resources import resources_from_environment
 from lakeidx.dagster.sensors.changes import build_changes_sensor
 from lakeidx.dagster.sensors.compaction import build_compaction_sensor, is_queued
 from lakeidx.dagster.sensors.landing import build_landing_sensor
+from lakeidx.dagster.verbs.jobs import build_verb_jobs
 from lakeidx.pipeline_file.feed import FeedConfig
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig
 from lakeidx.pipeline_file.sections import AlertConfig
@@ -135,7 +136,8 @@ def _asset_job(pipeline: PipelineConfig, name: str, *, upkeep: bool = True, **ho
 
 
 def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig, batch_checks: Sequence[dg.AssetCheckSpec] = ()) -> None:
-    """Add compaction, snapshot expiry and verification of a table, with their jobs, schedules and sensor, and all its checks.
+    """Add compaction, snapshot expiry and verification of a table, with their jobs, schedules and sensor, and all its checks; and
+    the jobs of verbs.
 
     batch_checks   those on assets of a batch
     """
@@ -144,7 +146,7 @@ def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig, batch_checks: Se
     out.checks.append(reported_checks(pipeline, checks))
     assets = (COMPACTION, SNAPSHOT_EXPIRY, VERIFICATION)
     jobs = {n: _asset_job(pipeline, asset_job_name(pipeline, n), selection=[asset_key(pipeline, n)]) for n in assets}
-    out.jobs += jobs.values()
+    out.jobs += [*jobs.values(), *build_verb_jobs(pipeline)]
     out.sensors.append(build_compaction_sensor(pipeline, jobs[COMPACTION]))
     of_expiry = {"expiry": SNAPSHOT_EXPIRY, "orphans": SNAPSHOT_EXPIRY}
     for name, cron in pipeline.schedules.crons(pipeline.table).items():
