@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lakeidx.api import SystemTable as SystemTable
     from lakeidx.api import Table as Table
     from lakeidx.api import Warehouse as Warehouse
+    from lakeidx.api.dry_run.plan import BatchPlan as BatchPlan
     from lakeidx.api.hudi import tag_hudi_table as tag_hudi_table
     from lakeidx.api.inference.start import init as init
     from lakeidx.api.inspect.files import inspect_file as inspect_file
@@ -70,6 +71,7 @@ _PLACES = {
     "SystemTable": "lakeidx.api",
     "Table": "lakeidx.api",
     "Warehouse": "lakeidx.api",
+    "BatchPlan": "lakeidx.api.dry_run.plan",
     "BatchResult": "lakeidx.batch.upsert",
     "LandingOptions": "lakeidx.landing.read",
     "Machine": "lakeidx.key_index.advice.model",

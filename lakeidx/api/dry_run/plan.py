@@ -27,6 +27,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.view import on_newest
+from lakeidx.tasks.logs import logged
 
 #: Rows of the sample, of each kind of change.
 _SAMPLE = 3
@@ -40,7 +41,7 @@ class BatchPlan(BatchResult):
     changes      inserts, updates, deletes and moves (keys that change their partition) that readers would see: a row that stays
                  as it is is none; None for a table without a primary key, where the rows are counted as they come
     partitions   the same by partition, for a partitioned table: a move leaves one, and comes into another
-    sample       some rows of each kind of change: ``before`` and ``after``
+    sample       some rows of each kind of change: ``before`` and ``after``; a move is a delete and an insert
     beyond       limits that would hold it before its commit, in words
     """
 
@@ -74,6 +75,11 @@ class BatchPlan(BatchResult):
         """Rows that would be in another partition."""
         return self.assign.moved if self.changes is None else self.changes["moved"]
 
+    @property
+    def seconds(self) -> float:
+        """How long the stages took, in memory: about what the run takes, but for the store it writes to."""
+        return self.ingest.seconds + self.assign.seconds + self.write.seconds + self.commit.seconds
+
     def note(self) -> str:
         """Return that nothing was written, and what would keep the batch from its commit."""
         if self.already:
@@ -91,6 +97,7 @@ class BatchPlan(BatchResult):
             "dataBytes": self.write.data_bytes,
             "indexFiles": self.write.index_files,
             "indexBytes": self.write.index_bytes,
+            "seconds": round(self.seconds, 3),
             "beyond": list(self.beyond),
             "partitions": [dict(p) for p in self.partitions],
             "sample": [dict(s) for s in self.sample],
@@ -129,7 +136,8 @@ def plan_of(verb: Callable[..., BatchResult | None], holder: Any, *args: Any, **
     def plan() -> BatchPlan | None:
         trial = _Trial(OverlayStore(table.store), table.paths)
         run = partial(verb, trial if holder is table else replace(holder, table=trial))
-        return _planned(trial, lambda: run(*args, **{**given, "runner": None}))
+        with logged(dry_run=True):
+            return _planned(trial, lambda: run(*args, **{**given, "runner": None}))
 
     return on_newest(table.metadata, lambda _: plan())
 

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 from lakeidx.api.dry_run.plan import BatchPlan
 from lakeidx.api.table import Table
+from lakeidx.batch.key_state.index import StateKeyIndex
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.main import app
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import BatchHeldError, InvalidInputError
 from tests.unit.api.test_verbs import TABLES, content, make, row
 
 Verb = Callable[..., BatchResult | None]
@@ -34,6 +35,16 @@ VERBS: dict[str, Callable[[Table], Verb]] = {
         .when_not_matched_insert_all()
         .execute
     ),
+}
+
+
+MORE = {
+    "memory": {**TABLES["cross-partition"], "options": {"bucket": "-1", "index.type": "inmemory"}},
+    "vectors, seen later": {"options": {"bucket": "2", "deletion-vectors.enabled": "true"}},
+    "vectors across partitions": {
+        **TABLES["cross-partition"],
+        "options": {"bucket": "-1", "deletion-vectors.enabled": "true"},
+    },
 }
 
 
@@ -58,10 +69,15 @@ def counts(before: Mapping[int, Any], after: Mapping[int, Any]) -> dict[str, int
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("kind", TABLES)
-def test_a_dry_run_says_what_the_run_does_and_writes_nothing(tmp_path: Path, kind: str, verb: str) -> None:
+@pytest.mark.parametrize("kind", [*TABLES, *MORE])
+def test_a_dry_run_says_what_the_run_does_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, verb: str
+) -> None:
+    monkeypatch.setattr("tests.unit.api.test_verbs.TABLES", TABLES | MORE)
     table = make(tmp_path, kind)
     table.upsert([row(k, f"n{k}", k) for k in range(20)])
+    if "seen" in kind or "across" in kind:
+        table.compact()
     there, before = files(tmp_path), content(table)
     run = VERBS[verb](table)
 
@@ -72,10 +88,12 @@ def test_a_dry_run_says_what_the_run_does_and_writes_nothing(tmp_path: Path, kin
     result = run()
     assert result is not None
     assert measured(plan) == measured(result)
+    if "seen" in kind or "across" in kind:
+        table.compact()
     after = content(table)
     wanted = counts(before, after)
     assert plan.changes == wanted
-    if kind in ("partitioned", "cross-partition"):
+    if table.schema.partition_keys:
         sums = {n: sum(p[n] for p in plan.partitions) for n in ("inserts", "updates", "deletes", "moved_in")}
         assert list(sums.values()) == list(wanted.values())
     for change in plan.sample:
@@ -99,6 +117,33 @@ def test_a_plan_says_what_limits_would_hold_and_a_failure_leaves_nothing(tmp_pat
         table.overwrite([row(1, "x", 1)], where="p = 2", dry_run=True)
     assert table.delete(where="k > 1000", dry_run=True) is None
     assert files(tmp_path) == there
+
+
+def test_an_index_outside_the_table_hears_nothing_of_what_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of a dry run, nor of the compaction after a held batch that is scanned."""
+    told = []
+    update = StateKeyIndex.update_locations
+
+    def recording(index: StateKeyIndex, *given: Any) -> None:
+        told.append(given)
+        update(index, *given)
+
+    monkeypatch.setattr(StateKeyIndex, "update_locations", recording)
+    table = make(tmp_path, "cross-partition", **{"commit.force-compact": "true"})
+    table.upsert([row(k, f"n{k}", k) for k in range(20)])
+    assert told
+    told.clear()
+    plan = table.upsert(NEW, dry_run=True)
+    assert isinstance(plan, BatchPlan)
+    assert plan.moved == 1
+    with pytest.raises(BatchHeldError):
+        table.upsert(NEW, limits="updates=0", batch_id="held")
+    assert len(table.scan(batch="held").to_arrow()) == 21
+    assert not told
+    table.release_batch("held")
+    assert told
 
 
 def test_dry_runs_on_the_command_line(tmp_path: Path) -> None:
