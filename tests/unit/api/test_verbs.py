@@ -66,6 +66,11 @@ def test_updates_and_merges_are_those_of_a_dictionary(tmp_path: Path, kind: str)
             old = model[k]
             price = (old["price"] * Decimal("1.5")).quantize(Decimal("0.01"), "ROUND_HALF_UP")
             model[k] = {**old, "qty": old["qty"] + turn + 100, "price": price, "name": old["name"].upper()}
+        chosen = draw.sample(range(60), 8)
+        names = table.schema.primary_keys
+        table.update({"name": "name || '#'"}, keys=[{n: row(k, None, 0)[n] for n in names} for k in chosen])
+        for k in set(chosen) & set(model):
+            model[k] = {**model[k], "name": model[k]["name"] + "#"}
         source = [row(k, f"s{turn}", 10_000 * (turn + 1)) for k in draw.sample(range(60), 20)]
         done = (
             table.merge(source, on=["p", "k"])
