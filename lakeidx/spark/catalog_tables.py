@@ -68,7 +68,8 @@ def options_of_read(options: Mapping[str, str], schema: StructType) -> Mapping[s
     if not found:
         raise InvalidInputError(
             "Spark does not say where the table is: this name was created with columns, or from a query. DROP TABLE name, then "
-            f"{_HOW_TO_CREATE}; a frame names its table by .load(...) or .option('path', ...)"
+            f"{_HOW_TO_CREATE}; lakeidx.spark.create(..., name=) makes both at once; "
+            "a frame names its table by .load(...) or .option('path', ...)"
         )
     return {**json.loads(found[0]), **options}
 

@@ -46,6 +46,17 @@ def test_a_write_makes_the_table(frame: DataFrame, tmp_path: Path, mode: str) ->
         writer.option("bucket", "3").save(path)
 
 
+def test_a_first_write_that_fails_comes_again(frame: DataFrame, tmp_path: Path) -> None:
+    path = f"{tmp_path}/shop.db/orders"
+    failing = frame.selectExpr("* EXCEPT (tags)", "if(id = 5, cast(raise_error('torn') AS ARRAY<STRING>), tags) tags")
+    with pytest.raises(Exception, match="torn"):
+        failing.write.format("lakeidx").option("primary-key", "id").mode("append").save(path)
+    # Whoever has opened the table by now may write into it: it stays.
+    assert Table.open(path).snapshot is None
+    frame.write.format("lakeidx").option("primary-key", "id").mode("append").save(path)
+    assert ids(Table.open(path)) == list(range(6))
+
+
 def test_bad_input_is_one_line_and_leaves_nothing(frame: DataFrame, tmp_path: Path) -> None:
     path = f"{tmp_path}/shop.db/orders"
     writer = frame.write.format("lakeidx").mode("append")
