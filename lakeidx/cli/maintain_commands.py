@@ -232,6 +232,7 @@ def tag_create(
     retain: Annotated[
         str | None, typer.Option("--retain", help="delete the tag after, e.g. '30 d'; default never")
     ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="let a tag of that name name this snapshot")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Create a tag for a snapshot.
@@ -240,7 +241,7 @@ def tag_create(
         lakeidx tag create lake/shop.db/orders yesterday --retain '30 d'
 
     """
-    made = Table.open(table).create_tag(name, snapshot=snapshot, timestamp=timestamp, retain=retain)
+    made = Table.open(table).create_tag(name, snapshot=snapshot, timestamp=timestamp, retain=retain, replace=replace)
     print_result(made, as_json=as_json)
 
 

@@ -132,7 +132,6 @@ REFUSED: tuple[Refused, ...] = (
 _NEWEST = "lakeidx reads the newest snapshot unless the read names another one"
 
 LEFT_OUT: tuple[LeftOut, ...] = (
-    LeftOut("tag.create-success-file", _on, "tags that lakeidx makes get no such file"),
     LeftOut("metadata.iceberg.storage", _one_of("hive-catalog", "rest-catalog"),
             "commits of lakeidx write no Iceberg metadata for that catalog"),
     LeftOut("metadata.iceberg.manifest-legacy-version", _on, "lakeidx writes Iceberg manifests of the usual version"),

@@ -70,10 +70,17 @@ class History:
         return self._logged(fast_forward(self.table.metadata, name, dry_run=dry_run))
 
     def create_tag(
-        self, name: str, *, snapshot: int | None = None, timestamp: Moment | None = None, retain: str | None = None
+        self,
+        name: str,
+        *,
+        snapshot: int | None = None,
+        timestamp: Moment | None = None,
+        retain: str | None = None,
+        replace: bool = False,
     ) -> TagResult:
         """Name a snapshot, by default the newest, so that it stays.
 
+        replace  let a tag of that name name this snapshot from now on
         timestamp   the oldest snapshot at or after this time, as in Paimon
         retain   delete the tag after this time (``30 d``); None = never
         """
@@ -92,6 +99,7 @@ class History:
             arguments.as_text(name, name="the name of a tag"),
             snapshot_id=_snapshot_id(snapshot),
             retained_ms=kept,
+            replace=replace,
         )
         return self._logged(TagResult(tag=name, snapshot=tag.snapshot.id))
 

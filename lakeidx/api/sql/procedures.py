@@ -94,6 +94,13 @@ def _rename_tag(table: Table, given: _Arguments) -> Any:
     return table.rename_tag(given["tag"], given["target_tag"])
 
 
+def _replace_tag(table: Table, given: _Arguments) -> Any:
+    if given["tag"] not in {row["tag"] for row in table.tags()}:
+        raise InvalidInputError(f"there is no tag {given['tag']!r} to replace")
+    kept = given.get("time_retained")
+    return table.create_tag(given["tag"], snapshot=given.get("snapshot"), retain=kept, replace=True)
+
+
 def _delete_tag(table: Table, given: _Arguments) -> Any:
     names = [n.strip() for n in str(given["tag"]).split(",")]
     known = {row["tag"] for row in table.tags()}
@@ -152,6 +159,7 @@ PROCEDURES: dict[str, Procedure] = {
         {"tag": str, "timestamp": int, "time_retained": str}, _create_tag_from_timestamp, ("tag", "timestamp")
     ),
     "rename_tag": Procedure({"tag": str, "target_tag": str}, _rename_tag, ("tag", "target_tag")),
+    "replace_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _replace_tag, ("tag",)),
     "delete_tag": Procedure({"tag": str}, _delete_tag, ("tag",)),
     "create_branch": Procedure({"branch": str, "tag": str}, _create_branch, ("branch",)),
     "delete_branch": Procedure({"branch": str}, _delete_branch, ("branch",)),

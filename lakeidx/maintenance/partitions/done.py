@@ -29,6 +29,7 @@ from lakeidx.maintenance.partitions.drop import PartitionFigures, expire_partiti
 from lakeidx.maintenance.partitions.times import TimeReader
 from lakeidx.results import Result
 from lakeidx.storage import join
+from lakeidx.table.expiration.success_files import write_success_file
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 
@@ -176,14 +177,7 @@ def _mark(table: TableHandle, partition: PartitionFigures, action: str) -> None:
     path = table.paths.partition_dir(partition.values)
     directory = path[len(table.paths.root) + 1 :]
     if action == "success-file":
-        path = join(path, "_SUCCESS")
-        now = time.time_ns() // 1_000_000
-        try:
-            first = int(json.loads(table.store.get(path))["creationTime"])
-        except NotFoundError:
-            first = now
-        text = f'{{\n  "creationTime" : {first},\n  "modificationTime" : {now}\n}}'
-        table.store.put(path, text.encode())
+        write_success_file(table.store, join(path, "_SUCCESS"))
     elif action == "http-report":
         _report(table, directory + "/")
     else:

@@ -12,12 +12,14 @@ from lakeidx.errors import CommitUnknownError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, encode_tag, now_local_ns
+from lakeidx.storage.uuids import random_uuid
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_files
 from lakeidx.table.expiration.changelog import names_of_changelogs
 from lakeidx.table.expiration.files_to_delete import SnapshotMetadata
 from lakeidx.table.expiration.orphans import names_in_branches
 from lakeidx.table.expiration.read import is_there, read_live, read_metadata, read_tags, used_files
 from lakeidx.table.expiration.rollback_plan import TagInputs, plan_delete_tag, tag_neighbours
+from lakeidx.table.expiration.success_files import mark_tag
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -37,10 +39,16 @@ def list_tags(metadata: TableMetadata) -> dict[str, Tag]:
 
 
 def create_tag(
-    metadata: TableMetadata, name: str, *, snapshot_id: int | None = None, retained_ms: int | None = None
+    metadata: TableMetadata,
+    name: str,
+    *,
+    snapshot_id: int | None = None,
+    retained_ms: int | None = None,
+    replace: bool = False,
 ) -> Tag:
     """Name a snapshot, by default the newest.
 
+    replace       let a tag of that name name this snapshot from now on; the files that only it kept go
     retained_ms   delete the tag after that time; None: as option ``tag.default-time-retained`` says, else never
     errors        InvalidInputError when the name is taken, empty or a number (it could not be distinguished from a snapshot id);
                   NotFoundError when the snapshot does not exist, or expired while the tag was made
@@ -49,10 +57,29 @@ def create_tag(
         raise InvalidInputError(f"a tag name must not be a number: {name!r}")
     if retained_ms is None:
         retained_ms = metadata.latest_schema().table_options.tag_default_time_retained
-    tag = put_tag(metadata, name, _snapshot(metadata, snapshot_id), retained_ms)
+    snapshot = _snapshot(metadata, snapshot_id)
+    tag = put_tag(metadata, name, snapshot, retained_ms)
+    if tag is None and replace:
+        return _replace_tag(metadata, name, snapshot, retained_ms)
     if tag is None:
         raise InvalidInputError(f"tag {name!r} exists already", path=metadata.paths.tag_path(name))
     return tag
+
+
+def _replace_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms: int | None) -> Tag:
+    """Let a tag name another snapshot: the old one keeps its files under a name of its own until the new one is there."""
+    path, old = metadata.paths.tag_path(name), f"{name}-replaced-{random_uuid()}"
+    kept = metadata.store.get(path)
+    metadata.store.put_if_absent(metadata.paths.tag_path(old), kept)
+    new = _tag(snapshot, retained_ms)
+    metadata.store.put(path, encode_tag(new))
+    if _went(metadata, snapshot):
+        metadata.store.put(path, kept)
+        metadata.store.delete(metadata.paths.tag_path(old))
+        raise _expired(snapshot, path)
+    mark_tag(metadata, name)
+    delete_tag(metadata, metadata.latest_schema(), old)
+    return new
 
 
 def rename_tag(metadata: TableMetadata, name: str, to: str) -> Tag:
@@ -70,6 +97,8 @@ def rename_tag(metadata: TableMetadata, name: str, to: str) -> Tag:
     if not metadata.store.put_if_absent(metadata.paths.tag_path(to), data):
         raise InvalidInputError(f"tag {to!r} exists already", path=metadata.paths.tag_path(to))
     metadata.store.delete(metadata.paths.tag_path(name))
+    mark_tag(metadata, to)
+    mark_tag(metadata, name, there=False)
     return tags[name]
 
 
@@ -78,12 +107,7 @@ def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms:
 
     errors   NotFoundError when the snapshot expired, or was rolled back, while the tag was made
     """
-    retained = None if retained_ms is None else retained_ms * 1_000_000
-    tag = Tag(
-        snapshot=snapshot,
-        create_time_ns=None if retained is None else now_local_ns(),
-        time_retained_ns=retained,
-    )
+    tag = _tag(snapshot, retained_ms)
     path = metadata.paths.tag_path(name)
     data = encode_tag(tag)
     try:
@@ -95,17 +119,35 @@ def put_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms:
         created = metadata.store.get(path) == data
     if not created:
         return None
-    # An expiry that began before the tag was put does not know of it; it names what goes in EARLIEST before it begins, and
-    # looks for new tags after that. A hint that names no snapshot is of a history that a fast-forwarded branch has replaced.
+    if _went(metadata, snapshot):
+        metadata.store.delete(path)
+        raise _expired(snapshot, path)
+    mark_tag(metadata, name)
+    return tag
+
+
+def _tag(snapshot: Snapshot, retained_ms: int | None) -> Tag:
+    retained = None if retained_ms is None else retained_ms * 1_000_000
+    made = None if retained is None else now_local_ns()
+    return Tag(snapshot=snapshot, create_time_ns=made, time_retained_ns=retained)
+
+
+def _went(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Return True when a snapshot expired, or was rolled back, while it was tagged.
+
+    An expiry that began before the tag was put does not know of it; it names what goes in EARLIEST before it begins, and looks for
+    new tags after that. A hint that names no snapshot is of a history that a fast-forwarded branch has replaced.
+    """
     earliest = metadata.earliest_hint() or 0
     expiring = earliest > snapshot.id and metadata.has_snapshot(earliest)
     # After a rollback another snapshot may have the id.
-    if expiring or not is_there(metadata, snapshot):
-        metadata.store.delete(path)
-        raise NotFoundError(
-            f"snapshot {snapshot.id} expired, or was rolled back, while it was tagged; tag a newer one", path=path
-        )
-    return tag
+    return expiring or not is_there(metadata, snapshot)
+
+
+def _expired(snapshot: Snapshot, path: str) -> NotFoundError:
+    return NotFoundError(
+        f"snapshot {snapshot.id} expired, or was rolled back, while it was tagged; tag a newer one", path=path
+    )
 
 
 def _snapshot(metadata: TableMetadata, snapshot_id: int | None) -> Snapshot:
@@ -145,6 +187,7 @@ def delete_tag(
     if not dry_run:
         clean = schema.table_options.snapshot_clean_empty_directories
         apply_plan(plan, metadata, schema, clean_directories=clean)
+        mark_tag(metadata, name, there=False)
     return TagReport(name=name, dry_run=dry_run, files=tuple(gone), notes=plan.notes)
 
 
