@@ -95,7 +95,7 @@ def test_the_healthy_table_passes_and_everything_was_asked(damaged: Damaged) -> 
         assert index["lakeidx/indexes"].value == 4 * files
         assert number(lookup["lakeidx/keys_asked"]) > 40
         assert number(lookup["lakeidx/lookup_files_asked"]) > 0
-        assert lookup["lakeidx/data_files_asked"].value == 0
+        assert "lakeidx/data_files_asked" not in lookup, "what passed has no zeros"
 
 
 def added(damaged: Damaged) -> list[ManifestEntry]:
