@@ -127,7 +127,11 @@ def test_java_goes_on_after_every_flag_of_table_alter(tmp_path: Path) -> None:
     java = JavaPaimon(str(tmp_path / "wh"), "d.t")
     given = {word for flags, _ in STEPS for word in shlex.split(flags) if word.startswith("--")}
     alter = dict(every_command(typer.main.get_command(app)))["table alter"]
-    assert given == {opt for p in alter.params for opt in p.opts if opt.startswith("--")} - {"--plan", "--json"}
+    assert given == {opt for p in alter.params for opt in p.opts if opt.startswith("--")} - {
+        "--plan",
+        "--json",
+        "--branch",
+    }
     for number, (flags, change) in enumerate(STEPS, start=3):
         command = ["table", "alter", table.uri, *shlex.split(flags)]
         assert CliRunner().invoke(app, [*command, "--plan"]).exit_code == 0
