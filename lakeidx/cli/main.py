@@ -60,7 +60,7 @@ COMMANDS: dict[str, Command | Group] = {
         "Bring feed files, each with messages of many tables, into the tables of a database; missing tables are made.",
     ),
     "delete": Command("write_commands", "delete", "Delete rows by condition or by key, as one batch."),
-    "update": Command("verb_commands", "update", "Change columns of the rows that match a condition, as one batch."),
+    "update": Command("verb_commands", "update", "Change columns of rows by condition or by key, as one batch."),
     "merge": Command(
         "verb_commands",
         "merge",
