@@ -88,26 +88,6 @@ def test_checks_and_plots_stand_on_the_asset_page(ui: DagsterUI, page: Any) -> N
     page.get_by_text("lakeidx/rows_in", exact=True).first.wait_for()
     page.get_by_text("lakeidx/how_to_use", exact=True).first.wait_for()
     picture(ui, page, "table-page")
-    page.goto(f"{ui.url}/{TABLE}?view=events")
-    page.get_by_text("Last snapshots").wait_for()
-    picture(ui, page, "table-state")
-    assert show_plots(page) == 3
-    picture(ui, page, "first-plots")
-
-
-def show_plots(page: Any) -> int:
-    """Bring the pictures in the metadata into view; gives how many were drawn."""
-    drawn = page.locator("img[src^='data:image/svg+xml;base64']")
-    links = page.get_by_text("Show Markdown")
-    links.first.wait_for()
-    for i in range(links.count()):
-        links.nth(i).click()
-        drawn.last.wait_for()
-        assert drawn.last.evaluate("image => image.naturalWidth") > 300
-        if i + 1 < links.count():
-            page.keyboard.press("Escape")
-            page.wait_for_timeout(300)
-    return int(links.count())
 
 
 def test_a_backfill_of_three_partitions(ui: DagsterUI, page: Any) -> None:

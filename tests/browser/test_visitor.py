@@ -76,6 +76,8 @@ def test_the_file_is_repaired_and_the_rest_is_a_backfill(ui: DagsterUI, page: An
     page.goto(f"{ui.url}/{WEATHER}?view=events")
     page.get_by_role("columnheader", name="rows in", exact=True).first.wait_for()
     picture(ui, page, "demo-year", settle_ms=3000, height=700)
+    land(ui, page, "nycflights__weather__verification_job")
+    page.goto(f"{ui.url}/{WEATHER}/verification?view=events")
     # A year is three buckets, the first two of them full.
     page.get_by_role("row").filter(has_text="lakeidx/plot_rows_per_bucket").get_by_text("Show Markdown").click()
     page.locator("img[src^='data:image/svg+xml;base64']").last.wait_for()
