@@ -39,7 +39,7 @@ def find_partitions(table: TableHandle, texts: Sequence[str] | None, *, missing_
         if missing_ok:
             log.warning("%s: partition %r does not exist, skipping it", table.uri, text)
             continue
-        known = [_partition_text(p, table.schema) for p in load_newest(table.metadata).entries.partition_counts()]
+        known = [partition_name(p, table.schema) for p in load_newest(table.metadata).entries.partition_counts()]
         hint = did_you_mean(text, known, empty="the table is empty")
         raise NotFoundError(f"--partition {text!r} does not exist; {hint}", path=table.uri)
     return {*wanted.values()}
@@ -81,10 +81,14 @@ def _parse_partition(text: str, schema: TableSchema) -> bytes:
     return with_arity(encode_row(values, schema.partition_types), len(values))
 
 
-def _partition_text(partition: bytes, schema: TableSchema) -> str:
-    texts = {
-        k: partition_value_text(v, schema.field(k).type, legacy=False)
-        for k, v in decode_partition_dict(partition, schema).items()
-    }
+def partition_name(partition: bytes, schema: TableSchema) -> str:
+    """Return the name of a partition as `parse_partitions` takes it: ``k=v,k=v``."""
+    return ",".join(f"{k}={text}" for k, text in texts_of_partition(partition, schema).items())
+
+
+def texts_of_partition(partition: bytes, schema: TableSchema, *, legacy: bool = False) -> dict[str, str]:
+    """Return the texts of a partition's columns, `legacy`: as names of directories have them by default; null has its name."""
     default = schema.table_options.partition_default_name
-    return ",".join(f"{k}={default if text is None else text}" for k, text in texts.items())
+    values = decode_partition_dict(partition, schema).items()
+    texts = {k: partition_value_text(v, schema.field(k).type, legacy=legacy) for k, v in values}
+    return {k: default if text is None else text for k, text in texts.items()}

@@ -38,7 +38,7 @@ def run_snapshot_expiry(
     if retention:
         schema = replace(schema, options={**schema.options, **retention})
         check_schema(schema)
-    expired, done = run_partition_upkeep(table, dry_run=dry_run)
+    partitions = run_partition_upkeep(table, dry_run=dry_run)
     report = expire_table(table.metadata, schema, now_ms=now_ms, dry_run=dry_run)
     out: dict[str, Any] = {
         "dry_run": dry_run,
@@ -50,9 +50,9 @@ def run_snapshot_expiry(
         "files": len(report.files),
         "bytes": report.bytes,
         "by_role": dict(report.count_by_role),
-        "notes": list(report.notes),
-        "partitions_expired": list(expired),
-        "partitions_done": list(done),
+        "notes": [*report.notes, *partitions.notes],
+        "partitions_expired": list(partitions.expired),
+        "partitions_done": list(partitions.done),
     }
     if dry_run:
         out["list"] = [{"role": f.role.value, "path": f.path, "bytes": f.size} for f in report.files]

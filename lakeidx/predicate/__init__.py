@@ -35,6 +35,7 @@ from lakeidx.predicate.tree import and_ as and_
 from lakeidx.predicate.tree import between as between
 from lakeidx.predicate.tree import columns as columns
 from lakeidx.predicate.tree import equality_values as equality_values
+from lakeidx.predicate.tree import is_row as is_row
 from lakeidx.predicate.tree import leaves as leaves
 from lakeidx.predicate.tree import negate as negate
 from lakeidx.predicate.tree import or_ as or_

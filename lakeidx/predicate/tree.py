@@ -237,6 +237,11 @@ def and_(children: Iterable[Predicate]) -> Predicate:
     return _join(children, And, TRUE, FALSE)
 
 
+def is_row(values: Mapping[str, Any]) -> Predicate:
+    """Build the condition that columns have these values, where null is null."""
+    return and_([IsNull(k) if v is None else Compare(k, Op.EQ, v) for k, v in values.items()])
+
+
 def or_(children: Iterable[Predicate]) -> Predicate:
     """Build the disjunction, flattened, without FALSE and repeated children; FALSE for none, TRUE as soon as one is TRUE.
 

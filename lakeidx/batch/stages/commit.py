@@ -98,7 +98,7 @@ def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) 
 
     errors   InvalidInputError for a row in a partition that is not to be replaced
     """
-    from lakeidx.predicate import Compare, IsNull, Op, and_, format_predicate
+    from lakeidx.predicate import format_predicate, is_row
     from lakeidx.table.scan.plan import partition_matcher
     from lakeidx.table.view import load_newest
 
@@ -109,8 +109,7 @@ def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) 
     wanted = partition_matcher(context.replaces, schema)
     outside = next((p for p in sorted(touched) if not wanted(p)), None)
     if outside is not None:
-        values = decode_partition_dict(outside, schema).items()
-        row = and_([IsNull(k) if v is None else Compare(k, Op.EQ, v) for k, v in values])
+        row = is_row(decode_partition_dict(outside, schema))
         wished, given = (format_predicate(p, schema.fields, shorten=True) for p in (context.replaces, row))
         raise InvalidInputError(
             f"the overwrite replaces the partitions where {wished}, and has rows for {given}", path=context.paths.root

@@ -193,10 +193,10 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
             if table is None:
                 return materialized(context, _no_table(context))
             now_ms = int(clock() * 1000)
-            expired, done = run_partition_upkeep(table, dry_run=config.dry_run)
+            kept = run_partition_upkeep(table, dry_run=config.dry_run)
             report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
             metadata = _expiry_metadata(report)
-            for name, partitions in (("expired", expired), ("done", done)):
+            for name, partitions in (("expired", kept.expired), ("done", kept.done), ("left", kept.notes)):
                 if partitions:
                     metadata[f"lakeidx/partitions_{name}"] = list(partitions)
             lookup = clean_lookup_files(table.metadata, dry_run=config.dry_run)

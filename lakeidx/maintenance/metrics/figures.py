@@ -7,7 +7,7 @@ source   org.apache.paimon.operation.metrics.CommitMetrics, CompactionMetrics, r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakeidx.batch.artifacts import (
@@ -44,8 +44,9 @@ def table_figures(table: TableHandle) -> Iterator[MetricValue]:
     errors   those of reading the table
     """
     metadata = table.metadata
-    yield from _state(table)
-    newest = _newest_of(metadata)
+    snapshots = sorted(metadata.snapshots(), key=lambda s: s.id)
+    yield from _state(table, snapshots)
+    newest = _newest_of(snapshots)
     for kind, snapshot in newest.items():
         yield MetricValue(
             f"lakeidx_newest_{kind}_timestamp_seconds",
@@ -57,13 +58,12 @@ def table_figures(table: TableHandle) -> Iterator[MetricValue]:
     yield from _batches(table)
 
 
-def _state(table: TableHandle) -> Iterator[MetricValue]:
+def _state(table: TableHandle, snapshots: Sequence[Snapshot]) -> Iterator[MetricValue]:
     metadata, view = table.metadata, load_newest(table.metadata)
     buckets = view.by_bucket()
     level_0 = [sum(f.level == 0 for f in files) for files in buckets.values()]
     sizes = [sum(f.file_size for f in files) for files in buckets.values()]
-    snapshots = [s.id for s in metadata.snapshots()]
-    newest = max(snapshots, default=0)
+    newest = snapshots[-1].id if snapshots else 0
     for name, text, value in (
         ("lakeidx_table_rows", "Rows stored in the newest snapshot: versions, not keys.",
          sum(f.row_count for files in buckets.values() for f in files)),
@@ -87,10 +87,10 @@ def _state(table: TableHandle) -> Iterator[MetricValue]:
         )  # fmt: skip
 
 
-def _newest_of(metadata: TableMetadata) -> dict[str, Snapshot]:
+def _newest_of(snapshots: Sequence[Snapshot]) -> dict[str, Snapshot]:
     """Return the newest snapshot of a batch, and of a compaction."""
     found: dict[str, Snapshot] = {}
-    for snapshot in sorted(metadata.snapshots(), key=lambda s: -s.id):
+    for snapshot in reversed(snapshots):
         kind = "compaction" if snapshot.commit_kind is CommitKind.COMPACT else "batch"
         if snapshot.commit_kind is not CommitKind.ANALYZE:
             found.setdefault(kind, snapshot)

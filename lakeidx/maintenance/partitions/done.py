@@ -19,19 +19,21 @@ import logging
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, staging_root
 from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
-from lakeidx.maintenance.partitions.drop import PartitionFigures, expire_partitions, partition_figures
+from lakeidx.maintenance.partition_argument import partition_name, texts_of_partition
+from lakeidx.maintenance.partitions.drop import expire_partitions, partition_figures
 from lakeidx.maintenance.partitions.times import TimeReader
 from lakeidx.results import Result
 from lakeidx.storage import join
 from lakeidx.table.expiration.success_files import write_success_file
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import decode_partition_dict, load_newest
 
 log = logging.getLogger(__name__)
 _ACTIONS = ("success-file", "http-report", "mark-event")
@@ -63,49 +65,72 @@ def mark_partitions_done(
 ) -> DoneResult:
     """Mark partitions done by the actions of option ``partition.mark-done-action``.
 
-    chosen   None = those that are idle: nothing was written for option ``partition.idle-time-to-done`` (and, where
-             ``partition.time-interval`` says how much time a partition is of, since that is over), and they were not marked since
+    chosen   bytes of manifests; None = those that are idle: nothing was written for option ``partition.idle-time-to-done`` (and,
+             where ``partition.time-interval`` says how much time a partition is of, since that is over), and they were not
+             marked since
     now      local wall clock; default: this process's
     errors   UnsupportedError for an action that needs Java's catalog; UnavailableError when a report was not taken: partitions
              before it are marked
     """
     actions = _actions_of(table)
-    figures = {p.partition: p for p in partition_figures(table)}
-    if chosen is None:
-        due = _idle(table, [*figures.values()], now or datetime.now())
-    else:
-        missing = [p for p in chosen if p not in figures]
-        if missing:
-            raise NotFoundError("the newest snapshot has no rows of a partition that is to be marked", path=table.uri)
-        due = [figures[p] for p in chosen]
-    if not dry_run:
+    due = _idle(table, now or datetime.now()) if chosen is None else [*chosen]
+    names = [partition_name(p, table.schema) for p in due]
+    if due and not dry_run:
         marks = _read_marks(table)
-        for partition in due:
+        for partition, name in zip(due, names, strict=True):
             for action in actions:
                 _mark(table, partition, action)
-            marks[partition.name(table.schema)] = time.time_ns() // 1_000_000
+            marks[name] = time.time_ns() // 1_000_000
             _write_marks(table, marks)
-    return DoneResult(tuple(p.name(table.schema) for p in due), actions, dry_run)
+    return DoneResult(tuple(names), actions, dry_run)
 
 
-def run_partition_upkeep(table: TableHandle, *, dry_run: bool = False) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Expire partitions, and mark idle ones done, where the table's options say so; returns the names of both."""
+@dataclass(frozen=True, slots=True)
+class PartitionUpkeep:
+    """Partitions that expired, and that were marked done; notes: what the table's options ask for and lakeidx cannot do."""
+
+    expired: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def run_partition_upkeep(table: TableHandle, *, dry_run: bool = False) -> PartitionUpkeep:
+    """Expire partitions, and mark idle ones done, where the table's options say so.
+
+    What only other programs can do by these options is noted and left to them: snapshots expire all the same.
+    """
     options = table.schema.table_options
     expired: tuple[str, ...] = ()
     done: tuple[str, ...] = ()
-    if options.partition_expiration_time is not None:
-        expired = expire_partitions(table, dry_run=dry_run).partitions
-    if options.partition_idle_time_to_done is not None and table.schema.partition_keys:
-        done = mark_partitions_done(table, dry_run=dry_run).partitions
-    return expired, done
+    notes = []
+    try:
+        if options.partition_expiration_time is not None:
+            expired = expire_partitions(table, dry_run=dry_run).partitions
+    except (InvalidInputError, UnsupportedError) as error:
+        notes.append(f"no partition expires: {error.message}")
+    try:
+        if options.partition_idle_time_to_done is not None and table.schema.partition_keys:
+            done = mark_partitions_done(table, dry_run=dry_run).partitions
+    except (InvalidInputError, UnsupportedError) as error:
+        notes.append(f"no partition is marked done: {error.message}")
+    for note in notes:
+        log.warning("%s: %s", table.uri, note)
+    return PartitionUpkeep(expired, done, tuple(notes))
 
 
 def mark_batch_done(metadata: TableMetadata, assign: BucketAssignmentReport) -> None:
-    """Mark the partitions that a batch has written done; one that it left empty is none."""
-    written = {bytes.fromhex(t.partition) for t in assign.targets}
+    """Mark the partitions that a batch has written done; one that it left empty is none.
+
+    An action that only other programs can take is logged: the batch is committed.
+    errors   UnavailableError when a report was not taken: the same batch again reports it again
+    """
     table = TableHandle(metadata.store, metadata.paths, metadata)
-    there = {p.partition for p in partition_figures(table)}
-    mark_partitions_done(table, sorted(written & there))
+    written = {bytes.fromhex(t.partition) for t in assign.targets}
+    there = load_newest(metadata, partitions=written).entries.partition_counts()
+    try:
+        mark_partitions_done(table, sorted(there))
+    except (InvalidInputError, UnsupportedError) as error:
+        log.warning("%s: no partition is marked done: %s", table.uri, error.message)
 
 
 def _actions_of(table: TableHandle) -> tuple[str, ...]:
@@ -133,7 +158,7 @@ def _actions_of(table: TableHandle) -> tuple[str, ...]:
     return actions
 
 
-def _idle(table: TableHandle, figures: Sequence[PartitionFigures], now: datetime) -> list[PartitionFigures]:
+def _idle(table: TableHandle, now: datetime) -> list[bytes]:
     options = table.schema.table_options
     if options.partition_idle_time_to_done is None:
         raise InvalidInputError(
@@ -145,18 +170,18 @@ def _idle(table: TableHandle, figures: Sequence[PartitionFigures], now: datetime
     reader = TimeReader(options.partition_timestamp_pattern, options.partition_timestamp_formatter)
     marks = _read_marks(table)
     found = []
-    for partition in figures:
+    for partition in partition_figures(table):
         written = partition.written_ms or 0
-        if marks.get(partition.name(table.schema), -1) >= written:
+        if marks.get(partition.name, -1) >= written:
             continue
         quiet_since = datetime.fromtimestamp(written / 1000)
         if options.partition_time_interval is not None:
-            begun = reader.read(partition.texts(table.schema, legacy=True))
+            begun = reader.read(texts_of_partition(partition.partition, table.schema, legacy=True))
             if begun is None:
                 continue
             quiet_since = max(quiet_since, begun + interval)
         if quiet_since + idle <= now:
-            found.append(partition)
+            found.append(partition.partition)
     return found
 
 
@@ -173,8 +198,8 @@ def _write_marks(table: TableHandle, marks: Mapping[str, int]) -> None:
     table.store.put(join(staging_root(table.paths), _MARKS), json.dumps(marks).encode())
 
 
-def _mark(table: TableHandle, partition: PartitionFigures, action: str) -> None:
-    path = table.paths.partition_dir(partition.values)
+def _mark(table: TableHandle, partition: bytes, action: str) -> None:
+    path = table.paths.partition_dir(decode_partition_dict(partition, table.schema))
     directory = path[len(table.paths.root) + 1 :]
     if action == "success-file":
         write_success_file(table.store, join(path, "_SUCCESS"))

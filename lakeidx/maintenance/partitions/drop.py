@@ -6,20 +6,21 @@ source   org.apache.paimon.operation.PartitionExpire and the two strategies of o
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 from lakeidx.batch.upsert import finish_batch, ingest_rows, make_context, new_batch_id
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.partition_names import partition_value_text
+from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.maintenance.partition_argument import partition_name, texts_of_partition
 from lakeidx.maintenance.partitions.times import TimeReader
 from lakeidx.options.table_options import TableOptions
-from lakeidx.predicate import Compare, IsNull, Op, Predicate, and_, or_
+from lakeidx.predicate import Predicate, is_row, or_
 from lakeidx.results import Listing, Result
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.scan.plan import partition_matcher
 from lakeidx.table.times import iso_utc
 from lakeidx.table.view import decode_partition_dict, load_newest
 
@@ -31,22 +32,12 @@ class PartitionFigures:
     """Figures of one partition in the newest snapshot; `written_ms`: when its newest file was made (epoch ms)."""
 
     partition: bytes
-    values: Mapping[str, Any]
+    name: str
     rows: int
     bytes: int
     files: int
     buckets: int
     written_ms: int | None
-
-    def texts(self, schema: TableSchema, *, legacy: bool) -> dict[str, str]:
-        """Return the values as texts, as names of directories have them."""
-        default = schema.table_options.partition_default_name
-        found = {k: partition_value_text(v, schema.field(k).type, legacy=legacy) for k, v in self.values.items()}
-        return {k: default if v is None else v for k, v in found.items()}
-
-    def name(self, schema: TableSchema) -> str:
-        """Return ``k=v,k=v``, as arguments name it."""
-        return ",".join(f"{k}={v}" for k, v in self.texts(schema, legacy=False).items())
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -81,27 +72,17 @@ def partition_figures(table: TableHandle) -> list[PartitionFigures]:
     schema = table.schema
     if not schema.partition_keys:
         raise InvalidInputError("the table has no partitions", path=table.uri)
+    by_partition: dict[bytes, list[Sequence[DataFileMeta]]] = {}
+    for (partition, _), files in load_newest(table.metadata).by_bucket().items():
+        by_partition.setdefault(partition, []).append(files)
     found = []
-    view = load_newest(table.metadata)
-    by_partition: dict[bytes, dict[int, Any]] = {}
-    for (partition, bucket), files in view.by_bucket().items():
-        by_partition.setdefault(partition, {})[bucket] = files
     for partition, buckets in by_partition.items():
-        files = [f for each in buckets.values() for f in each]
-        times = [t for f in files if (t := f.creation_epoch_ms) is not None]
-        values = decode_partition_dict(partition, schema)
-        found.append(
-            PartitionFigures(
-                partition,
-                values,
-                sum(f.row_count for f in files),
-                sum(f.file_size for f in files),
-                len(files),
-                len(buckets),
-                max(times, default=None),
-            )
-        )
-    return sorted(found, key=lambda p: p.name(schema))
+        every = [f for files in buckets for f in files]
+        times = [t for f in every if (t := f.creation_epoch_ms) is not None]
+        rows, size = sum(f.row_count for f in every), sum(f.file_size for f in every)
+        name = partition_name(partition, schema)
+        found.append(PartitionFigures(partition, name, rows, size, len(every), len(buckets), max(times, default=None)))
+    return sorted(found, key=lambda p: p.name)
 
 
 def list_partitions(table: TableHandle) -> Listing:
@@ -110,7 +91,7 @@ def list_partitions(table: TableHandle) -> Listing:
     return Listing(
         [
             {
-                **p.texts(schema, legacy=False),
+                **texts_of_partition(p.partition, schema),
                 "rows": p.rows,
                 "bytes": p.bytes,
                 "files": p.files,
@@ -123,34 +104,32 @@ def list_partitions(table: TableHandle) -> Listing:
 
 
 def drop_partitions(
-    table: TableHandle, chosen: Collection[bytes] | Predicate, *, dry_run: bool = False, unread: int = 0
+    table: TableHandle, chosen: Collection[bytes] | Predicate, *, dry_run: bool = False
 ) -> PartitionsResult:
     """Drop partitions in one commit; what older snapshots and tags have stays theirs.
 
     chosen   bytes of manifests, or a condition that is bound to the partition columns
     """
-    from lakeidx.table.scan.plan import partition_matcher
+    wanted = partition_matcher(chosen, table.schema) if isinstance(chosen, Predicate) else chosen.__contains__
+    return _drop(table, [p for p in partition_figures(table) if wanted(p.partition)], dry_run=dry_run)
 
+
+def _drop(table: TableHandle, found: Sequence[PartitionFigures], *, dry_run: bool, unread: int = 0) -> PartitionsResult:
     schema = table.schema
-    wanted = partition_matcher(chosen, schema) if isinstance(chosen, Predicate) else chosen.__contains__
-    found = [p for p in partition_figures(table) if wanted(p.partition)]
     result = PartitionsResult(
-        tuple(p.name(schema) for p in found), sum(p.rows for p in found), sum(p.bytes for p in found), dry_run,
+        tuple(p.name for p in found), sum(p.rows for p in found), sum(p.bytes for p in found), dry_run,
         unread=unread, loses=_losses(table, found),
     )  # fmt: skip
     if dry_run or not found:
         return result
     context = make_context(table.metadata, new_batch_id(), overwrite="partitions", limits={})
-    context = replace(context, replaces=or_([_is(p.values) for p in found]))
+    those = or_([is_row(decode_partition_dict(p.partition, schema)) for p in found])
+    context = replace(context, replaces=those)
     ingest_rows(context, schema.arrow_schema.empty_table())
     batch = finish_batch(context, lambda stage: None)
     result = replace(result, snapshot=max(batch.commit.snapshot_ids, default=None))
     log.info("%s: %r", table.uri, result)
     return result
-
-
-def _is(values: Mapping[str, Any]) -> Predicate:
-    return and_([IsNull(k) if v is None else Compare(k, Op.EQ, v) for k, v in values.items()])
 
 
 def _losses(table: TableHandle, found: Sequence[PartitionFigures]) -> tuple[str, ...]:
@@ -186,16 +165,17 @@ def expire_partitions(
     before = (now or datetime.now()) - timedelta(milliseconds=age)
     figures = partition_figures(table)
     reader = _Ages(options, schema)
-    ages = {p.partition: reader.time_of(p) for p in figures}
-    texts = {p.partition: ",".join(p.texts(schema, legacy=True).values()) for p in figures}
-    expired = sorted((p for p, t in ages.items() if t is not None and t < before), key=texts.__getitem__)
-    unread = sum(t is None for t in ages.values())
+    ages = [reader.time_of(p) for p in figures]
+    expired = [p for p, t in zip(figures, ages, strict=True) if t is not None and t < before]
+    # The first by their values go first, as in Java.
+    expired.sort(key=lambda p: ",".join(texts_of_partition(p.partition, schema, legacy=True).values()))
+    unread = sum(t is None for t in ages)
     if unread:
         log.warning(
             "%s: %d of %d partitions say no time, and never expire: set partition.timestamp-formatter and "
             "partition.timestamp-pattern, or partition.expiration-strategy = update-time", table.uri, unread, len(ages),
         )  # fmt: skip
-    return drop_partitions(table, expired[: options.partition_expiration_max_num], dry_run=dry_run, unread=unread)
+    return _drop(table, expired[: options.partition_expiration_max_num], dry_run=dry_run, unread=unread)
 
 
 class _Ages:
@@ -208,6 +188,6 @@ class _Ages:
 
     def time_of(self, partition: PartitionFigures) -> datetime | None:
         if self._by_values:
-            return self._reader.read(partition.texts(self._schema, legacy=True))
+            return self._reader.read(texts_of_partition(partition.partition, self._schema, legacy=True))
         written = partition.written_ms
         return None if written is None else datetime.fromtimestamp(written / 1000)

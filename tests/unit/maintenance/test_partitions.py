@@ -211,3 +211,28 @@ def test_actions_that_need_javas_catalog_are_refused(tmp_path: Path) -> None:
         table.mark_done(["day=a"])
     with pytest.raises(InvalidInputError, match="idle-time-to-done"):
         make(tmp_path / "other", ["a"]).mark_done()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"partition__idle_time_to_done": "1 ms", "partition__mark_done_action": "done-partition"}, "Java's catalog"),
+        ({"partition__idle_time_to_done": "1 ms", "partition__mark_done_action": "tell-nobody"}, "none of"),
+        ({"partition__expiration_time": "1 d", "partition__timestamp_formatter": "EEE yyyyMMdd"}, "not understood"),
+    ],
+)
+def test_snapshots_expire_where_partitions_are_left_to_others(
+    tmp_path: Path, options: dict[str, str], told: str
+) -> None:
+    table = make(tmp_path, ["2020-01-01"], **options)
+    table.upsert([{"day": "2020-01-01", "k": 9, "v": 9}])
+    result = table.expire(retain_min=1, retain_max=1).as_dict()
+    assert result["snapshots"] == [1]
+    assert any(told in note for note in result["notes"])
+    assert days_of(table) == ["2020-01-01"]
+
+
+def test_a_batch_is_committed_where_its_partitions_are_marked_by_others(tmp_path: Path, caplog: Any) -> None:
+    table = make(tmp_path, ["a"], partition__end_input_to_done="true", partition__mark_done_action="done-partition")
+    assert (days_of(table), marks(table)) == (["a"], {})
+    assert "no partition is marked done" in caplog.text
