@@ -151,7 +151,7 @@ def test_messages_of_an_event_queue_become_runs_once(
 
 @pytest.fixture
 def proxy(lake: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
-    with faulty_proxy(s3_server) as proxy:
+    with faulty_proxy(s3_server.endpoint_url) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
         monkeypatch.setenv("LAKEIDX_S3_READ_TIMEOUT", "1.5")
         yield proxy
