@@ -194,6 +194,44 @@ def test_java_and_lakeidx_take_turns(tmp_path: Path) -> None:
     assert _keys(by_pyiceberg(folder)[0]) == by_java(witness)
 
 
+def test_tags_are_references_as_java_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(json.dumps(spec(partitions=("p",))))
+    both = {who: JavaPaimon(f"{tmp_path}/{who}", "d.t") for who in ("java", "ours")}
+    for witness in both.values():
+        witness.run("create", f"{tmp_path}/s.json")
+    table = lakeidx.Table.open(f"{tmp_path}/ours/d.db/t")
+
+    def references() -> dict[str, Any]:
+        found = [
+            json.loads(
+                Path(f"{tmp_path}/{w}/d.db/t/metadata/v{table.metadata.latest_snapshot_id()}.metadata.json").read_text()
+            )
+            for w in both
+        ]
+        assert found[0]["refs"] == found[1]["refs"]
+        return dict(found[1]["refs"])
+
+    java(both["java"], STEPS[:2], tmp_path)
+    ours(table, STEPS[:2])
+    for name, snapshot in (("one", 1), ("two", 3)):
+        both["java"].run("tag", name, str(snapshot))
+        table.create_tag(name, snapshot=snapshot)
+    assert {n: r["snapshot-id"] for n, r in references().items()} == {"one": 1, "two": 3}
+    both["java"].run("untag", "one")
+    table.delete_tag("one")
+    assert [*references()] == ["two"]
+    java(both["java"], STEPS[2:3], tmp_path)
+    ours(table, STEPS[2:3])
+    assert [*references()] == ["two"]
+    # Each takes out, and lists again, the tag that the other made.
+    both["ours"].run("tag", "of_java", str(table.metadata.latest_snapshot_id()))
+    found = StaticTable.from_metadata(table.uri).snapshot_by_name("of_java")
+    assert found is not None
+    assert found.snapshot_id == table.metadata.latest_snapshot_id()
+    table.delete_tag("of_java")
+    assert [*references()] == ["two"]
+
+
 def by_java(witness: JavaPaimon) -> list[tuple[str, str, str | None]]:
     return sorted((str(r["id"]), r["p"], r["v"]) for r in witness.json("read"))
 

@@ -13,6 +13,7 @@ from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError,
 from lakeidx.format.paths import MAIN_BRANCH
 from lakeidx.maintenance.branches.report import BranchResult
 from lakeidx.table.expiration.read import is_there, read_tags
+from lakeidx.table.iceberg.publish import publish_iceberg
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -49,6 +50,7 @@ def fast_forward(metadata: TableMetadata, name: str, *, dry_run: bool = False) -
         _copy_snapshots(main, branch, new, None if head is None else head.id)
         for path, data in tags:
             main.store.put_if_absent(path, data)
+        publish_iceberg(main, main.latest_schema())
     return result
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakeidx.format.consumer import encode_hint
 from lakeidx.format.schema.schema_file import TableSchema
@@ -43,6 +43,7 @@ from lakeidx.table.expiration.read import (
     used_files,
 )
 from lakeidx.table.expiration.tags import delete_tag
+from lakeidx.table.iceberg.publish import publish_iceberg
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.consumer import LEASE_PREFIX, dead_leases
 
@@ -88,7 +89,7 @@ def expire_table(
     retention: Retention | None = None,
     dry_run: bool = False,
 ) -> ExpireReport:
-    """Expire consumers, tags and snapshots.
+    """Expire consumers, tags and snapshots; Iceberg metadata that is behind is written.
 
     now_ms      epoch ms
     retention   default: what the table's options say
@@ -130,10 +131,10 @@ def expire_table(
         snapshots=snapshots,
         dry_run=dry_run,
     )
-    return ExpireReport(
-        dry_run=dry_run,
-        snapshots=report.snapshots,
-        earliest=report.earliest,
+    if not dry_run:
+        publish_iceberg(metadata, schema)
+    return replace(
+        report,
         tags=tuple(old_tags),
         consumers=tuple(old_consumers),
         changelogs=changelogs.ids,

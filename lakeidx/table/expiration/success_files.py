@@ -1,4 +1,4 @@
-"""Success files: tell programs that wait for one that a tag or a partition is there, with the times of its first and last mark.
+"""Marks for other programs that a tag or a partition is there: success files, with the times of its first and last mark.
 
 source   org.apache.paimon.partition.file.SuccessFile, org.apache.paimon.tag.SuccessFileTagCallback, release 1.4.2
 """
@@ -26,8 +26,13 @@ def write_success_file(store: ObjectStore, path: str) -> None:
 
 
 def mark_tag(metadata: TableMetadata, name: str, *, there: bool = True) -> None:
-    """Write the success file of a tag that was made, where option ``tag.create-success-file`` asks for it, or delete it."""
-    if not metadata.latest_schema().table_options.tag_create_success_file:
+    """Tell of a tag that was made or is gone: Iceberg readers, and by a success file where ``tag.create-success-file`` is set."""
+    schema = metadata.latest_schema()
+    if schema.table_options.writes_iceberg:
+        from lakeidx.table.iceberg.publish import publish_tags
+
+        publish_tags(metadata, schema)
+    if not schema.table_options.tag_create_success_file:
         return
     path = f"{metadata.paths.tag_dir}/tag-success-file/{name}_SUCCESS"
     if there:

@@ -7,11 +7,13 @@ from the table's state, as Java does, and everything older goes.
 *Which files are listed.* Those of the highest level, which hold every key once. With deletion vectors and format version 3 those of
 all levels above 0, and the vectors. Made from the state, also other files whose keys no other file has.
 
+*Tags.* Those of listed snapshots are references; a tag that is made or goes changes the newest metadata in its place.
+
 *Who writes.* The one who committed the newest snapshot. Where the metadata could not be written, the table has its rows all the
 same: that is said in the log, and the next commit repairs it.
 
-source   org.apache.paimon.iceberg.IcebergCommitCallback, release 1.4.2; what differs: metadata of another history is replaced, and
-         the summary names the snapshot it was made from, as later releases do
+source   org.apache.paimon.iceberg.IcebergCommitCallback, release 1.4.2; what differs: metadata of another history is replaced, all
+         tags of a snapshot are listed, and the summary names the snapshot it was made from, as later releases do
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.storage.base import FileInfo
 from lakeidx.storage.uuids import random_uuid
+from lakeidx.table.expiration.read import read_tags
 from lakeidx.table.iceberg.files import (
     ADDED,
     DATA,
@@ -72,9 +75,10 @@ def check_publishable(metadata: TableMetadata, schema: TableSchema) -> None:
             )
 
 
-def publish_iceberg(metadata: TableMetadata, schema: TableSchema, snapshot_id: int) -> None:
+def publish_iceberg(metadata: TableMetadata, schema: TableSchema, snapshot_id: int | None = None) -> None:
     """Write the Iceberg metadata of a snapshot, when it is the newest one and has none yet; nothing for branches.
 
+    snapshot_id   one that was committed; None: the newest, to repair what a writer that died or did not know the option left
     errors   none for what the store does not answer: logged, as the snapshot stands and the next commit repairs it
     """
     if not schema.table_options.writes_iceberg or metadata.paths.branch != MAIN_BRANCH:
@@ -83,8 +87,23 @@ def publish_iceberg(metadata: TableMetadata, schema: TableSchema, snapshot_id: i
         _Publication(metadata, schema).run(snapshot_id)
     except (UnavailableError, NotFoundError, CorruptFileError) as error:
         log.warning(
-            "snapshot %d is committed, but Iceberg readers do not see it before the next commit: %s", snapshot_id, error
+            "snapshot %s is committed, but Iceberg readers do not see it before the next commit or expiry: %s",
+            snapshot_id or "that is the newest",
+            error,
         )
+
+
+def publish_tags(metadata: TableMetadata, schema: TableSchema) -> None:
+    """Give the newest Iceberg metadata the tags that there are now; nothing for branches.
+
+    errors   none for what the store does not answer: logged, as the next commit lists the tags again
+    """
+    if not schema.table_options.writes_iceberg or metadata.paths.branch != MAIN_BRANCH:
+        return
+    try:
+        _Publication(metadata, schema).renew_tags()
+    except (UnavailableError, NotFoundError, CorruptFileError) as error:
+        log.warning("Iceberg readers do not see the change of the tags before the next commit: %s", error)
 
 
 class _Publication:
@@ -99,13 +118,14 @@ class _Publication:
             and self.options.metadata_iceberg_format_version == 3
         )
 
-    def run(self, snapshot_id: int) -> None:
-        """Write the metadata, name it, and delete what went out of use."""
+    def run(self, only: int | None) -> None:
+        """Write the metadata of the newest snapshot, name it, and delete what went out of use; nothing when it is not `only`."""
         # Listed first: files of a later snapshot cannot be among those that are deleted below.
         there = self.dir.files()
         snapshot = self.metadata.latest_snapshot()
-        if snapshot is None or snapshot.id != snapshot_id:
+        if snapshot is None or only not in (None, snapshot.id):
             return
+        snapshot_id = snapshot.id
         named = self.dir.named()
         if named == snapshot_id and _is_of(self.dir.read(named), snapshot):
             return
@@ -113,6 +133,7 @@ class _Publication:
         manifests = self._from_state(snapshot) if base is None else self._on_top(base, snapshot)
         content = self._content(base, snapshot, manifests)
         gone = self._expire(content, snapshot_id) if base is not None else []
+        content["refs"] = self._references(content)
         self.dir.write_version(snapshot_id, content)
         newest = self.metadata.latest_snapshot()
         if newest is None or newest.identity != snapshot.identity:
@@ -121,6 +142,24 @@ class _Publication:
             return
         self.metadata.store.put(self.dir.hint, str(snapshot_id).encode())
         self.metadata.store.delete_many([*gone, *self._old(there, snapshot_id, whole=base is None)])
+
+    def renew_tags(self) -> None:
+        """Write the newest metadata again where its references are not the tags."""
+        named = self.dir.named()
+        content = None if named is None else self.dir.read(named)
+        if named is not None and content is not None:
+            references = self._references(content)
+            if content["refs"] != references:
+                self.dir.write_version(named, content | {"refs": references})
+
+    def _references(self, content: dict[str, Any]) -> dict[str, Any]:
+        """Return the tags of the snapshots that metadata lists; Paimon says when they go, so they have no age."""
+        listed = {s["snapshot-id"] for s in content["snapshots"]}
+        return {
+            name: {"snapshot-id": tag.snapshot.id, "type": "tag", "max-ref-age-ms": 2**63 - 1}
+            for name, tag in read_tags(self.metadata).items()
+            if tag.snapshot.id in listed
+        }
 
     def _base(self, snapshot: Snapshot) -> dict[str, Any] | None:
         """Return the metadata of the snapshot before, when this one can be put on top of it."""

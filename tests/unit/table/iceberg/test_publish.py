@@ -13,6 +13,7 @@ from pyiceberg.table import StaticTable
 import lakeidx
 from lakeidx.errors import InvalidInputError, UnavailableError
 from lakeidx.table.iceberg import publish
+from lakeidx.table.iceberg.files import MetadataDir
 
 FIELDS = [{"name": "id", "type": "BIGINT NOT NULL"}, {"name": "p", "type": "STRING NOT NULL"},
           {"name": "v", "type": "STRING"}]  # fmt: skip
@@ -91,6 +92,47 @@ def test_a_commit_that_died_before_its_metadata_is_repaired_by_the_next(
     assert len(files_of(table)) == 4, "what the new metadata does not name is gone"
 
 
+class Died(BaseException):
+    """The process ends: nothing handles it."""
+
+
+@pytest.mark.parametrize(
+    ("death", "repair"),
+    [(d, "expire") for d in ("write_list", "write_version", "hint")]
+    + [("write_version", r) for r in ("the same batch", "another batch", "fast_forward")],
+)
+def test_what_a_writer_left_that_died_after_its_snapshot_is_repaired(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, death: str, repair: str
+) -> None:
+    table = make(tmp_path)
+    put(table, [(1, "a", "x")])
+
+    def die(*_: Any, **__: Any) -> Any:
+        raise Died
+
+    rows = pa.table({"id": [2], "p": ["b"], "v": ["y"]})
+    with monkeypatch.context() as patched:
+        patched.setattr(MetadataDir, death, property(die) if death == "hint" else die)
+        with pytest.raises(Died):
+            table.upsert(rows, batch_id="7")
+    table = lakeidx.Table.open(table.uri)
+    assert seen(table.uri) == [(1, "a", "x")]
+    assert table.metadata.latest_snapshot_id() == 2
+    if repair == "the same batch":
+        assert table.upsert(rows, batch_id="7").already
+    elif repair == "another batch":
+        put(table, [(2, "b", "y")])
+    elif repair == "expire":
+        table.expire()
+    else:
+        table.create_branch("b", snapshot=2)
+        put(lakeidx.Table.open(table.uri, branch="b"), [(2, "b", "y")])
+        table.fast_forward("b")
+    assert newest(table)["current-snapshot-id"] == table.metadata.latest_snapshot_id()
+    table.compact(full=True)
+    assert seen(table.uri) == read(table.uri) == [(1, "a", "x"), (2, "b", "y")]
+
+
 def test_a_rollback_takes_iceberg_readers_with_it(tmp_path: Path) -> None:
     table = make(tmp_path)
     put(table, [(1, "a", "x")])
@@ -103,6 +145,35 @@ def test_a_rollback_takes_iceberg_readers_with_it(tmp_path: Path) -> None:
     put(table, [(2, "a", "z")])
     table.compact(full=True)
     assert seen(table.uri) == read(table.uri) == [(1, "a", "x"), (2, "a", "z")]
+
+
+def test_tags_of_listed_snapshots_are_references(tmp_path: Path) -> None:
+    options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "4"}
+    table = make(tmp_path, **options)
+    put(table, [(1, "a", "x")])
+    table.compact(full=True)
+    table.create_tag("one")
+    table.create_tag("first", snapshot=1)
+    put(table, [(1, "a", "y")])
+    table.compact(full=True)
+
+    def references() -> dict[str, int]:
+        return {n: r["snapshot-id"] for n, r in newest(table)["refs"].items()}
+
+    assert references() == {"one": 2, "first": 1}
+    assert StaticTable.from_metadata(table.uri).snapshot_by_name("one").snapshot_id == 2  # type: ignore[union-attr]
+    table.rename_tag("one", "uno")
+    table.create_tag("first", snapshot=3, replace=True)
+    assert references() == {"uno": 2, "first": 3}
+    table.delete_tag("first")
+    assert references() == {"uno": 2}
+    for _ in range(3):
+        put(table, [(1, "a", "z")])
+        table.compact(full=True)
+    assert references() == {}, "its snapshot has expired for Iceberg readers"
+    table.rollback(tag="uno")
+    assert references() == {"uno": 2}
+    assert seen(table.uri) == read(table.uri) == [(1, "a", "x")]
 
 
 def test_what_a_commit_writes_follows_the_commit(tmp_path: Path) -> None:
