@@ -126,13 +126,18 @@ def _tell(out: TableDefinitions, pipeline: PipelineConfig) -> None:
     out.told |= {pipeline.table: pipeline.alerts, ".".join(key_prefix(pipeline)): pipeline.alerts}
 
 
-def _asset_job(pipeline: PipelineConfig, name: str, *, upkeep: bool = True, **how: Any) -> Any:
+def _asset_job(
+    pipeline: PipelineConfig, name: str, *, selection: Sequence[dg.AssetKey], upkeep: bool = True, **how: Any
+) -> Any:
     """Define a job whose steps share a process: one Spark session, one import of what stages need.
+
+    Checks are not planned: steps report them, so a run stores each once, and has nothing to say of those that it does not reach.
 
     upkeep   a job around the batches: it leaves the queue before them, since a backlog may be hours long
     """
     tags = {"lakeidx/table": pipeline.table, **({"dagster/priority": "1"} if upkeep else {})}
-    return dg.define_asset_job(name, executor_def=dg.in_process_executor, tags=tags, **how)
+    chosen = dg.AssetSelection.assets(*selection).without_checks()
+    return dg.define_asset_job(name, chosen, executor_def=dg.in_process_executor, tags=tags, **how)
 
 
 def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig, batch_checks: Sequence[dg.AssetCheckSpec] = ()) -> None:

@@ -199,9 +199,9 @@ def test_a_failing_error(shop: Any, page: Any) -> None:
     t.land("e.parquet", [(1, 3, "e")])
     assert not t.run("e.parquet", raise_on_error=False).success
     page.goto(f"{ui.url}/assets/d/t?view=checks")
-    page.locator("[title='referenced_files_exist']").first.click()
+    page.locator("[title='files_whole']").first.click()
     page.get_by_text("FAILED: ").first.wait_for()
     listed = page.evaluate(_LISTED)
-    assert tuple(listed["referenced_files_exist"]) == BROKEN
-    assert tuple(listed["hash_in_one_bucket"]) == GOOD
+    assert tuple(listed["files_whole"]) == BROKEN
+    assert tuple(listed["staged_rows_committed"]) == GOOD
     picture(ui, page, "checks-failed")

@@ -76,13 +76,13 @@ def test_one_partition_is_materialized_and_succeeds(ui: DagsterUI, page: Any) ->
 
 def test_checks_and_plots_stand_on_the_asset_page(ui: DagsterUI, page: Any) -> None:
     page.goto(f"{ui.url}/{TABLE}?view=checks")
-    for check in ("hash_in_one_bucket", "live_keys_indexed", "primary_key_once", "referenced_files_exist"):
+    for check in ("files_whole", "keys_in_place", "staged_rows_committed"):
         page.get_by_text(check, exact=True).first.wait_for()
-    page.get_by_text("hash_in_one_bucket", exact=True).first.click()
+    page.get_by_text("keys_in_place", exact=True).first.click()
     page.get_by_text("Succeeded").first.wait_for()
     picture(ui, page, "asset-checks")
     page.goto(f"{ui.url}/{COMMIT}?view=events")
-    page.get_by_text("lakeidx/inserts").first.wait_for()
+    page.get_by_text("lakeidx/new_buckets").first.wait_for()
     picture(ui, page, "commit-metadata")
     page.goto(f"{ui.url}/{TABLE}")
     page.get_by_text("lakeidx/rows_in", exact=True).first.wait_for()

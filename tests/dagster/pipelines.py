@@ -15,7 +15,7 @@ import yaml
 
 from lakeidx.api.table import Table
 from lakeidx.dagster.folder import build_definitions
-from lakeidx.dagster.names import asset_job_name, batch_job_name, partitions_of, table_id
+from lakeidx.dagster.names import asset_job_name, asset_keys, batch_job_name, partitions_of, table_id
 from lakeidx.dagster.resources import SparkResource
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 
@@ -25,12 +25,16 @@ Row = tuple[int, int, str | None]
 
 @dataclass
 class Deployment:
-    """A folder with a pipeline file, landing files and a warehouse, and a Dagster instance."""
+    """A folder with a pipeline file, landing files and a warehouse, and a Dagster instance.
+
+    planned   batches run as "Materialize" and backfills start them, whose runs plan all checks; else by the batch's job
+    """
 
     folder: Path
     changes: Mapping[str, Any] = field(default_factory=dict)
     instance: dg.DagsterInstance = field(default_factory=dg.DagsterInstance.ephemeral)
     spark: SparkResource = field(default_factory=lambda: SparkResource(engine="local", parallelism=1))
+    planned: bool = False
 
     def __post_init__(self) -> None:
         (self.folder / "pipelines").mkdir(parents=True, exist_ok=True)
@@ -84,18 +88,21 @@ class Deployment:
         config: dict[str, Any] = dict(QUIET)
         if overwrite is not None:
             config["ops"] = {f"{table_id(self.config)}__ingest": {"config": {"overwrite": overwrite}}}
-        job = self.defs.resolve_job_def(batch_job_name(self.config))
+        job: Any = self.defs.resolve_job_def(batch_job_name(self.config))
         where: dict[str, Any] = {"partition_key": keys[0]} if keys else {}
         if len(keys) > 1:
             where = {
                 "tags": {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}
             }
         chosen = None
+        if self.planned:
+            job, chosen = self.defs.resolve_implicit_global_asset_job_def(), asset_keys(self.config)
         if selection is not None:
             chosen = [dg.AssetKey([*table_id(self.config).split("__"), s]) for s in selection]
-        return job.execute_in_process(
+        done: dg.ExecuteInProcessResult = job.execute_in_process(
             run_config=config, instance=self.instance, raise_on_error=raise_on_error, asset_selection=chosen, **where
         )
+        return done
 
     def run_asset(self, name: str, **config: Any) -> dg.ExecuteInProcessResult:
         """Run the job of an asset without partitions."""

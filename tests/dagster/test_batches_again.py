@@ -73,7 +73,7 @@ def test_upkeep_between_the_stages_of_a_batch_changes_nothing_for_it(tmp_path: P
         assert result.success
         assert red_checks(result) == set()
     result = d.run("b.parquet", selection=["commit"])
-    assert metrics(result, "commit")["replans"] == 0
+    assert "replans" not in metrics(result, "commit")
     assert [d.table.metadata.load_snapshot(n).commit_kind.value for n in (1, 2, 3)] == ["APPEND", "COMPACT", "APPEND"]
     assert red_checks(d.run_asset("verification")) == set()
     assert d.content() == {(1, k): f"b{k}" for k in range(12)}

@@ -186,6 +186,7 @@ def test_figures_of_the_last_batches_are_judged_and_have_a_page(tmp_path: Path) 
     again = d.run("b.parquet", raise_on_error=False)
     again_checks = {c.check_name: c.metadata for c in again.get_asset_check_evaluations()}
     assert again_checks["expect_column_max_to_be_between__rejected_share"]["lakeidx/rows"].value == 2
+    assert "large_enough" in red_checks(again)
     pages = {Path(str(m["lakeidx/data_docs"].value)) for m in checks.values() if "lakeidx/data_docs" in m}
     assert [p.name.split("-")[0] for p in sorted(pages)] == ["batches"]
     assert {p.parent for p in pages} == {docs}

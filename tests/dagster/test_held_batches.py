@@ -89,7 +89,7 @@ def test_a_batch_that_fails_a_check_is_not_published(tmp_path: Path, expected: d
     deployment.land("a.parquet", rows(0, 10))
     good = deployment.run("a.parquet")
     assert not red_checks(good)
-    assert metrics(good, "commit")["rows_in"] == 10
+    assert metrics(good, "t")["rows_in"] == 10
     before = deployment.table.snapshots()
     deployment.land("b.parquet", rows(5, 25, "b"))
     held = deployment.run("b.parquet", raise_on_error=False)

@@ -95,7 +95,7 @@ def test_a_batch_runs_as_jobs_and_a_killed_one_is_resumed(tmp_path: Path) -> Non
         "checks",
     ]
     assert red_checks(done) == set()
-    assert {"hash_in_one_bucket", "staged_rows_committed"} <= {c.check_name for c in done.get_asset_check_evaluations()}
+    assert {"keys_in_place", "staged_rows_committed"} <= {c.check_name for c in done.get_asset_check_evaluations()}
     assert deployed.content() == {(1, k): "a" for k in range(25)}
     assert metrics(done, "ingest")["rows_in"] == 25
     snapshot = deployed.table.snapshot

@@ -113,26 +113,27 @@ def run_and_die(folder: str, home: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     pytest.MonkeyPatch().setattr(stages, "ingest_landing", kill)
-    Deployment(Path(folder), instance=dg.DagsterInstance.from_config(home)).run("b.parquet")
+    Deployment(Path(folder), instance=dg.DagsterInstance.from_config(home), planned=True).run("b.parquet")
 
 
 NOT_NULL = {"expectations": [{"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}}]}
 
 
-def test_a_run_that_stops_before_the_table_leaves_its_checks_as_they_were(tmp_path: Path) -> None:
-    d = Deployment(tmp_path, NOT_NULL)
+@pytest.mark.parametrize("planned", [True, False])
+def test_a_run_that_stops_before_the_table_leaves_its_checks_as_they_were(tmp_path: Path, planned: bool) -> None:
+    d = Deployment(tmp_path, NOT_NULL, planned=planned)
     d.land("a.parquet", [(1, k, "a") for k in range(3)])
     pq.write_table(pa.table({"other": [1]}), d.landing / "b.parquet")
     # The first run of all: no verdict, and no failure either.
     assert not d.run("b.parquet", raise_on_error=False).success
     none = "Not judged: no run has reached {} yet."
-    assert set(shown(d).values()) == {("SUCCEEDED", none.format("d/t"))}
-    assert set(shown(d, "ingest").values()) == {("SUCCEEDED", none.format("d/t/ingest"))}
+    for asset, key in ((TABLE, "d/t"), ("ingest", "d/t/ingest")):
+        assert set(shown(d, asset).values()) == ({("SUCCEEDED", none.format(key))} if planned else set())
     assert d.run("a.parquet").success
     sound = shown(d)
     assert verdicts(d) == {"SUCCEEDED"}
     assert not any(text.startswith("Not judged") for _, text in sound.values())
-    assert len(sound) == len(commit_checks(d.config)) == 8
+    assert len(sound) == len(commit_checks(d.config)) == 3
     assert not d.run("b.parquet", raise_on_error=False).success
     assert shown(d) == sound
     # One that blocks before the commit: its own check fails, those of the table stay.
@@ -155,7 +156,7 @@ def test_a_run_that_was_killed_or_canceled_leaves_the_checks_as_they_were(tmp_pa
     home = tmp_path / "home"
     home.mkdir()
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
-    d = Deployment(tmp_path, instance=dg.DagsterInstance.from_config(str(home)))
+    d = Deployment(tmp_path, instance=dg.DagsterInstance.from_config(str(home)), planned=True)
     d.land("a.parquet", [(1, k, "a") for k in range(25)] + [(1, 99, "x")], ["+I"] * 25 + ["?"])
     d.land("b.parquet", [(1, 1, "b")])
     assert d.run("a.parquet").success
@@ -185,10 +186,11 @@ def test_a_run_that_was_killed_or_canceled_leaves_the_checks_as_they_were(tmp_pa
     assert verdicts(d, "ingest") == {"SUCCEEDED"}
 
 
+@pytest.mark.parametrize("planned", [True, False])
 def test_checks_of_a_table_that_was_made_and_could_not_be_judged_are_not_called_good(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planned: bool
 ) -> None:
-    d = Deployment(tmp_path)
+    d = Deployment(tmp_path, planned=planned)
     d.land("a.parquet", [(1, 1, "a")])
     d.land("b.parquet", [(1, 1, "b")])
     assert d.run("a.parquet").success
@@ -199,7 +201,8 @@ def test_checks_of_a_table_that_was_made_and_could_not_be_judged_are_not_called_
     monkeypatch.setattr(publish, "batch_results", fail)
     assert not d.run("b.parquet", raise_on_error=False).success
     assert d.content() == {(1, 1): "b"}
-    assert (verdicts(d), verdicts(d, "ingest")) == ({"PLANNED"}, {"SUCCEEDED"})
+    assert set(shown(d).values()) == {("FAILED", "FAILED: it could not be judged: no rule could look")}
+    assert verdicts(d, "ingest") == {"SUCCEEDED"}
 
 
 def test_a_run_with_nothing_to_judge_says_what_was_known(tmp_path: Path) -> None:
@@ -207,8 +210,7 @@ def test_a_run_with_nothing_to_judge_says_what_was_known(tmp_path: Path) -> None
     d.land("a.parquet", [(1, 1, "a"), (1, 2, "x")], ["+I", "?"])
     # No batch has made the table.
     assert d.run_asset("verification").success
-    none = "Not judged: no run has reached d/t/verification yet."
-    assert set(shown(d, "verification").values()) == {("SUCCEEDED", none)}
+    assert shown(d, "verification") == {}
     assert d.run("a.parquet").success
     before = {asset: shown(d, asset) for asset in (TABLE, "ingest", "bucket_assignment")}
     assert before["ingest"]["rows_rejected"][0] == "FAILED"
@@ -249,6 +251,6 @@ def test_a_failed_check_of_the_table_stops_what_follows_and_is_about_that_snapsh
     assert not second.success
     assert "report" not in {e.step_key for e in second.all_events if e.is_step_start}
     failed = [c for c in second.get_asset_check_evaluations() if not c.passed]
-    assert "referenced_files_exist" in {c.check_name for c in failed}
+    assert "files_whole" in {c.check_name for c in failed}
     assert {c.target_materialization_data.run_id for c in failed if c.target_materialization_data} == {second.run_id}
     assert second.retry_attempts_for_node("d__t__commit") == 0

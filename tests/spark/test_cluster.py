@@ -112,7 +112,7 @@ def assert_passed(deployed: Deployed, done: subprocess.CompletedProcess[str]) ->
     assert done.returncode == 0, done.stderr[-3000:]
     assert deployed.content() == EXPECTED
     verdicts = deployed.checks()
-    assert {"hash_in_one_bucket", "live_keys_indexed", "batch_rows_accounted", "staged_rows_committed"} <= set(verdicts)
+    assert {"keys_in_place", "files_whole", "batch_rows_accounted", "staged_rows_committed"} <= set(verdicts)
     assert all(verdicts.values())
 
 

@@ -5,8 +5,8 @@ on                  checks                       looks at
 ==================  ===========================  =====================================================================
 ingest              rows_rejected                the rows of the batch that were rejected
 bucket_assignment   batch_rows_accounted         the batch's own counts, before anything is written
-the table           all that guard rows          the buckets the batch has rows for, the hash indexes of their partitions, the
-                                                 file indexes the batch has written, keys of some of these buckets looked up
+the table           all that guard rows,         the buckets the batch has rows for, the hash indexes of their partitions, the
+                    some `TOGETHER`              file indexes the batch has written, keys of some of these buckets looked up
 compaction          rules over the table         the buckets it has rewritten, in the same way
 lookup_store        lookup_store_agrees          keys of the whole table
 verification        all, and orphans             the whole table
@@ -37,9 +37,18 @@ from lakeidx.storage import ObjectStore
 #: What a step says: its assets, or why they stay as they are, then the verdicts of their checks.
 StepEvents = Iterator[dg.MaterializeResult[Any] | dg.AssetObservation | dg.AssetCheckEvaluation]
 REJECTED = "rows_rejected"
+#: Checks after a batch that each judge several rules about the same things: Dagster stores 2 kB for each check of each run.
+TOGETHER = {
+    "files_whole": ("files_readable", "referenced_files_exist", "snapshot_chain"),
+    "keys_in_place": ("primary_key_once", "index_files_agree", "hash_in_one_bucket", "live_keys_indexed"),
+}
+_CHECK_OF = {rule: check for check, rules in TOGETHER.items() for rule in rules}
 #: Reasons that the text of a check names; its metadata has more.
 _REASONS = 3
 _DESCRIPTIONS = {
+    "files_whole": "Every file that the snapshot refers to exists with its size, those the batch wrote could be decoded, and the "
+    "chain of snapshots adds up.",
+    "keys_in_place": "No key occurs twice, each is in one bucket, and the hash indexes of the buckets say so.",
     "files_readable": "Every page of every data file, and every snapshot examined, could be decoded.",
     "referenced_files_exist": "Every file the snapshot refers to exists with its size.",
     "snapshot_chain": "Snapshot ids are contiguous, and totals add up from one to the next.",
@@ -103,6 +112,34 @@ def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResu
         )
 
 
+def together(names: Iterable[str]) -> list[str]:
+    """Return the checks after a batch that judge some rules."""
+    return list(dict.fromkeys(_CHECK_OF.get(name, name) for name in names))
+
+
+def joined(results: Iterable[dg.AssetCheckResult]) -> Iterator[dg.AssetCheckResult]:
+    """Join the results of rules that are judged `TOGETHER`; what a rule that failed has found is named after it."""
+    found: dict[str, list[dg.AssetCheckResult]] = {}
+    for result in results:
+        found.setdefault(_CHECK_OF.get(str(result.check_name), str(result.check_name)), []).append(result)
+    for name, parts in found.items():
+        metadata: dict[str, Any] = {}
+        for part in parts:
+            named = str(part.check_name) + "_" if len(parts) > 1 and not part.passed else ""
+            metadata |= {f"lakeidx/{named}{key.partition('/')[2]}": value for key, value in part.metadata.items()}
+        # What failed; else why something could not be judged.
+        said = [p for p in parts if not p.passed] or [p for p in parts if p.description]
+        texts = [f"{p.check_name}: {p.description}" if len(parts) > 1 else p.description for p in said]
+        yield dg.AssetCheckResult(
+            passed=all(p.passed for p in parts),
+            asset_key=parts[0].asset_key,
+            check_name=name,
+            severity=parts[0].severity,
+            description=" ".join(map(str, texts)) or None,
+            metadata=metadata,
+        )
+
+
 def _passed_text(result: RuleResult) -> str | None:
     """Return why a rule that passed could not be judged; else nothing: what holds is in its spec, and an event has it thrice."""
     return result.description if result.metrics.get("not_judged") else None
@@ -126,7 +163,7 @@ def rejected_result(
     """Judge how many rows of a batch were rejected: none, some, or so many that the batch was refused."""
     refused = isinstance(found, RejectedRowsError)
     rows, rows_in = found.rows_rejected, found.rows_in
-    text = _DESCRIPTIONS[REJECTED]
+    text = None
     if rows:
         shown = ", ".join(f"{reason} ({n:,})" for reason, n in list(found.reject_reasons.items())[:_REASONS])
         text = f"{rows:,} of {rows_in:,} rows rejected: {shown}"
@@ -189,7 +226,7 @@ def report_checks(
     """
     key, stopped = specs[0].asset_key, False
     blocking: Mapping[str, bool] = {s.name: s.blocking for s in specs}
-    for result in results:
+    for result in _with_unjudged(specs, results):
         stops = blocking[str(result.check_name)]
         stopped |= stops and not result.passed and result.severity is dg.AssetCheckSeverity.ERROR
         yield dg.AssetCheckEvaluation(
@@ -204,6 +241,24 @@ def report_checks(
         )
     if stopped:
         leave_verdicts(context.instance, context.run)
+
+
+def _with_unjudged(
+    specs: Sequence[dg.AssetCheckSpec], results: Iterable[dg.AssetCheckResult]
+) -> Iterator[dg.AssetCheckResult]:
+    """Yield results; where an error ends them, the other checks of an asset that was made as failed, before it."""
+    judged = set[str | None]()
+    try:
+        for result in results:
+            judged.add(result.check_name)
+            yield result
+    except Exception as error:
+        for spec in specs:
+            if spec.name not in judged:
+                yield dg.AssetCheckResult(
+                    passed=False, check_name=spec.name, description=f"FAILED: it could not be judged: {error}"
+                )
+        raise
 
 
 def _newest(instance: dg.DagsterInstance, key: dg.AssetKey) -> Any:

@@ -169,8 +169,8 @@ def _batch_figures(config: PipelineConfig, instance: dg.DagsterInstance, newest:
     target = config.first_schema.table_options.dynamic_bucket_target_row_num
     rows = []
     for ago, batch in enumerate(done):
-        row = {name: commits[batch].get(f"lakeidx/{name}") for name in BATCH_FIGURES}
         state = states.get(batch, {})
+        row = {name: commits[batch].get(f"lakeidx/{name}", state.get(f"lakeidx/{name}")) for name in BATCH_FIGURES}
         row["batches_ago"] = ago
         row["rejected_share"] = _share(row["rows_rejected"], row["rows_in"])
         row["table_rows"], row["table_buckets"] = state.get("dagster/row_count"), state.get("lakeidx/buckets")

@@ -16,6 +16,7 @@ Dagster reads the annotations of asset functions when they are defined, so they 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 
 import dagster as dg
@@ -36,6 +37,7 @@ from lakeidx.dagster.assets.checks import (
     materialized,
     rejected_result,
     report_checks,
+    together,
 )
 from lakeidx.dagster.assets.expectations import (
     expectation_specs,
@@ -51,6 +53,7 @@ from lakeidx.dagster.metadata.reports import (
     column_schema,
     commit_metadata,
     ingest_metadata,
+    unsaid,
     write_metadata,
 )
 from lakeidx.dagster.names import (
@@ -144,7 +147,8 @@ def assignment_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
 
 def commit_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
     """Return the checks of the table after a batch, or before it is published: index and data agree in every bucket it touches."""
-    specs = [*build_specs(pipeline, TABLE, commit_rules(pipeline)), *expectation_specs(pipeline, TABLE, "batches")]
+    rules = together(commit_rules(pipeline))
+    specs = [*build_specs(pipeline, TABLE, rules), *expectation_specs(pipeline, TABLE, "batches")]
     return specs + (expectation_specs(pipeline, TABLE, "table") if pipeline.publish == "after_checks" else [])
 
 
@@ -240,7 +244,7 @@ def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
             yield materialized(context, ingest_metadata(report))
             rejected = rejected_result(pipeline, report, table.store)
             expected = landed_expectation_results(pipeline, batch.context, store)
-            yield from report_checks(context, checks, [rejected, *expected])
+            yield from report_checks(context, checks, chain([rejected], expected))
 
     return ingest
 
@@ -376,10 +380,11 @@ def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.Assets
                     yield from observe_held(pipeline, context, error)
                     yield from report_checks(context, specs, checks.results)
                     raise
+            state = table_state(pipeline, batch.context, done) if table.key in chosen else None
             if published.key in chosen:
-                yield materialized(context, metadata, published.key)
-            if table.key in chosen:
-                yield materialized(context, *table_state(pipeline, batch.context, done))
+                yield materialized(context, unsaid(metadata, state[0] if state else {}), published.key)
+            if state is not None:
+                yield materialized(context, *state)
             results = checks.results or table_results_of(
                 pipeline, context, batch.context, store, spark, gone=batch.reports_gone
             )

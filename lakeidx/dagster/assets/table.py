@@ -12,8 +12,9 @@ from lakeidx.batch.committed_batch import BatchReports
 from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.metadata.changes import consumer_metadata
 from lakeidx.dagster.metadata.overview import size_metadata, table_description, table_page
-from lakeidx.dagster.metadata.reports import column_lineage, run_metadata, state_metadata, table_metadata
-from lakeidx.dagster.names import LANDING, TABLE, asset_key, table_group
+from lakeidx.dagster.metadata.reports import column_schema, run_metadata, state_metadata, table_metadata
+from lakeidx.dagster.names import TABLE, asset_key, table_group
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import load_newest
@@ -88,14 +89,19 @@ def table_state(
     metadata = {
         **run_metadata(done),
         **size_metadata(view),
-        **table_metadata(pipeline.table, pipeline.uri, schema),
+        **_columns_now(pipeline, schema),
         **state_metadata(batch.metadata, view),
         **consumer_metadata(batch.metadata, snapshot),
-        "dagster/column_lineage": column_lineage(schema.field_names, asset_key(pipeline, LANDING)),
         "lakeidx/batch_id": batch.files.batch_id,
     }
     version = None if snapshot is None else dg.DataVersion(snapshot.identity)
     return metadata, asset_key(pipeline, TABLE), version
+
+
+def _columns_now(pipeline: PipelineConfig, schema: TableSchema) -> dict[str, Any]:
+    """Return the columns of a table where they are no longer those that its definition shows."""
+    columns = column_schema(schema)
+    return {} if columns == column_schema(pipeline.first_schema) else {"dagster/column_schema": columns}
 
 
 def table_observation(pipeline: PipelineConfig, metadata: TableMetadata) -> dg.AssetObservation:

@@ -83,7 +83,7 @@ def assign_metadata(report: BucketAssignmentReport) -> dict[str, Any]:
     return {
         "dagster/row_count": report.rows,
         "lakeidx/batch_id": report.batch_id,
-        "lakeidx/attempt": report.attempt,
+        **_attempt(report.attempt),
         "lakeidx/seconds": round(report.seconds, 3),
         **{f"lakeidx/{name}": value for name, value in report.index_metrics.items()},
     }
@@ -96,7 +96,7 @@ def write_metadata(report: IndexWriteReport, ingest: IngestReport) -> dict[str, 
     return {
         "dagster/row_count": report.rows_written,
         "lakeidx/batch_id": report.batch_id,
-        "lakeidx/attempt": report.attempt,
+        **_attempt(report.attempt),
         "lakeidx/data_files": report.data_files,
         "lakeidx/index_files": report.index_files,
         "lakeidx/write_amplification": round(written / came_in, 4) if came_in else 0.0,
@@ -115,9 +115,9 @@ def commit_metadata(
     out: dict[str, Any] = {
         "dagster/partition_row_count": ingest.rows_staged,
         "lakeidx/batch_id": report.batch_id,
-        "lakeidx/attempt": report.attempt,
+        **_attempt(report.attempt),
         "lakeidx/already_committed": report.already,
-        "lakeidx/replans": report.replans,
+        **({"lakeidx/replans": report.replans} if report.replans else {}),
         "lakeidx/rows_in": ingest.rows_in,
         "lakeidx/rows_rejected": ingest.rows_rejected,
         **_changes(assign),
@@ -133,13 +133,23 @@ def commit_metadata(
     return out
 
 
+#: Metrics of a commit that stay its own: those that mean something else with the table, and what batches are found by.
+_OF_COMMIT = {"lakeidx/already_committed"} | {f"lakeidx/{n}" for n in ("batch_id", "buckets", "data_bytes", "seconds")}
+
+
+def unsaid(metadata: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the metrics of a commit say beyond those of the table's own materialization, beside which they are stored."""
+    return {name: value for name, value in metadata.items() if name in _OF_COMMIT or name not in table}
+
+
 def run_metadata(reports: BatchReports | None) -> dict[str, Any]:
     """Return what a run did to the table: figures that Dagster plots over time, and a table of them to read at one glance.
 
     reports   those of its batch; None when an earlier run had committed it
     """
     if reports is None:
-        return {"lakeidx/run": dg.MetadataValue.md("The batch was in the table already: nothing was done.")}
+        said = dg.MetadataValue.md("The batch was in the table already: nothing was done.")
+        return {"lakeidx/run": said, "lakeidx/already_committed": True}
     ingest, assign, write, commit = reports.ingest, reports.assign, reports.write, reports.commit
     figures: dict[str, int | float] = {
         "lakeidx/rows_in": ingest.rows_in,
@@ -157,6 +167,11 @@ def run_metadata(reports: BatchReports | None) -> dict[str, Any]:
     }
     lines = [" | ".join(cells), " | ".join("---:" for _ in cells), " | ".join(cells.values())]
     return {"lakeidx/run": dg.MetadataValue.md("\n".join(f"| {line} |" for line in lines)), **figures}
+
+
+def _attempt(number: int) -> dict[str, int]:
+    """Return which attempt at a batch it was, where the first had to be planned again."""
+    return {"lakeidx/attempt": number} if number > 1 else {}
 
 
 def _changes(assign: BucketAssignmentReport) -> dict[str, int]:
