@@ -26,6 +26,7 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate import IsNull, Op, Predicate, bind_foreign
 from lakeidx.predicate import and_ as all_of
 from lakeidx.predicate import or_ as any_of
+from lakeidx.table.scan.states import Fallback
 from lakeidx.table.scan.table_scan import TableScan, plan_state
 from lakeidx.types import Field
 
@@ -54,7 +55,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 
     error         that ended a scan: the engine tells of it in its own way
     state         read this snapshot, None for one without rows, in the columns of a schema
-    least_level   with `state`: as for `lakeidx.table.scan.plan.plan_scan`
+    least_level, fallback   with `state`: as for `lakeidx.table.scan.table_scan.plan_state`
     """
 
     def __init__(
@@ -63,11 +64,12 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         *,
         state: tuple[Snapshot | None, TableSchema] | None = None,
         least_level: int | None = None,
+        fallback: Fallback | None = None,
     ) -> None:
         # The base class has no constructor to call: everything engines ask of a dataset is below.
         self.table = table
         self._state = state
-        self._least_level = least_level
+        self._least_level, self._fallback = least_level, fallback
         self.error: LakeIdxError | None = None
 
     @property
@@ -113,7 +115,9 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
         if self._state is None:
             return self.table.scan(where=where, columns=columns)
         found, schema = self._state
-        plan = plan_state(self.table.metadata, found, schema, where, least_level=self._least_level)
+        plan = plan_state(
+            self.table.metadata, found, schema, where, least_level=self._least_level, fallback=self._fallback
+        )
         return TableScan(self.table.metadata, plan, columns=columns)
 
 

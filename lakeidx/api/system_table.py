@@ -135,10 +135,9 @@ class SystemTable:
             raise InvalidInputError(f"{self.name} has no rows between two states; audit_log and binlog have")
         time_ms = None if timestamp is None else epoch_ms(timestamp)
         if self.name == "ro":
-            top = self.table.schema.table_options.max_levels - 1 if self.table.schema.primary_keys else None
             return scan_table(
                 self.table, where=where, columns=columns, snapshot=snapshot, tag=tag, timestamp_ms=time_ms, limit=limit,
-                least_level=top,
+                compacted=True,
             )  # fmt: skip
         if self.name == "row_tracking":
             tracks = self.table.schema.table_options.row_tracking_enabled

@@ -75,7 +75,7 @@ def plannable(verb: V) -> V:
 class Table(HistoryMethods, TableHandle):
     """One table, by its directory; cheap to make, pickles, metadata that was read is kept."""
 
-    #: By whether they answer from what readers do not see yet.
+    #: By whether they answer from what readers do not see yet, for verbs that write.
     _lookups: dict[bool, TableLookup] | None = None
 
     #: For a table that does not exist yet; see `advise` for one that does.
@@ -316,14 +316,12 @@ class Table(HistoryMethods, TableHandle):
         return self._look_up(keys, unseen=False)
 
     def _look_up(self, keys: Rows, *, unseen: bool) -> pa.Table:
-        """Look up rows; `unseen`: as they are with what readers see after a compaction."""
+        """Look up rows; `unseen`: of this branch alone, with what readers see after a compaction."""
         from lakeidx.lookup.point.table_lookup import TableLookup
-        from lakeidx.table.scan.plan import skips_level_0
 
-        unseen = unseen and skips_level_0(self.schema)
         lookups = self._lookups = self._lookups or {}
         if unseen not in lookups:
-            lookups[unseen] = TableLookup(self.metadata, unseen=unseen)
+            lookups[unseen] = TableLookup(self.metadata, unseen=unseen, falls_back=not unseen)
         answer = lookups[unseen].lookup(as_table(keys))
         if "_FOUND" in answer.rows.column_names:
             raise InvalidInputError("the table has a column '_FOUND', the name of the answer's first column: rename it")

@@ -40,7 +40,7 @@ def lookup(
     """
     opened = Table.open(table)
     fields = [opened.schema.field(n) for n in opened.schema.primary_keys]
-    answers = TableLookup(opened.metadata)
+    answers = TableLookup(opened.metadata, falls_back=True)
     with key_file(keys) as path:
         for asked in key_pieces(path, fields):
             _print(asked, answers.lookup(asked), as_json=as_json)

@@ -137,6 +137,9 @@ def _check_alteration(table: TableHandle, old: TableSchema, new: TableSchema, *,
     check_usable(new, before=old)
     if old.fields != new.fields:
         check_columns_may_change(new, table.paths.root)
+    fallback = new.table_options.scan_fallback_branch
+    if fallback and fallback.strip() and fallback != old.table_options.scan_fallback_branch:
+        table.branch(fallback.strip())
     check_index_type(new)
     for field in new.fields:
         check_default(field)

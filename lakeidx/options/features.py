@@ -104,7 +104,6 @@ REFUSED: tuple[Refused, ...] = (
         "rows of the postponed bucket count, lakeidx reads those that have a bucket already",
     ),
     Refused("upsert-key", _set, (Use.WRITE,), "Paimon merges rows by that key, lakeidx would append them"),
-    Refused("scan.fallback-branch", _set, (Use.READ,), "missing partitions are read from that branch; lakeidx reads one branch"),
     Refused("scan.primary-branch", _set, (Use.READ,), "partitions are read from that branch first; lakeidx reads one branch"),
     Refused("scan.fallback-snapshot-branch", _set, (Use.READ,), "rows of that branch count, too, lakeidx reads one branch"),
     Refused("scan.fallback-delta-branch", _set, (Use.READ,), "rows of that branch count, too, lakeidx reads one branch"),

@@ -172,6 +172,9 @@ class TableOptions(RetentionOptions):
         "type", "table format-table materialized-table object-table lance-table iceberg-table", "Kind of table."
     )
     branch = text("branch", "main", "Branch to read and write.")
+    scan_fallback_branch = opt_text(
+        "scan.fallback-branch", "Branch that partitions are read from which the table lacks."
+    )
     path = opt_text("path", "Table path, when a catalog hands it over.")
     primary_key = names("primary-key", "Primary key columns; moved into the schema when the table is made.")
     primary_key_nullable = boolean(

@@ -80,7 +80,7 @@ def _check(
     max_rows: int | None,
 ) -> RuleResult:
     lookup.lookup(_no_keys(table))
-    scan = scan_table(table, snapshot=lookup.snapshot_id)
+    scan = scan_table(table, snapshot=lookup.snapshot_id, falls_back=False)
     wanted = None if buckets is None else set(buckets)
     units = [(b, s) for b, s in scan.units() if wanted is None or (b.partition, b.bucket) in wanted]
     if max_rows is not None:
@@ -219,7 +219,8 @@ def _is_present(asked: pa.Table, table: TableHandle, snapshot_id: int | None) ->
     types = [table.schema.field(n).type for n in asked.column_names]
     mine = encode_rows(asked.columns, types).to_arrow()
     out = np.zeros(asked.num_rows, np.bool_)
-    for rows in scan_table(table, snapshot=snapshot_id, columns=asked.column_names).batches():
+    scan = scan_table(table, snapshot=snapshot_id, columns=asked.column_names, falls_back=False)
+    for rows in scan.batches():
         there = encode_rows([rows.column(n) for n in asked.column_names], types).to_arrow()
         out |= np.asarray(pc.is_in(mine, value_set=there).to_numpy(zero_copy_only=False))
     return out

@@ -135,7 +135,7 @@ def _open_lookup(join: _Join, metadata: TableMetadata) -> TableLookup:
             f"the table was created again and has {why}: start the join again", path=metadata.paths.root
         )
     disk = join.cache_bytes or schema.table_options.lookup_cache_max_disk_size
-    return TableLookup(metadata, files=LookupFileCache(join.cache_dir, disk))
+    return TableLookup(metadata, files=LookupFileCache(join.cache_dir, disk), falls_back=True)
 
 
 def _keys_of(join: _Join, batch: pa.RecordBatch) -> pa.Table:

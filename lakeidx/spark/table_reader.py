@@ -20,7 +20,7 @@ from lakeidx.spark.values import to_spark
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
-from lakeidx.table.scan.states import State, check_range, snapshot_state, time_travel
+from lakeidx.table.scan.states import Fallback, State, check_range, find_fallback, snapshot_state, time_travel
 from lakeidx.table.scan.table_scan import bind_where, plan_state
 from lakeidx.table.stream.start import StartMode
 
@@ -89,6 +89,7 @@ class ReadState:
     schema   of the rows
     state    its snapshot is known; the later end of a range
     after    the earlier end of a range
+    fallback   where partitions are read from that the state lacks
     """
 
     schema: TableSchema
@@ -96,6 +97,7 @@ class ReadState:
     after: State | None = None
     mode: IncrementalMode = IncrementalMode.AUTO
     committed: bool = False
+    fallback: Fallback | None = None
 
     @classmethod
     def find(cls, options: ReadOptions) -> ReadState:
@@ -109,7 +111,8 @@ class ReadState:
         found = time_travel(metadata, **asked)
         travels = found is not None and any(v is not None for v in asked.values())
         schema = metadata.load_schema(found.schema_id) if travels and found is not None else metadata.latest_schema()
-        return cls(schema, snapshot_state(metadata, found), committed=options.committed)
+        fallback = None if options.committed else find_fallback(metadata, schema, found, **asked)
+        return cls(schema, snapshot_state(metadata, found), committed=options.committed, fallback=fallback)
 
     def plans(self, where: str | None) -> Sequence[ChangePlan]:
         """Plan the read.
@@ -121,7 +124,8 @@ class ReadState:
         metadata.latest_schema()
         if self.after is None:
             least = 0 if self.committed else None
-            return (plan_state(metadata, self.state.load_snapshot(), self.schema, where, least_level=least),)
+            found = self.state.load_snapshot()
+            return (plan_state(metadata, found, self.schema, where, least_level=least, fallback=self.fallback),)
         check_range(metadata, self.after.number, self.state.number)
         predicate = bind_where(where, self.schema)
         return scan_changes(self.schema, self.after, self.state, predicate=predicate, mode=self.mode).plans

@@ -55,6 +55,18 @@ def content(rows: DataFrame) -> dict[int, str]:
     return out
 
 
+def test_a_fallback_branch_is_read_as_by_scans(spark: SparkSession, table: Table) -> None:
+    table.create_branch("side")
+    save(frame(spark, range(6), "side"), table.branch("side"))
+    table.upsert([{"p": 1, "k": 7, "v": "main7", "d": None, "t": None}])
+    table.alter(set={"scan.fallback-branch": "side"})
+    model = {0: "side0", 2: "side2", 4: "side4", 7: "main7"}
+    assert content(spark.read.format(FORMAT).load(table.uri)) == model
+    assert content(spark.read.format(FORMAT).load(table.uri).where("p = 1")) == {7: "main7"}
+    assert content(spark.read.format(FORMAT).option("scan.snapshot-id", 1).load(table.uri)) == model
+    assert content(spark.read.format(FORMAT).load(f"{table.uri}$branch_side").where("p = 1")).keys() == {1, 3, 5}
+
+
 def test_spark_finds_the_format_by_itself(spark: SparkSession, table: Table) -> None:
     """A session that was told nothing reads the table, also by a view in SQL."""
     save(frame(spark, range(6), "a"), table)

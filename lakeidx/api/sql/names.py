@@ -25,7 +25,7 @@ from lakeidx.api.arrow_input import as_table
 from lakeidx.api.sql.statement import Node, Statement
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
-from lakeidx.table.scan.states import time_travel
+from lakeidx.table.scan.states import find_fallback, time_travel
 from lakeidx.table.times import epoch_ms
 
 if TYPE_CHECKING:
@@ -117,7 +117,9 @@ class Places:
                 return as_table(table.system(name.system).scan(**moment))
             state = time_travel(metadata, **asked)
             schema = table.schema if state is None or not asked else metadata.load_schema(state.schema_id)
-            return TableDataset(table, state=(state, schema), least_level=0 if committed else None)
+            if committed:
+                return TableDataset(table, state=(state, schema), least_level=0)
+            return TableDataset(table, state=(state, schema), fallback=find_fallback(metadata, schema, state, **asked))
 
     def _open(self, statement: Statement, node: Node, name: TableName) -> Table:
         with _placed(statement, node):

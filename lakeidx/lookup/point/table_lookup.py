@@ -48,6 +48,7 @@ from lakeidx.lookup.value_rows import Processor, ValueRows, decode_positions, de
 from lakeidx.options.features import Use
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.states import Fallback, find_fallback
 from lakeidx.table.view import data_file_path, decode_partition_dict, load_view, until_newest
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.limits import available_cores
@@ -151,6 +152,8 @@ class TableLookup:
     use_files   False answers from data files only (tests compare)
     pinned      True answers from the snapshot of the first lookup, whatever is committed since
     unseen      True answers from all that is committed, also from what readers see after a compaction: for what writes
+    falls_back  True answers as a scan does for a table with option `scan.fallback-branch`: keys of partitions that it lacks from
+                that branch; Java's own lookups ask the table alone
     errors      InvalidInputError for a table without primary key
     """
 
@@ -163,6 +166,7 @@ class TableLookup:
         use_files: bool = True,
         pinned: bool = False,
         unseen: bool = False,
+        falls_back: bool = False,
     ) -> None:
         schema = metadata.latest_schema()
         if not schema.primary_keys:
@@ -174,6 +178,8 @@ class TableLookup:
         self._use_files = use_files
         self._pinned = pinned
         self._unseen = unseen
+        self._falls_back = falls_back
+        self._others: dict[str, TableLookup] = {}
         self._vectors: dict[tuple[str, int], npt.NDArray[np.int64]] = {}
         self._state: _State | None = None
         self._lock = threading.RLock()
@@ -189,7 +195,25 @@ class TableLookup:
         keys     the primary key's columns, by name; what casts to their types without loss will do. A null matches nothing
         errors   InvalidInputError for a missing or wrong column; CorruptFileError for damage in what had to be read
         """
-        return self._asked_newest(self._lookup, keys)
+        answer = self._asked_newest(self._lookup, keys)
+        if not self._falls_back or answer.found.all() or self._state is None:
+            return answer
+        other = find_fallback(self._metadata, self._state.schema, self._state.snapshot)
+        return answer if other is None else first_found([answer, self._of_missing_partitions(keys, other, answer)])
+
+    def _of_missing_partitions(self, keys: pa.Table, other: Fallback, answer: LookupResult) -> LookupResult:
+        """Look keys up in another branch; what it has of partitions that this one has, too, does not count."""
+        assert self._state is not None
+        branch = other.metadata.paths.branch
+        if branch not in self._others:
+            self._others[branch] = TableLookup(other.metadata)
+        found = self._others[branch].lookup(keys)
+        rows = pa.Table.from_arrays(found.rows.columns, schema=answer.rows.schema)
+        there = np.zeros(len(found.found), np.bool_)
+        for partition, at in split_partitions(rows, self._state.schema):
+            files = self._state.partitions.get(partition)
+            there[at] = files is None or not files.buckets
+        return LookupResult(found.found & there, rows)
 
     def _lookup(self, keys: pa.Table) -> LookupResult:
         state = self._fresh_state()

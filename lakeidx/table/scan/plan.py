@@ -166,6 +166,7 @@ class BucketFiles:
     sections: tuple[Section, ...]
     merge: bool
     deletion_vectors: dict[str, StoredVector] = field(default_factory=dict)
+    fallback: bool = False
 
     def files(self) -> list[DataFileMeta]:
         """Return all files, section by section."""
@@ -184,6 +185,7 @@ class ScanPlan:
     layers      layers that take part, those of reading included
     first       of a range of commits that is read: the oldest, which is the first to expire
     outlives    what is read of the commits outlives their snapshots as changelogs
+    fallback    the branch that partitions are read from which the table lacks, and how: `BucketFiles.fallback` (no buckets)
     """
 
     snapshot: Snapshot | None
@@ -194,6 +196,7 @@ class ScanPlan:
     layers: PlanOptions = field(default_factory=lambda: PlanOptions())
     first: Snapshot | None = None
     outlives: bool = False
+    fallback: tuple[TableMetadata, ScanPlan] | None = None
 
 
 #: Makes a test of files by their bucket from (predicate, live index entries, buckets in question); None: it cannot tell.
@@ -228,12 +231,14 @@ def plan_scan(
     layers: PlanOptions | None = None,
     least_level: int | None = None,
     view: SnapshotView | None = None,
+    without: Collection[bytes] = (),
 ) -> ScanPlan:
     """Plan the scan of one snapshot.
 
     predicate     bound to `schema`
     least_level   files of lower levels are left out; None: what batch readers see; 0: all that is committed
     view          what was read of the snapshot already: the scan is of these files; only for a predicate of all rows
+    without       partitions that are left out
     errors      UnsupportedError when an option of the table makes reading go wrong
     """
     check_use(schema, Use.READ, metadata.paths.root)
@@ -243,18 +248,15 @@ def plan_scan(
         return ScanPlan(None, schema, predicate, (), (), layers)
     partition_predicate = project(predicate, schema.partition_keys) if layers.partitions else TRUE
     found = view.entries if view else _read_manifests(metadata, snapshot, schema, partition_predicate, trace)
+    if without:
+        found = found.of_partitions(where_partition(lambda p: p not in without))
     if view is None and layers.partitions:
         _trace_partitions(found, trace)
     left = None if partition_predicate == TRUE else set(found.partition_counts())
     index = metadata.load_index_manifest(snapshot.index_manifest, partitions=left) if view is None else view.index
     options = schema.table_options
-    if schema.bucket_mode is BucketMode.POSTPONE:
-        # Rows that wait for a bucket are not part of the table yet.
-        found = _column_layer(trace, "postponed", found, lambda e: e.select(e.column("bucket") >= 0))
     least = int(skips_level_0(schema)) if least_level is None else least_level
-    if least:
-        name = "level 0" if least == 1 else f"levels below {least}"
-        found = _column_layer(trace, name, found, lambda e: e.select(e.column("level") >= least))
+    found = _seen(found, schema, least, trace)
     entries = list(found)
     bound = BoundPredicate(predicate, schema.fields)
     of_keys = bound.projected(schema.trimmed_primary_keys)
@@ -277,6 +279,26 @@ def plan_scan(
     if layers.file_index and embedded_test is not None and predicate != TRUE and options.file_index_read_enabled:
         buckets = _prune_embedded(metadata, buckets, embedded_test, trace)
     return ScanPlan(snapshot, schema, predicate, buckets, tuple(trace), layers)
+
+
+def _seen(found: Entries, schema: TableSchema, least: int, trace: list[LayerTrace]) -> Entries:
+    """Return the files that readers see: of buckets, and of the least level on."""
+    if schema.bucket_mode is BucketMode.POSTPONE:
+        # Rows that wait for a bucket are not part of the table yet.
+        found = _column_layer(trace, "postponed", found, lambda e: e.select(e.column("bucket") >= 0))
+    if least:
+        name = "level 0" if least == 1 else f"levels below {least}"
+        found = _column_layer(trace, name, found, lambda e: e.select(e.column("level") >= least))
+    return found
+
+
+def partitions_seen(
+    metadata: TableMetadata, snapshot: Snapshot, schema: TableSchema, predicate: Predicate
+) -> set[bytes]:
+    """Return the partitions of a snapshot that readers see files of, those that a predicate rules out left out."""
+    wanted = project(predicate, schema.partition_keys)
+    found = _read_manifests(metadata, snapshot, schema, wanted, [])
+    return set(_seen(found, schema, int(skips_level_0(schema)), []).partition_counts())
 
 
 def skips_level_0(schema: TableSchema) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.options import arguments
@@ -15,6 +16,7 @@ from lakeidx.table.scan.plan import ScanPlan, plan_scan
 from lakeidx.table.times import epoch_ms
 from lakeidx.table.view import says_expired, snapshot_at
 
+log = logging.getLogger(__name__)
 _BRANCH = "branch:"
 
 
@@ -102,6 +104,67 @@ def time_travel(
     if timestamp_ms is not None:
         return snapshot_at(metadata, timestamp_ms)
     return metadata.latest_snapshot()
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """The state of the branch that partitions are read from which the table lacks (option `scan.fallback-branch`).
+
+    schema   options and keys of the branch, columns of the table
+    """
+
+    metadata: TableMetadata
+    snapshot: Snapshot | None
+    schema: TableSchema
+
+
+def find_fallback(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    found: Snapshot | None,
+    *,
+    snapshot_id: int | None = None,
+    tag: str | None = None,
+    timestamp_ms: int | None = None,
+) -> Fallback | None:
+    """Find what a read of a state that `time_travel` found falls back on; None: the newest schema names no branch.
+
+    It is the newest state of the branch, or its state at the time; for a snapshot that of the snapshot's time, or its first one;
+    for a tag its tag of the same name, if it has one, as release 2.1 does (1.4.2 looks for the tag in the table alone).
+
+    schema   of the rows
+    returns  None, with a warning, also for a branch that is not there
+    errors   UnsupportedError where the branch has other columns
+    source   org.apache.paimon.table.FallbackReadFileStoreTable, release 1.4.2
+    """
+    name = metadata.latest_schema().table_options.scan_fallback_branch
+    if not name or not name.strip() or name.strip() == metadata.paths.branch:
+        return None
+    try:
+        branch = TableMetadata.open(metadata.store, metadata.paths.root, branch=name.strip())
+    except NotFoundError as error:
+        log.warning("%s: option scan.fallback-branch is without effect: %s", metadata.paths.root, error.message)
+        return None
+    newest = found is None or (snapshot_id is None and tag is None and timestamp_ms is None)
+    if found is None or newest:
+        state = branch.latest_snapshot()
+    elif tag is not None:
+        state = branch.load_tag(tag) if tag in branch.tag_names() else None
+    elif timestamp_ms is not None:
+        state = state_at(branch, timestamp_ms).known
+    else:
+        there = state_at(branch, found.time_millis)
+        state = there.known or (branch.load_snapshot(1) if branch.latest_snapshot() else None)
+    theirs = branch.latest_schema() if state is None or newest else branch.load_schema(state.schema_id)
+    columns, of_theirs = ([f.type.with_nullable(True) for f in s.fields] for s in (schema, theirs))
+    known = set(theirs.primary_keys) <= set(schema.field_names)
+    if columns != of_theirs or theirs.partition_keys != schema.partition_keys or not known:
+        raise UnsupportedError(
+            f"branch {name!r} (scan.fallback-branch) has other columns or partition keys than {metadata.paths.branch!r}: "
+            "change the columns of one as those of the other, or reset the option",
+            path=metadata.paths.root,
+        )
+    return Fallback(branch, state, replace(theirs, fields=schema.fields))
 
 
 def check_range(metadata: TableMetadata, after: int, upto: int) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from typing import Any, TypeAlias
 
@@ -23,9 +23,17 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.metrics import LayerTrace, ScanMetrics
-from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan, make_bucket_finder, plan_scan, selected_columns
+from lakeidx.table.scan.plan import (
+    BucketFiles,
+    PlanOptions,
+    ScanPlan,
+    make_bucket_finder,
+    partitions_seen,
+    plan_scan,
+    selected_columns,
+)
 from lakeidx.table.scan.section_read import VALUE_KIND, FileIndexTest, KeySubset, ScanFilter, SectionReader
-from lakeidx.table.scan.states import time_travel
+from lakeidx.table.scan.states import Fallback, find_fallback, time_travel
 from lakeidx.table.view import on_newest, says_expired
 from lakeidx.tasks.in_parallel import requests_of
 from lakeidx.tasks.limits import available_cores
@@ -143,6 +151,12 @@ class TableScan:
         self.rows_returned = 0
         self._lock = threading.Lock()
         self._selects = ScanFilter(metadata.store, plan)
+        self._fallback: TableScan | None = None
+        if plan.fallback is not None:
+            self._fallback = TableScan(
+                *plan.fallback, columns=self.columns, keep_deletes=keep_deletes, keep_sequence=keep_sequence
+            )
+            self._fallback.metrics, self._fallback._lock = self.metrics, self._lock
 
     @property
     def counters(self) -> ReadCounters:
@@ -254,6 +268,8 @@ class TableScan:
 
     def section_reader(self, bucket: BucketFiles, *, only: KeySubset | None = None) -> SectionReader:
         """Make a reader of the sections of one bucket."""
+        if bucket.fallback and self._fallback is not None:
+            return self._fallback.section_reader(replace(bucket, fallback=False), only=only)
         return SectionReader(
             self.metadata,
             self.plan,
@@ -269,6 +285,9 @@ class TableScan:
         self, bucket: BucketFiles, section: Section, *, only: KeySubset | None = None
     ) -> Iterator[pa.Table]:
         """Yield merged and filtered rows of one section."""
+        if bucket.fallback and self._fallback is not None:
+            yield from self._fallback.read_section(replace(bucket, fallback=False), section, only=only)
+            return
         reader = self.section_reader(bucket, only=only)
         try:
             with says_expired(self.metadata, self.plan.first or self.plan.snapshot, by_changelog=self.plan.outlives):
@@ -308,7 +327,8 @@ def scan_table(
     timestamp_ms: int | None = None,
     limit: int | None = None,
     layers: PlanOptions | None = None,
-    least_level: int | None = None,
+    compacted: bool = False,
+    falls_back: bool = True,
 ) -> TableScan:
     """Plan a scan of one state of the table; reading starts when its batches are requested.
 
@@ -316,19 +336,20 @@ def scan_table(
     state    newest unless one of `snapshot`, `tag`, `timestamp_ms` is given; time travel reads with the schema of
              that time, the newest state with the newest schema
     layers   pruning layers that take part (for tests and comparisons)
-    least_level   files of lower levels are left out; None: what batch readers see
+    compacted    only files of the highest level
+    falls_back   False: this branch alone, whatever option `scan.fallback-branch` says
     """
-    newest = table.schema
-    if snapshot is None and tag is None and timestamp_ms is None:
-        planned = on_newest(
-            table.metadata,
-            lambda found: plan_state(table.metadata, found, newest, where, layers=layers, least_level=least_level),
-        )
-    else:
-        found = time_travel(table.metadata, snapshot_id=snapshot, tag=tag, timestamp_ms=timestamp_ms)
-        schema = newest if found is None else table.metadata.load_schema(found.schema_id)
-        planned = plan_state(table.metadata, found, schema, where, layers=layers, least_level=least_level)
-    return TableScan(table.metadata, planned, columns=columns, limit=limit)
+    metadata, newest = table.metadata, table.schema
+    asked = {"snapshot_id": snapshot, "tag": tag, "timestamp_ms": timestamp_ms}
+    travels = any(v is not None for v in asked.values())
+
+    def planned(found: Snapshot | None) -> ScanPlan:
+        schema = metadata.load_schema(found.schema_id) if travels and found is not None else newest
+        fallback = find_fallback(metadata, schema, found, **asked) if falls_back else None  # type: ignore[arg-type]
+        return plan_state(metadata, found, schema, where, layers=layers, compacted=compacted, fallback=fallback)
+
+    plan = planned(time_travel(metadata, **asked)) if travels else on_newest(metadata, planned)  # type: ignore[arg-type]
+    return TableScan(metadata, plan, columns=columns, limit=limit)
 
 
 def scan_committed(
@@ -354,23 +375,45 @@ def plan_state(
     *,
     layers: PlanOptions | None = None,
     least_level: int | None = None,
+    compacted: bool = False,
+    fallback: Fallback | None = None,
 ) -> ScanPlan:
     """Plan a scan of a snapshot that was found before, in the columns of a schema.
 
+    least_level, compacted   see `plan_scan`, `scan_table`
+    fallback   where partitions are read from that the snapshot lacks
     errors   NotFoundError, which says that the snapshot has expired or was rolled back, when it was
     """
     predicate = bind_where(where, schema)
-    with says_expired(metadata, found):
-        return plan_scan(
-            metadata,
-            found,
-            schema,
-            predicate,
-            bucket_finder=make_bucket_finder(metadata, schema),
-            embedded_test=FileIndexTest(metadata.store, BoundPredicate(predicate, schema.fields)).embedded_may_match,
-            layers=layers,
-            least_level=least_level,
-        )
+
+    def planned(of: Fallback, without: Collection[bytes] = ()) -> ScanPlan:
+        least = top_level(of.schema) if compacted else least_level
+        with says_expired(of.metadata, of.snapshot):
+            return plan_scan(
+                of.metadata, of.snapshot, of.schema, predicate,
+                bucket_finder=make_bucket_finder(of.metadata, of.schema),
+                embedded_test=FileIndexTest(of.metadata.store, BoundPredicate(predicate, schema.fields)).embedded_may_match,
+                layers=layers, least_level=least, without=without,
+            )  # fmt: skip
+
+    plan = planned(Fallback(metadata, found, schema))
+    if fallback is None:
+        return plan
+    without = partitions_seen(metadata, found, schema, predicate) if found is not None else ()
+    other = planned(fallback, without)
+    buckets = (*plan.buckets, *(replace(b, fallback=True) for b in other.buckets))
+    trace = (
+        *plan.trace,
+        *(replace(t, layer=f"{t.layer} (branch {fallback.metadata.paths.branch})") for t in other.trace),
+    )
+    return replace(
+        plan, buckets=buckets, trace=trace, fallback=(fallback.metadata, replace(other, buckets=(), trace=()))
+    )
+
+
+def top_level(schema: TableSchema) -> int | None:
+    """Return the level that holds what a full compaction wrote; None without a primary key."""
+    return schema.table_options.max_levels - 1 if schema.primary_keys else None
 
 
 def bind_where(where: str | Predicate | None, schema: TableSchema) -> Predicate:

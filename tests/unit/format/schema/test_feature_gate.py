@@ -21,7 +21,7 @@ from lakeidx.types import Field, parse_type
 #: A value that turns each feature on.
 ON = {
     "type": "format-table", "bucket": "-2", "fields.*.map.storage-layout": "shared-shredding", "branch": "b",
-    "scan.fallback-branch": "b", "scan.primary-branch": "b", "scan.fallback-snapshot-branch": "b",
+    "scan.primary-branch": "b", "scan.fallback-snapshot-branch": "b",
     "scan.fallback-delta-branch": "b", "upsert-key": "a", "blob-field": "a", "blob-descriptor-field": "a",
     "blob-view-field": "a", "video-frame-field": "a", "blob-external-storage-field": "a", "blob-external-storage-path": "/b",
     "vector-field": "a",
