@@ -93,7 +93,9 @@ def _codec_ending(path: Path) -> str:
 
 #: Options that may be repeated.
 _Texts = list[str] | None
-_FORMAT_HELP = "parquet, arrow, csv, jsonl, excel, debezium, canal, maxwell, ogg, dms-json, dms; default by ending"
+_FORMAT_HELP = (
+    "parquet, arrow, orc, avro, csv, jsonl, excel, debezium, canal, maxwell, ogg, dms-json, dms; default by ending"
+)
 FormatOption = Annotated[str | None, typer.Option("--format", help=_FORMAT_HELP)]
 OrderOption = Annotated[
     list[str] | None,

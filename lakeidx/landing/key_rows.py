@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.key_index.keys.record_key import record_keys
-from lakeidx.landing.arrow_ipc import arrow_ipc_names
 from lakeidx.landing.cast_rows import cast_piece
+from lakeidx.landing.columnar.batches import TYPED_FORMATS, open_typed
 from lakeidx.landing.read import LandingOptions, is_landing_file, landing_format, open_parquet, read_landing
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.storage.base import ObjectStore
@@ -113,9 +113,9 @@ def column_names(store: ObjectStore, path: str, options: LandingOptions = _ANY) 
     kind = landing_format(path, options)
     if kind == "parquet":
         return list(open_parquet(store, path).schema_arrow.names)
-    if kind == "arrow":
+    if kind in TYPED_FORMATS:
         with store.open_input(path) as source:
-            return arrow_ipc_names(source, path)
+            return list(open_typed(kind, source, path)[0].names)
     with open_plain(store, path) as source:
         first = bytes(source.read(_FIRST_LINE_BYTES)).split(b"\n", 1)[0].decode("utf-8-sig", "replace")
     if not first:
@@ -154,7 +154,7 @@ def _as_they_are(path: str, names: Sequence[str]) -> pa.Table:
     if landing_format(path, _ANY) == "parquet":
         return open_parquet(store, path).read(columns=list(names))
     fields = [Field(i, n, parse_type("STRING")) for i, n in enumerate(names)]
-    if landing_format(path, _ANY) == "arrow":
+    if landing_format(path, _ANY) in TYPED_FORMATS:
         return pa.concat_tables([piece.rows for piece in read_landing(store, path, fields, _ANY)])
     return read_key_rows(path, fields)
 

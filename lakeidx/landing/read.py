@@ -1,4 +1,4 @@
-"""Reads landing files (Parquet, Arrow IPC, CSV, JSON, Excel) in bounded pieces, as they are, before any cast.
+"""Reads landing files (Parquet, Arrow IPC, ORC, Avro, CSV, JSON, Excel) in bounded pieces, as they are, before any cast.
 
 Every piece knows where its rows are in the file, so that a rejected row can be named by its line.
 """
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from lakeidx.data.parquet.chunks import FooterChunks, open_footer
 from lakeidx.data.parquet.row_groups import damage_of
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lakeidx.landing.arrow_ipc import read_arrow_ipc
+from lakeidx.landing.columnar.batches import TYPED_FORMATS, read_typed
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.compressed import CODECS, open_plain, without_codec
@@ -53,6 +53,8 @@ _SUFFIXES = {
     ".arrows": "arrow",
     ".feather": "arrow",
     ".ipc": "arrow",
+    ".orc": "orc",
+    ".avro": "avro",
     ".csv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -62,7 +64,7 @@ _SUFFIXES = {
 }
 _TEXTS = ("csv", "jsonl")
 #: What help texts say of the endings.
-ENDINGS = ".parquet .arrow .csv .json .xlsx, texts also .gz .zst"
+ENDINGS = ".parquet .arrow .orc .avro .csv .json .xlsx, texts also .gz .zst"
 
 
 def landing_format(path: str, options: LandingOptions) -> str:
@@ -152,12 +154,12 @@ def _read(
         raise NotFoundError("the landing file does not exist", path=path) from None
     if size == 0:
         raise InvalidInputError("the landing file is empty (0 bytes)", path=path)
-    if kind in ("arrow", "excel"):
+    if kind in (*TYPED_FORMATS, "excel"):
         with store.open_input(path, size=size) as source:
-            if kind == "arrow":
-                yield from read_arrow_ipc(source, path, fields, options, keys=keys)
-            else:
+            if kind == "excel":
                 yield from read_excel(source, path, fields, options)
+            else:
+                yield from read_typed(kind, source, path, fields, options, keys)
         return
     with open_plain(store, path, share, encoding=options.encoding) as source:
         if kind == "csv":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakeidx.storage.base import ObjectStore
 
 #: Formats of files that hold rows; those of changes of a database are plug-ins.
-ROW_FORMATS = ("parquet", "arrow", "csv", "jsonl", "excel")
+ROW_FORMATS = ("parquet", "arrow", "orc", "avro", "csv", "jsonl", "excel")
 #: The plug-in that reads rows whose operation is in a column; format ``dms`` is one of it, all others are messages.
 OP_COLUMN, _DMS = "op_column", "dms"
 
@@ -41,8 +41,8 @@ _MOST_BYTES = 64 << 20
 class LandingOptions:
     """Options by which landing files are read.
 
-    format         parquet, arrow, csv, jsonl or excel; None = by the file's ending; of changes debezium, canal, maxwell, ogg,
-                   dms-json (messages, a JSON object a line) and dms (any of the first four, with a column ``Op``)
+    format         parquet, arrow, orc, avro, csv, jsonl or excel; None = by the ending; of changes debezium, canal, maxwell, ogg,
+                   dms-json (messages, a JSON object a line) and dms (any of the first six, with a column ``Op``)
     delimiter      csv: between fields; None: a comma, or what the header of the file says if that gives no column of the table
     quote, escape  csv: around values, "" for none; before characters that mean themselves
     comment        csv: begins lines that are left out

@@ -185,7 +185,8 @@ class LandingConfig(Strict):
     storage_options: dict[str, Any] = Field(default_factory=dict)
     pattern: str = "*"
     format: (
-        Literal["parquet", "arrow", "csv", "jsonl", "excel", "debezium", "canal", "maxwell", "ogg", "dms-json", "dms"]
+        Literal["parquet", "arrow", "orc", "avro", "csv", "jsonl", "excel"]
+        | Literal["debezium", "canal", "maxwell", "ogg", "dms-json", "dms"]
         | None
     ) = None
     op_column: str | None = None

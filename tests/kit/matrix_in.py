@@ -7,7 +7,9 @@ A way has layouts: ways of writing the same values, such as units of time in Arr
 from __future__ import annotations
 
 import datetime as dt
+import io
 import re
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -15,15 +17,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fastavro
+import fastavro.validation
 import pyarrow as pa
 import pyarrow.feather
+import pyarrow.orc
 import pyarrow.parquet as pq
 
 import lakeidx
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.errors import LakeIdxError
 from lakeidx.landing.read import LandingOptions
-from lakeidx.types import STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
+from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, parse_type
 from tests.kit.matrix_texts import (
     csv_lines,
     json_bytes,
@@ -83,6 +88,7 @@ def can_write(way: WayIn, layout: int) -> Callable[[Column, Any], bool]:
 
 #: Parts of names of Arrow types that a library does not have, or pyarrow does not write.
 _NOT_IN_PARQUET = ("[s", "date64", "_view", ": dictionary", "map<dictionary")
+_NOT_IN_ORC = ("time32", "time64", "dictionary", "decimal256", "_view", "date64")
 _NOT_IN_POLARS = ("decimal256", "[s", "dictionary", "+05", "date64")
 
 
@@ -167,6 +173,108 @@ def _put_ipc(load: Load) -> Refused:
     rows = arrow_rows(load.columns, [*load.good, *load.bad], load.layout)
     pyarrow.feather.write_feather(rows, str(load.folder / "f.arrow"), compression="zstd", chunksize=50)
     return upserted(load.table, load.folder / "f.arrow")
+
+
+def _put_orc(load: Load) -> Refused:
+    rows = arrow_rows(load.columns, [*load.good, *load.bad], load.layout, _NOT_IN_ORC)
+    pyarrow.orc.write_table(rows, str(load.folder / "f.orc"), stripe_size=4096, compression="zstd")
+    return upserted(load.table, load.folder / "f.orc")
+
+
+def _writes_orc(column: Column, value: Any, layout: int) -> pa.Array:
+    carrier = carrier_of(column, layout, _NOT_IN_ORC)
+    per = DAY if "DATE" in str(column.type) else 1
+    for moment in re.findall(r"-?\d+", repr(value)) if "timestamp" in str(carrier) else ():
+        if not -(2**63) <= int(moment) * per < 2**63:
+            raise Unfit("Arrow reads no such moment in ORC")
+    return to_arrow([value], column.type, carrier)
+
+
+def avro_schema(t: DataType, name: str) -> Any:
+    """Return the schema of a type's values; decimals have two digits more, one behind the point."""
+    names = {Root.BOOLEAN: "boolean", Root.BIGINT: "long", Root.FLOAT: "double", Root.DOUBLE: "double"}
+    kind: Any
+    if t.root is Root.VARIANT:
+        fields = [{"name": n, "type": "bytes"} for n in ("value", "metadata")]
+        kind = {"type": "record", "name": name, "fields": fields}
+    elif t.root is Root.ROW:
+        fields = [{"name": f.name, "type": avro_schema(f.type, f"{name}_{f.name}")} for f in t.fields]
+        kind = {"type": "record", "name": name, "fields": fields}
+    elif t.root in (Root.MAP, Root.MULTISET, Root.ARRAY):
+        key = t.element if t.root is Root.MULTISET else t.key
+        if key is not None and key.root is not Root.VARCHAR:
+            raise Unfit("keys of maps are text")
+        item = "int" if t.root is Root.MULTISET else avro_schema(t.element, f"{name}_item")  # type: ignore[arg-type]
+        kind = {"type": "array", "items": item} if key is None else {"type": "map", "values": ["null", item]}
+    elif t.root is Root.DECIMAL:
+        kind = {"type": "bytes", "logicalType": "decimal", "precision": t.precision + 2, "scale": t.scale + 1}
+    elif t.root is Root.DATE:
+        kind = {"type": "int", "logicalType": "date"}
+    elif t.root is Root.TIME:
+        kind = {"type": "long", "logicalType": "time-micros"}
+    elif t.root in TIMESTAMP_ROOTS:
+        local = "local-" if t.root is Root.TIMESTAMP else ""
+        kind = {"type": "long", "logicalType": f"{local}timestamp-{_AVRO_UNITS[-(-t.precision // 3)]}s"}
+    else:
+        kind = names.get(t.root, "string" if t.root in STRING_ROOTS else "bytes" if t.root in BYTES_ROOTS else "long")
+    return kind if isinstance(kind, list) else ["null", kind]
+
+
+_AVRO_UNITS = ("milli", "milli", "micro", "nano")
+
+
+def avro_value(value: Any, t: DataType) -> Any:
+    """Return a value as fastavro writes it, what it has no type for as a number."""
+    if value is None:
+        return None
+    if t.root is Root.ARRAY and t.element is not None:
+        return [avro_value(v, t.element) for v in value]
+    if t.root is Root.MAP and t.element is not None:
+        return {k: avro_value(v, t.element) for k, v in value}
+    if t.root in (Root.ROW, Root.VARIANT):
+        parts = [(f.name, f.type) for f in t.fields] or [(n, parse_type("BYTES")) for n in ("value", "metadata")]
+        return {name: avro_value(v, p) for v, (name, p) in zip(value, parts, strict=True)}
+    if t.root is Root.TIME or t.root in TIMESTAMP_ROOTS:
+        per = 1000 if t.root is Root.TIME else 1000 ** (2 - max(0, -(-t.precision // 3) - 1))
+        if isinstance(value, str) or value % per:
+            raise Unfit("not in the unit")
+        return value // per
+    return dict(value) if t.root is Root.MULTISET else value
+
+
+def _writes_avro(column: Column, value: Any, _: int) -> Any:
+    """Let fastavro write the value and read it again."""
+    schema = avro_schema(column.type, "r")
+    found = avro_value(value, column.type)
+    try:
+        # It takes whole numbers for decimals and the like, and cuts those.
+        fastavro.validation.validate(found, schema, raise_errors=True, strict=False)
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, schema, found)
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        struct.error,
+        fastavro.validation.ValidationError,
+    ) as error:
+        raise Unfit(str(error)) from error
+    return found
+
+
+def _put_avro(load: Load) -> Refused:
+    fields = [{"name": f"c{i}", "type": avro_schema(c.type, f"r{i}")} for i, c in enumerate(load.columns)]
+    schema = {"type": "record", "name": "t", "fields": [{"name": "id", "type": "int"}, *fields]}
+    rows = (
+        {"id": r.id, **{f"c{i}": avro_value(r.values.get(c.name), c.type) for i, c in enumerate(load.columns)}}
+        for r in (*load.good, *load.bad)
+    )
+    with (load.folder / "f.avro").open("wb") as file:
+        fastavro.writer(file, schema, rows, codec="deflate", sync_interval=4096)
+    # Avro's names have no spaces.
+    names = {f"c{i}": c.name for i, c in enumerate(load.columns)}
+    return upserted(load.table, load.folder / "f.avro", LandingOptions(missing="null", columns=names))
 
 
 def _put_csv(load: Load) -> Refused:
@@ -374,6 +482,8 @@ WAYS_IN: dict[str, WayIn] = {
     "Polars": WayIn(partial(_upsert, polars_frame), writes_polars, 3),
     "Parquet": WayIn(_put_parquet, _writes_parquet, 3),
     "Arrow IPC": WayIn(_put_ipc, arrow_value, 4),
+    "ORC": WayIn(_put_orc, _writes_orc, 3),
+    "Avro": WayIn(_put_avro, _writes_avro),
     "CSV": WayIn(_put_csv, _writes_csv),
     "JSON": WayIn(_put_json, _json_value, 2),
     "command line": WayIn(_put_commands, _json_value),

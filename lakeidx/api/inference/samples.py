@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pajson
-import pyarrow.parquet as pq
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.columnar.batches import TYPED_FORMATS, open_typed, refuse_unions
 from lakeidx.landing.read import LandingOptions, landing_format, open_parquet, read_landing
 from lakeidx.landing.text.compressed import encoding_of, open_plain
 from lakeidx.landing.text.json_arrays import ArrayRows, arrays_in, is_array
@@ -57,13 +57,13 @@ def read_sample(store: ObjectStore, path: str, options: LandingOptions) -> Sampl
     kind = landing_format(path, options)
     try:
         if kind == "parquet":
-            return Sample(path, pa.concat_tables([*_first(open_parquet(store, path))]), options, written=False)
-        if kind == "arrow":
+            file = open_parquet(store, path)
+            return _typed(path, file.schema_arrow, file.iter_batches(batch_size=_ROWS), options)
+        if kind in TYPED_FORMATS:
             with store.open_input(path) as source:
-                is_file = source.read(6) == b"ARROW1"
-                source.seek(0)
-                reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-                return Sample(path, reader.read_all().slice(0, _ROWS), options, written=False)
+                schema, batches = open_typed(kind, source, path)
+                refuse_unions(schema, schema.names, path)
+                return _typed(path, schema, batches(schema.names), options)
         if kind == "excel":
             with store.open_input(path) as source:
                 fields = _texts(sheet_header(source, path, options))
@@ -75,14 +75,14 @@ def read_sample(store: ObjectStore, path: str, options: LandingOptions) -> Sampl
         raise InvalidInputError(f"the file cannot be read: {error}", path=path) from error
 
 
-def _first(file: pq.ParquetFile) -> Iterator[pa.Table]:
-    rows = 0
-    yield file.schema_arrow.empty_table()
-    for batch in file.iter_batches(batch_size=_ROWS):
-        yield pa.Table.from_batches([batch])
+def _typed(path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], options: LandingOptions) -> Sample:
+    found, rows = [], 0
+    for batch in batches:
+        found.append(batch)
         rows += batch.num_rows
         if rows >= _ROWS:
-            return
+            break
+    return Sample(path, pa.Table.from_batches(found, schema), options, written=False)
 
 
 def _texts(names: Sequence[str]) -> list[Field]:
