@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import wraps
+from functools import partial, wraps
 from threading import Event
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
@@ -25,7 +25,7 @@ from lakeidx.api.maintenance import Maintenance, advise_new_table
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
-from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, make_context, new_batch_id, replacing
+from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch, ingest_rows, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.landing.kind_rules import OnDelete
@@ -440,11 +440,10 @@ class Table(HistoryMethods, TableHandle):
         """
         from lakeidx.landing.reject_limit import RejectLimit
 
-        found = paths(files, name="files")
         context = self._context(batch_id, runner, overwrite, limits)
         limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
         (tell := on_stage or (lambda stage: None))("ingest")
-        ingest_landing(context, found, options, strict=strict, max_rejected=limit)
+        ingest_landing(context, paths(files, name="files"), options, strict=strict, max_rejected=limit)
         return self._finished(finish_batch(context, tell), context)
 
     @plannable
@@ -526,8 +525,9 @@ class Table(HistoryMethods, TableHandle):
         policy = "add" if (asked := merge_policy(merge_schema)) == "widen" and isinstance(rows, list) else asked
         given = as_table(rows, context.schema.fields)
         with memory_staging(context) if own and fits_memory(context, given) else nullcontext(context) as running:
-            absent = absent_columns(rows)
-            ingest_given(running, given, missing=missing, absent=absent, on_delete=on_delete, merge_schema=policy)
+            known = partial(ingest_rows, schema=running.schema)
+            ingest = known if policy == "refuse" else partial(ingest_given, merge_schema=policy)
+            ingest(running, given, missing=missing, absent=absent_columns(rows), on_delete=on_delete)
             result = finish_batch(running, tell)
         return self._finished(result, context)
 
@@ -538,7 +538,8 @@ class Table(HistoryMethods, TableHandle):
         return make_context(self.metadata, name, runner=make_runner(runner), overwrite=overwrite, limits=limits)
 
     def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
-        compact_after_commit(self.metadata, context.runner, result.assign)
+        if self.metadata.seen_schema().table_options.compacts_after_commit:
+            compact_after_commit(self.metadata, context.runner, result.assign)
         return result
 
     def describe(self) -> dict[str, Any]:

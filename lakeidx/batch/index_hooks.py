@@ -53,8 +53,6 @@ class IndexHooks:
         self._ingest = ingest
         self._schema: TableSchema = staged_schema(context.metadata, context.files)
         self._index = TableIndex.of(self._schema)
-        # What is committed in memory is in no table that an index outside it answers for.
-        self._active = bool(assign.located_paths) and not isinstance(context.store, OverlayStore)
         self._described: CommitInfo | None = None
 
     def prepare(self) -> None:
@@ -62,7 +60,7 @@ class IndexHooks:
 
         errors   UnavailableError when the index does not answer; the batch must not be committed then
         """
-        if not self._active or self._catches_up or was_committed(self._context.metadata, self._request):
+        if self._catches_up or was_committed(self._context.metadata, self._request):
             return
         self._call("prepare_commit", self._describe(), self._base())
 
@@ -71,7 +69,7 @@ class IndexHooks:
 
         errors   UnavailableError; the stage has to be run again, which notifies the index again
         """
-        if not self._active or not snapshot_ids:
+        if not snapshot_ids:
             return
         metadata = self._context.metadata
         snapshot = _own_snapshot(metadata, snapshot_ids[0], self._request.commit_user) or metadata.latest_snapshot()
@@ -88,7 +86,7 @@ class IndexHooks:
 
     def on_abort(self) -> None:
         """Roll the index back after the commit lost a conflict."""
-        if not self._active or self._catches_up:
+        if self._catches_up:
             return
         self._call("rollback", self._describe(), self._base())
 

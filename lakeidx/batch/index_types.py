@@ -167,13 +167,17 @@ def _index_texts(schema: TableSchema) -> dict[str, str]:
 
 def check_index_type(schema: TableSchema) -> None:
     """Raise InvalidInputError or UnsupportedError for index options that cannot be used with the table."""
+    schema.once("index_type_checked", lambda: _is_usable(schema))
+
+
+def _is_usable(schema: TableSchema) -> bool:
     index, mode = TableIndex.of(schema), schema.bucket_mode
     options, kind = index.options, str(index.options.index_type)
     _check_names(schema, find_type(options).options)
     if not schema.primary_keys:
         if kind != _HASH:
             raise InvalidInputError(f"option 'index.type' = {kind} needs a primary key")
-        return
+        return True
     needed = find_type(options).requires
     if needed and not options.raw.get(needed):
         raise InvalidInputError(f"option 'index.type' = {kind} needs option {needed!r}")
@@ -183,6 +187,7 @@ def check_index_type(schema: TableSchema) -> None:
         _check_cross_partition(schema, options, kind)
     if index.is_global:
         _check_moves(index, schema.table_options.merge_engine)
+    return True
 
 
 def _check_names(schema: TableSchema, family: type[IndexOptions]) -> None:

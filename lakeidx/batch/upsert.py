@@ -28,7 +28,6 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import run_commit
 from lakeidx.batch.stages.given_rows import Absent, Publish, stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.stages.rerun import begin_run
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.feature_gate import check_use
@@ -170,10 +169,9 @@ def make_context(
         )
     paths: TablePaths = metadata.paths
     files = BatchFiles(metadata.store, paths, batch_id)
-    bounds = BatchLimits.parse(schema.table_options.lakeidx_limits if limits is None else limits)
-    return BatchContext(
-        metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes, limits=bounds or None
-    )
+    asked = schema.table_options.lakeidx_limits if limits is None else limits
+    bounds = (BatchLimits.parse(asked) or None) if asked else None
+    return BatchContext(metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes, limits=bounds)
 
 
 def replacing(context: BatchContext, where: str | Predicate | None) -> BatchContext:
@@ -243,7 +241,7 @@ def ingest_files(
     from lakeidx.batch.stages.ingest import run_ingest
 
     metadata = context.metadata
-    begin_run(metadata, context.files)
+    _begin(context)
     return run_ingest(
         context.files,
         schema or metadata.latest_schema(),
@@ -289,9 +287,7 @@ def ingest_rows(
     `stage_table`.
     """
     metadata = context.metadata
-    begin_run(metadata, context.files)
-    done = context.files.read(IngestReport)
-    if done is not None:
+    if _begin(context) is not None:
         schema = staged_schema(metadata, context.files)
     return stage_table(
         context.files,
@@ -307,6 +303,20 @@ def ingest_rows(
         read_on=context.read_on,
         operation=context.operation,
     )
+
+
+def _begin(context: BatchContext) -> IngestReport | None:
+    """Begin a run of a batch, and return the report of an earlier one that goes on; a batch whose id is new has no past.
+
+    errors   as `lakeidx.batch.stages.rerun.begin_run`
+    """
+    files = context.files
+    if files.run == 1 and files.read(IngestReport) is None:
+        return None
+    from lakeidx.batch.stages.rerun import begin_run
+
+    begin_run(context.metadata, files)
+    return files.read(IngestReport)
 
 
 def _new_columns(context: BatchContext, schema: TableSchema | None) -> set[str]:
@@ -360,7 +370,8 @@ def _gate(judge: Judge | None, context: BatchContext, attempt: int) -> int:
 
     What is judged is the table as it would be with the attempt. One that could not be committed any more is planned again first.
     """
-    check_limits(context, attempt)
+    if context.limits:
+        check_limits(context, attempt)
     files = context.files
     if judge is None or files.was_committing(attempt) or files.decided() == "release":
         return attempt

@@ -30,13 +30,12 @@ from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.changelog import Changelog
 from lakeidx.data.merge.merge_runs import merge_sorted_runs, with_level
 from lakeidx.data.write_data_file import DataFileWriter
-from lakeidx.file_index.write import index_builder
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.key_index.registry import data_file_footer
+from lakeidx.key_index.registry import built_beside
 from lakeidx.options.features import Use
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.intervals import Section
@@ -285,8 +284,7 @@ class _Steps:
             names=self.names,
             level=work.task.output_level,
             file_source=FileSource.COMPACT,
-            index_builder=index_builder(schema),
-            footer_metadata=data_file_footer(schema),
+            **built_beside(schema),
             first_sequence=0 if schema.primary_keys else step.files[0].min_sequence_number,
         )
 

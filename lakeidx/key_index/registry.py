@@ -6,7 +6,7 @@ A type is imported with the first table that has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -74,6 +74,16 @@ def make_locator(options: IndexOptions) -> Locator | None:
 def data_file_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder] | None:
     """Return what makes the footer entries that the table's index type wants in its data files; None when it wants none."""
     return find_type(index_options_of(schema)).footer(schema)
+
+
+def built_beside(schema: TableSchema) -> Mapping[str, Any]:
+    """Return what the table's options want beside the rows of its data files, as arguments of `write_data_files`, found once.
+
+    errors   InvalidInputError for a file index that cannot be built
+    """
+    from lakeidx.file_index.write import index_builder
+
+    return {"index_builder": index_builder(schema), "footer_metadata": data_file_footer(schema)}
 
 
 def _make_bucket(options: IndexOptions) -> Locator:

@@ -41,7 +41,6 @@ from lakeidx.data.merge.merge_runs import merge_sorted_runs, with_level
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import DEFAULT_TARGET_BYTES, write_data_files
 from lakeidx.errors import CommitConflictError, InvalidInputError
-from lakeidx.file_index.write import index_builder
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.deletion_vector import Positions
 from lakeidx.format.index_manifest import IndexEntry
@@ -56,7 +55,7 @@ from lakeidx.key_index.keys.record_key import record_keys
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
-from lakeidx.key_index.registry import data_file_footer
+from lakeidx.key_index.registry import built_beside
 from lakeidx.key_index.table_view import make_tag_context
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
@@ -301,8 +300,7 @@ def _write_bucket(work: RingRewrite, bucket: int, children: _ChildBuckets) -> tu
         names=NewFileNames(),
         level=compaction_options(schema).num_levels - 1,
         file_source=FileSource.COMPACT,
-        index_builder=index_builder(schema),
-        footer_metadata=data_file_footer(schema),
+        **built_beside(schema),
     )
     return made, sorted_distinct(np.concatenate(hashes))
 

@@ -11,6 +11,7 @@ source   org.apache.paimon.CoreOptions, release 1.4.2 (keys, types, defaults, fa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from lakeidx.errors import InvalidInputError
@@ -486,22 +487,33 @@ class TableOptions(RetentionOptions):
     data_evolution_enabled = boolean("data-evolution.enabled", False, "Column-wise files (append tables).")
     auto_create = boolean("auto-create", False, "Make the table directory when it is missing.")
 
-    @property
+    @cached_property
     def manifest_codec(self) -> str:
         """The Avro codec of manifests: ``avro.codec``, else ``manifest.compression``."""
         return (self.avro_codec or self.manifest_compression).lower()
 
-    @property
+    @cached_property
     def max_levels(self) -> int:
         """``num-levels``, or its default: the compaction trigger + 1."""
         return self.num_levels if self.num_levels is not None else self.num_sorted_run_compaction_trigger + 1
 
-    @property
+    @cached_property
     def writes_iceberg(self) -> bool:
         """True when commits write Iceberg metadata."""
         return self.metadata_iceberg_storage in ("table-location", "hadoop-catalog")
 
-    @property
+    @cached_property
+    def compacts_after_commit(self) -> bool:
+        """True when a batch's commit is followed by a compaction, if one is due, or by marks of partitions."""
+        asked = self.commit_force_compact or self.full_compaction_delta_commits is not None or self.lookup_wait is True
+        return self.partition_end_input_to_done or (asked and not self.write_only)
+
+    @cached_property
+    def makes_tags(self) -> bool:
+        """True when commits make tags."""
+        return self.tag_automatic_creation != "none" and not self.write_only
+
+    @cached_property
     def needs_lookup(self) -> bool:
         """True when level 0 must be looked up before it can be read: lookup changelog, first-row or deletion vectors."""
         return (

@@ -220,9 +220,9 @@ class TableMetadata(ManifestFiles):
             "the newest snapshot was deleted each time while it was read; try again", path=self.paths.snapshot_dir
         )
 
-    def append(self, snapshot: Snapshot, before: Snapshot, data: bytes) -> None:
-        """Adopt a snapshot that was put, as these bytes, on the newest one, `before`, and follows it in the history."""
-        if self._head is not None and self._head.identity == before.identity:
+    def append(self, snapshot: Snapshot, before: Snapshot | None, data: bytes) -> None:
+        """Adopt a snapshot that was put, as these bytes, on the newest one, `before`, and follows it; None: it is the first."""
+        if (self._head and self._head.identity) == (before and before.identity):
             self._head = self._chain[snapshot.id] = snapshot
             self._last_read = data, snapshot
 

@@ -10,22 +10,25 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_hooks import IndexHooks
 from lakeidx.batch.schema_drift import drift_reason, stage_again, staged_schema
 from lakeidx.batch.stages.rerun import why_superseded
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.storage.overlay import OverlayStore
 from lakeidx.storage.uuids import named_uuid
-from lakeidx.table.commit.changes import CommitRequest, Overwrite, TableChanges, decode_changes
+from lakeidx.table.commit.changes import CommitRequest, Overwrite, decode_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import missing_files, was_committed
-from lakeidx.table.expiration.automatic_tags import make_automatic_tags, make_batch_tag
 from lakeidx.table.view import decode_partition_dict
+
+if TYPE_CHECKING:
+    from lakeidx.batch.index_hooks import IndexHooks
 
 #: Assigns and writes a batch again as this attempt, or a later one; gives its number.
 PlanAgain = Callable[[BatchContext, int], int]
@@ -151,8 +154,11 @@ def run_commit(
         missing = _committed_all_the_same(context, "its tags or its report are missing")
         with contextlib.nullcontext() if staged else missing:
             schema = context.metadata.seen_schema()
-            make_automatic_tags(context.metadata, schema)
-            make_batch_tag(context.metadata, schema)
+            if schema.table_options.makes_tags:
+                from lakeidx.table.expiration.automatic_tags import make_automatic_tags, make_batch_tag
+
+                make_automatic_tags(context.metadata, schema)
+                make_batch_tag(context.metadata, schema)
             closed = context.files.close(report)
         # Another process may have found our commit, and closed first.
         return closed.model_copy(update={"already": report.already})
@@ -213,20 +219,20 @@ def _commit_or_replan(
         since_ms = context.files.closed_ms(BucketAssignmentReport, attempt=attempt) if tried_before else None
         request = build_request(context, assign, write, first_base, tried_before=tried_before, files_since_ms=since_ms)
         newest = newest_schema(context, request)
-        hooks = IndexHooks(context, assign, request)
+        hooks = _index_hooks(context, assign, request)
         try:
-            if not tried_before or not was_committed(context.metadata, request):
-                _check_files(context, attempt, request.changes)
-            hooks.prepare()
+            _check_files(context, attempt, request)
+            if hooks is not None:
+                hooks.prepare()
             result = commit_changes(context.metadata, request, schema=newest, sleep=sleep)
             break
         except CommitConflictError as error:
             done = context.files.read(CommitReport)
             if done is not None:
                 return _by_another(context, done)
-            hooks.on_abort()
-            if context.files.require(IngestReport).completed_on is not None:
-                raise _complete_again(context, error) from error
+            if hooks is not None:
+                hooks.on_abort()
+            _refuse_completed(context, error)
             lost.add(attempt)
             if len(lost) > _MAX_REPLANS:
                 raise
@@ -234,7 +240,8 @@ def _commit_or_replan(
             priority.request(partitions, len(lost), assign.seconds + write.seconds)
             priority.wait(partitions)
             attempt = plan_again(context, attempt + 1)
-    hooks.committed(result.snapshot_ids)
+    if hooks is not None:
+        hooks.committed(result.snapshot_ids)
     return CommitReport(
         batch_id=context.files.batch_id,
         attempt=attempt,
@@ -246,14 +253,24 @@ def _commit_or_replan(
     )
 
 
+def _index_hooks(context: BatchContext, assign: BucketAssignmentReport, request: CommitRequest) -> IndexHooks | None:
+    """Return what tells an index with state outside the table of a commit; None when no key was placed by one."""
+    if not assign.located_paths or isinstance(context.store, OverlayStore):
+        # What is committed in memory is in no table that an index outside it answers for.
+        return None
+    from lakeidx.batch.index_hooks import IndexHooks
+
+    return IndexHooks(context, assign, request)
+
+
 def _passed(context: BatchContext, gate: Gate, attempt: int) -> int:
     """Return the attempt that the gate lets pass; a batch that has to be completed anew before it can be judged is."""
     try:
         return gate(context, attempt)
     except CommitConflictError as error:
-        if not context.files.is_current() or context.files.require(IngestReport).completed_on is None:
-            raise
-        raise _complete_again(context, error) from error
+        if context.files.is_current():
+            _refuse_completed(context, error)
+        raise
 
 
 def _partitions_in_turn(assign: BucketAssignmentReport) -> tuple[str, ...]:
@@ -262,15 +279,17 @@ def _partitions_in_turn(assign: BucketAssignmentReport) -> tuple[str, ...]:
     return (EVERY_PARTITION, *partitions) if assign.global_index else partitions
 
 
-def _complete_again(context: BatchContext, error: CommitConflictError) -> CommitConflictError:
-    """Give the error of a batch whose rows were completed from rows that others have changed: its run does not count."""
+def _refuse_completed(context: BatchContext, error: CommitConflictError) -> None:
+    """Raise CommitConflictError for a batch whose rows were completed from rows that others have changed; its run ends."""
     files = context.files
+    if files.require(IngestReport).completed_on is None:
+        return
     files.supersede(f"its rows were completed from rows that have changed: {error.message}")
-    return CommitConflictError(
+    raise CommitConflictError(
         f"rows of batch {files.batch_id!r} were completed from the table, which others have written since ({error.message}): "
         "run it again, which completes them anew",
         path=files.root,
-    )
+    ) from error
 
 
 def _by_another(context: BatchContext, done: CommitReport) -> CommitReport:
@@ -300,12 +319,14 @@ def _committed_attempt(context: BatchContext, attempt: int, first_base: int | No
     return attempt
 
 
-def _check_files(context: BatchContext, attempt: int, changes: TableChanges) -> None:
+def _check_files(context: BatchContext, attempt: int, request: CommitRequest) -> None:
     """Raise CommitConflictError when files of a batch that was written long ago were removed by someone who does not know it."""
+    if request.tried_before and was_committed(context.metadata, request):
+        return
     written_ms = context.files.closed_ms(IndexWriteReport, attempt=attempt)
     if time.time() * 1000 - written_ms < STALE_WRITE_MS:
         return
-    missing = missing_files(context.metadata, changes)
+    missing = missing_files(context.metadata, request.changes)
     if missing:
         raise CommitConflictError(
             f"{len(missing)} files of the batch were removed before it was committed", path=missing[0]

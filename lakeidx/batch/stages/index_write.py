@@ -43,7 +43,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.key_index.registry import data_file_footer
+from lakeidx.key_index.registry import built_beside
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import TableChanges, encode_changes, merge_changes
 from lakeidx.table.index_files import follow_hashes, known_hashes, write_hash_index
@@ -264,8 +264,6 @@ class _BucketWriter:
     """Gathers a bucket's rows up to the budget and writes each fill as sorted level-0 files."""
 
     def __init__(self, context: WriteContext, target: Target, directory: str, names: NewFileNames) -> None:
-        from lakeidx.file_index.write import index_builder
-
         self.context = context
         self.directory = directory
         self.names = names
@@ -273,9 +271,8 @@ class _BucketWriter:
         self._sequence = target.first_sequence
         # Nothing is new to the bucket: its index file stays, and is not read.
         self._wants_hashes = context.schema.bucket_mode is BucketMode.HASH_DYNAMIC and target.new_hashes != 0
-        self._engine = make_engine(context.schema) if context.schema.primary_keys else None
-        self._index_builder = index_builder(context.schema)
-        self._footer = data_file_footer(context.schema)
+        schema = context.schema
+        self._engine = schema.once("merge_engine", lambda: make_engine(schema)) if schema.primary_keys else None
         self._pending: list[pa.Table] = []
         self._pending_bytes = 0
         self._hashes: list[NDArray[np.int32]] = []
@@ -324,17 +321,17 @@ class _BucketWriter:
         self._write(merged)
 
     def _write(self, rows: pa.Table) -> None:
+        schema = self.context.schema
         if rows.num_rows:
             self._files.extend(
                 write_data_files(
                     iter([rows]),
-                    self.context.schema,
+                    schema,
                     store=self.context.metadata.store,
                     bucket_dir=self.directory,
                     names=self.names,
-                    index_builder=self._index_builder,
-                    footer_metadata=self._footer,
                     first_sequence=self._sequence,
+                    **schema.once("built_beside", lambda: built_beside(schema)),
                 )
             )
 

@@ -83,6 +83,10 @@ class TableSchema:
     # What `once` computed.
     _derived: dict[str, Any] = dc.field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What was computed may hold what cannot be pickled; tasks compute what they need.
+        return {**self.__dict__, "_derived": {}}
+
     def once(self, name: str, compute: Callable[[], T]) -> T:
         """Return what follows from the schema, computed when first requested; `name`: what it is called."""
         found: T | None = self._derived.get(name)

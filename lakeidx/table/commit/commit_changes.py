@@ -508,6 +508,8 @@ def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
         why = "after that id had been expired"
     elif latest is None or not _was_rolled_back(metadata, latest):
         if not discard_unreadable(metadata, snapshot):
+            if latest is None:
+                metadata.append(snapshot, None, data)
             _name_newest(metadata, snapshot.id)
         return True
     else:

@@ -16,6 +16,7 @@ from lakeidx.batch import index_types
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport
 from lakeidx.errors import UnavailableError
 from lakeidx.key_index.hbase.client import StoredLocation
+from lakeidx.table.commit.commit_changes import commit_changes
 from tests.kit.index_history import (
     GLOBAL_TYPES,
     LOCAL_TYPES,
@@ -56,13 +57,18 @@ def _dies(*_: object, **__: object) -> None:
     raise DeathError
 
 
+def _commits_and_dies(*args: Any, **given: Any) -> None:
+    commit_changes(*args, **given)
+    raise DeathError
+
+
 #: Where a process may die -> what is patched for that.
 POINTS: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
     "tagged": lambda: _close_dies(BucketAssignmentReport),
     "written": lambda: _close_dies(IndexWriteReport),
-    "before the index is prepared": lambda: mock.patch("lakeidx.batch.index_hooks.IndexHooks.prepare", _dies),
+    "before the index is prepared": lambda: mock.patch("lakeidx.batch.stages.commit._check_files", _dies),
     "prepared": lambda: mock.patch("lakeidx.batch.stages.commit.commit_changes", _dies),
-    "committed": lambda: mock.patch("lakeidx.batch.index_hooks.IndexHooks.committed", _dies),
+    "committed": lambda: mock.patch("lakeidx.batch.stages.commit.commit_changes", _commits_and_dies),
     "the index was told": lambda: _close_dies(CommitReport),
 }
 
