@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -24,6 +25,8 @@ class _ArrowStreamable(Protocol):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 
+#: Bytes of a reader that are read at once.
+_MOST_BYTES = 32 << 20
 #: What Arrow raises for values that it makes no column of.
 _NO_ARROW = (pa.ArrowException, OverflowError, ValueError, TypeError)
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader | _ArrowStreamable | list[Mapping[str, Any]]
@@ -65,6 +68,22 @@ def as_table(rows: Any, fields: Sequence[Field] = ()) -> pa.Table:
         "rows must be Arrow data (a table, a reader, or what exports __arrow_c_stream__) or a list of dictionaries, not "
         f"{_right_form(rows)}"
     )
+
+
+def as_stream(rows: Any, fields: Sequence[Field], *, whole: bool) -> pa.Table | pa.RecordBatchReader:
+    """Convert rows as `as_table` does, but leave a reader of many one: they are staged as they come.
+
+    whole   the caller needs all of them; so do rows with kinds, which are looked at before
+    """
+    if whole or not isinstance(rows, pa.RecordBatchReader) or KIND_COLUMN in rows.schema.names:
+        return as_table(rows, fields)
+    first, size = list[pa.RecordBatch](), 0
+    for batch in rows:
+        first.append(batch)
+        size += batch.nbytes
+        if size > _MOST_BYTES:
+            return pa.RecordBatchReader.from_batches(rows.schema, chain(first, rows))
+    return pa.Table.from_batches(first, rows.schema)
 
 
 def _right_form(given: Any) -> str:

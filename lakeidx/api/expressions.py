@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.types import DataType, Field, Root, timestamp_unit, to_arrow
+
+A = TypeVar("A", pa.Array, pa.ChunkedArray)
 
 _SQL_TYPES = {
     Root.CHAR: "VARCHAR", Root.VARCHAR: "VARCHAR", Root.BINARY: "BLOB", Root.VARBINARY: "BLOB", Root.BOOLEAN: "BOOLEAN",
@@ -112,7 +114,7 @@ def assigned(
     return out
 
 
-def as_column(values: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+def as_column(values: A, field: Field) -> A:
     """Return values in a column's type; InvalidInputError where one does not fit."""
     try:
         return values.cast(to_arrow(field.type))

@@ -46,20 +46,22 @@ if TYPE_CHECKING:
 Assignments = Mapping[str, Any] | None
 #: The clauses of a merge that names none: rows that match are changed, others inserted.
 UPSERT = ("MATCHED THEN UPDATE SET *", "NOT MATCHED THEN INSERT *")
-_MATCHED, _NOT_MATCHED, _BY_SOURCE = "matched", "not matched", "not matched by source"
+#: What a clause is about.
+MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not matched", "not matched by source"
 
 
 @dataclass(frozen=True, slots=True)
-class _Clause:
+class MergeClause:
     """Clause of a merge: what becomes of some rows.
 
     of      matched, not matched (in the source only), or not matched by source (in the table only)
     action  update, delete or insert
+    condition   SQL, or what else the one who runs it takes
     """
 
     of: str
     action: str
-    condition: str | None
+    condition: Any = None
     columns: Assignments = None
 
 
@@ -82,32 +84,35 @@ def _taken(rows: pa.Table, numbers: pa.ChunkedArray) -> pa.Table:
     return rows.take(numbers)
 
 
-def clause_of(when: Any) -> _Clause:
-    """Return a clause of sqlglot's, whose expressions become DuckDB's.
+def clause_of(when: Any, dialect: Any = "duckdb") -> MergeClause:
+    """Return a clause of sqlglot's.
 
+    dialect  that its expressions become
     errors   InvalidInputError for an action that is none of the three
     """
     from sqlglot import exp
 
     def sql(node: Any) -> str:
-        return str(node.sql(dialect="duckdb"))
+        return str(node.sql(dialect=dialect))
 
-    of = _MATCHED if when.args["matched"] else _BY_SOURCE if when.args.get("source") else _NOT_MATCHED
+    of = MATCHED if when.args["matched"] else BY_SOURCE if when.args.get("source") else NOT_MATCHED
     condition, then = when.args.get("condition"), when.args["then"]
     said = None if condition is None else sql(condition)
     extra = [name for name, part in then.args.items() if part and name not in ("this", "expression", "expressions")]
-    if isinstance(then, exp.Update) and of != _NOT_MATCHED and not extra:
+    if isinstance(then, exp.Update) and of != NOT_MATCHED and not extra:
         star = len(then.expressions) == 1 and isinstance(then.expressions[0], exp.Star)
         if star or all(isinstance(e, exp.EQ) and isinstance(e.left, exp.Column) for e in then.expressions):
-            return _Clause(of, "update", said, None if star else {e.left.name: sql(e.right) for e in then.expressions})
-    if isinstance(then, exp.Insert) and of == _NOT_MATCHED and not extra:
+            return MergeClause(
+                of, "update", said, None if star else {e.left.name: sql(e.right) for e in then.expressions}
+            )
+    if isinstance(then, exp.Insert) and of == NOT_MATCHED and not extra:
         if isinstance(then.this, exp.Star):
-            return _Clause(of, "insert", said)
+            return MergeClause(of, "insert", said)
         if then.this is not None and len(then.this.expressions) == len(then.expression.expressions):
             values = zip(then.this.expressions, then.expression.expressions, strict=True)
-            return _Clause(of, "insert", said, {column.name: sql(value) for column, value in values})
-    if isinstance(then, exp.Var) and then.name.upper() == "DELETE" and of != _NOT_MATCHED:
-        return _Clause(of, "delete", said)
+            return MergeClause(of, "insert", said, {column.name: sql(value) for column, value in values})
+    if isinstance(then, exp.Var) and then.name.upper() == "DELETE" and of != NOT_MATCHED:
+        return MergeClause(of, "delete", said)
     raise InvalidInputError(
         f"{of} then {then.sql()[:60]}: rows that match are updated or deleted, those not matched inserted, with as many values "
         "as columns"
@@ -128,37 +133,37 @@ class Merge:
     source: GivenRows | Callable[[], GivenRows]
     on: Sequence[str] | str
     aliases: tuple[str, str] = ("target", "source")
-    _clauses: list[_Clause] = field(default_factory=list)
+    _clauses: list[MergeClause] = field(default_factory=list)
     #: Rows of the last run by kind (+I, +U, -D); None where no row of the table was read, which would tell new keys from known.
     kinds: dict[str, int] | None = None
 
     def when_matched_update(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
         """Change columns of matched rows: ``{"name": "source.name", "qty": "target.qty + source.qty"}``."""
-        return self.with_clause(_Clause(_MATCHED, "update", condition, columns))
+        return self.with_clause(MergeClause(MATCHED, "update", condition, columns))
 
     def when_matched_update_all(self, condition: str | None = None) -> Merge:
         """Change matched rows to what the source has, in all columns that it has."""
-        return self.with_clause(_Clause(_MATCHED, "update", condition))
+        return self.with_clause(MergeClause(MATCHED, "update", condition))
 
     def when_matched_delete(self, condition: str | None = None) -> Merge:
         """Delete matched rows."""
-        return self.with_clause(_Clause(_MATCHED, "delete", condition))
+        return self.with_clause(MergeClause(MATCHED, "delete", condition))
 
     def when_not_matched_insert(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
         """Insert rows of the source that match none; columns that are not named are null."""
-        return self.with_clause(_Clause(_NOT_MATCHED, "insert", condition, columns))
+        return self.with_clause(MergeClause(NOT_MATCHED, "insert", condition, columns))
 
     def when_not_matched_insert_all(self, condition: str | None = None) -> Merge:
         """Insert rows of the source that match none, with all columns that it has."""
-        return self.with_clause(_Clause(_NOT_MATCHED, "insert", condition))
+        return self.with_clause(MergeClause(NOT_MATCHED, "insert", condition))
 
     def when_not_matched_by_source_update(self, columns: Mapping[str, Any], condition: str | None = None) -> Merge:
         """Change rows of the table that no row of the source matches; the whole table is read."""
-        return self.with_clause(_Clause(_BY_SOURCE, "update", condition, columns))
+        return self.with_clause(MergeClause(BY_SOURCE, "update", condition, columns))
 
     def when_not_matched_by_source_delete(self, condition: str | None = None) -> Merge:
         """Delete rows of the table that no row of the source matches; the whole table is read."""
-        return self.with_clause(_Clause(_BY_SOURCE, "delete", condition))
+        return self.with_clause(MergeClause(BY_SOURCE, "delete", condition))
 
     def when(self, clause: str) -> Merge:
         """Add a clause as SQL writes it: ``MATCHED AND source.gone THEN DELETE``, ``NOT MATCHED THEN INSERT *``."""
@@ -210,7 +215,7 @@ class Merge:
             on_stage=on_stage,
         )
 
-    def with_clause(self, clause: _Clause) -> Merge:
+    def with_clause(self, clause: MergeClause) -> Merge:
         """Add a clause as `clause_of` makes it."""
         self._clauses.append(clause)
         return self
@@ -255,7 +260,7 @@ class Merge:
 
     def _is_upsert(self, schema: TableSchema, source: pa.Table) -> bool:
         """Return True where no row of the table decides anything: whole rows by the key, changed or inserted."""
-        wanted = [_Clause(_MATCHED, "update", None), _Clause(_NOT_MATCHED, "insert", None)]
+        wanted = [MergeClause(MATCHED, "update"), MergeClause(NOT_MATCHED, "insert")]
         by_key = not isinstance(self.on, str) and set(self.on) == set(schema.primary_keys)
         whole = set(source.column_names) == set(schema.field_names)
         return by_key and whole and len(self._clauses) == len(wanted) and all(c in wanted for c in self._clauses)
@@ -266,7 +271,7 @@ class Merge:
         """
         needed = self._needed_columns(schema, source)
         columns = self._columns_of_key(schema)
-        if columns is None or any(c.of == _BY_SOURCE for c in self._clauses):
+        if columns is None or any(c.of == BY_SOURCE for c in self._clauses):
             scan = partial(scan_committed, self.table, columns=needed)
             return on_newest(self.table.metadata, lambda _: scan().to_arrow())
         keys = source.select(columns).rename_columns(list(schema.primary_keys))
@@ -320,29 +325,29 @@ class Merge:
         )
         t, s = f"{target}.{ROW}", f"{source}.{ROW}"
         sides = {
-            _MATCHED: f"{t} IS NOT NULL AND {s} IS NOT NULL",
-            _NOT_MATCHED: f"{t} IS NULL",
-            _BY_SOURCE: f"{s} IS NULL",
+            MATCHED: f"{t} IS NOT NULL AND {s} IS NOT NULL",
+            NOT_MATCHED: f"{t} IS NULL",
+            BY_SOURCE: f"{s} IS NULL",
         }
         cases = " ".join(
             f"WHEN {sides[c.of]}{'' if c.condition is None else f' AND ({c.condition})'} THEN {n}"
             for n, c in enumerate(self._clauses)
         )
-        join = "FULL" if any(c.of == _BY_SOURCE for c in self._clauses) else "RIGHT"
+        join = "FULL" if any(c.of == BY_SOURCE for c in self._clauses) else "RIGHT"
         query = f"SELECT {t} AS t, {s} AS s, CASE {cases} END AS clause FROM {target} {join} JOIN {source} ON {on}"  # noqa: S608 - the caller's own
         return f"SELECT * FROM ({query}) WHERE clause IS NOT NULL ORDER BY s, t"  # noqa: S608 - as above
 
     # -- rows of a clause --------------------------------------------------------------------------------------------
 
     def _rows_of(
-        self, clause: _Clause, schema: TableSchema, target: pa.Table, source: pa.Table, picked: pa.Table
+        self, clause: MergeClause, schema: TableSchema, target: pa.Table, source: pa.Table, picked: pa.Table
     ) -> pa.Table:
         """Return the rows of the batch that a clause makes of the picked ones."""
         mine = {
             name: None if rows is None else _taken(rows, picked.column(number))
             for name, rows, number in (
-                (self.aliases[0], None if clause.of == _NOT_MATCHED else target, "t"),
-                (self.aliases[1], None if clause.of == _BY_SOURCE else source, "s"),
+                (self.aliases[0], None if clause.of == NOT_MATCHED else target, "t"),
+                (self.aliases[1], None if clause.of == BY_SOURCE else source, "s"),
             )
         }
         before, given = mine.values()
@@ -361,7 +366,7 @@ class Merge:
         )
 
     def _values(
-        self, clause: _Clause, schema: TableSchema, mine: Mapping[str, pa.Table | None], count: int
+        self, clause: MergeClause, schema: TableSchema, mine: Mapping[str, pa.Table | None], count: int
     ) -> dict[str, pa.Array | pa.ChunkedArray]:
         given = mine[self.aliases[1]]
         if clause.columns is None:

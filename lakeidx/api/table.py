@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import pyarrow as pa
 
-from lakeidx.api.arrow_input import Rows, absent_columns, as_table, step_rows
+from lakeidx.api.arrow_input import Rows, absent_columns, as_stream, as_table, step_rows
 from lakeidx.api.folder_load import load_folder, watch_folder
 from lakeidx.api.history.verbs import HistoryMethods, of_table
 from lakeidx.api.maintenance import Maintenance, advise_new_table
@@ -523,7 +523,7 @@ class Table(HistoryMethods, TableHandle):
         """Run rows in memory through all stages; `own`: nobody else knows the batch's id, and it runs in this process."""
         (tell := on_stage or (lambda stage: None))("ingest")
         policy = "add" if (asked := merge_policy(merge_schema)) == "widen" and isinstance(rows, list) else asked
-        given = as_table(rows, context.schema.fields)
+        given = as_stream(rows, context.schema.fields, whole=not own or policy != "refuse")
         with memory_staging(context) if own and fits_memory(context, given) else nullcontext(context) as running:
             known = partial(ingest_rows, schema=running.schema)
             ingest = known if policy == "refuse" else partial(ingest_given, merge_schema=policy)

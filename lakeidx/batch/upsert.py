@@ -274,7 +274,7 @@ def upsert_table(
 
 def ingest_rows(
     context: BatchContext,
-    rows: pa.Table,
+    rows: pa.Table | pa.RecordBatchReader,
     *,
     missing: str = MISSING_DEFAULT,
     absent: Absent | None = None,
@@ -283,7 +283,7 @@ def ingest_rows(
     schema: TableSchema | None = None,
     publish: Publish | None = None,
 ) -> IngestReport:
-    """Run the stage `ingest` over rows in memory; `schema` and `publish` as for `ingest_files`, the others and the errors as for
+    """Run the stage `ingest` over rows of a caller; `schema` and `publish` as for `ingest_files`, the others and the errors as for
     `stage_table`.
     """
     metadata = context.metadata

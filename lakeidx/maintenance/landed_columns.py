@@ -71,7 +71,7 @@ def ingest_landing(
 
 def ingest_given(
     context: BatchContext,
-    rows: pa.Table,
+    rows: pa.Table | pa.RecordBatchReader,
     *,
     missing: str = MISSING_DEFAULT,
     absent: Absent | None = None,

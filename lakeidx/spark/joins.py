@@ -28,8 +28,10 @@ from lakeidx.types import Field
 T = TypeVar("T")
 
 _SHARD = "__lakeidx_shard"
+#: Keys that a task holds, and rows that it gives at a time.
+_MOST_KEYS, _BATCH_ROWS = 1 << 20, 1 << 16
 #: Of this worker process, by table.
-_LOOKUPS: dict[tuple[str, str, int | None], TableLookup] = {}
+_LOOKUPS: dict[tuple[str, str, int | None, bool], TableLookup] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class _Join:
     columns   (column of the table, its name in the result)
     added     the latter as Spark takes them
     zone      of the session
+    unseen    of the table alone, also rows that readers see after a compaction: for what writes
     """
 
     metadata: TableMetadata
@@ -51,6 +54,7 @@ class _Join:
     added: pa.Schema
     key_fields: tuple[Field, ...]
     zone: str | None
+    unseen: bool = False
 
 
 def lookup_join(
@@ -107,14 +111,40 @@ def lookup_join(
     )
     result = StructType([*df.schema.fields, *new.fields])
     if by_bucket:
-        shard = StructType([*df.schema.fields, StructField(_SHARD, IntegerType(), False)])
-        df = df.mapInArrow(_Sharding(join), shard).repartition(_SHARD)
+        df = _by_bucket(df, join)
     return df.mapInArrow(_Joining(join), result)
+
+
+def find_rows(keys: DataFrame, table: TableHandle, columns: Sequence[str]) -> DataFrame:
+    """Return the rows that a table has of some keys, as its next compaction leaves them, with some of its columns.
+
+    keys   the columns of the primary key, each key once, without nulls
+    """
+    schema = table.schema
+    found = spark_schema([Field(0, name, schema.field(name).type.with_nullable(True)) for name in columns])
+    join = _Join(
+        table.metadata,
+        keys=tuple((k, k) for k in schema.primary_keys),
+        columns=tuple((n, n) for n in columns),
+        inner=True,
+        cache_dir=None,
+        cache_bytes=None,
+        added=arrow_schema(found),
+        key_fields=tuple(schema.field(k) for k in schema.primary_keys),
+        zone=keys.sparkSession.conf.get(TIME_ZONE),
+        unseen=True,
+    )
+    return _by_bucket(keys, join).mapInArrow(_Finding(join), found)
+
+
+def _by_bucket(df: DataFrame, join: _Join) -> DataFrame:
+    shard = StructType([*df.schema.fields, StructField(_SHARD, IntegerType(), False)])
+    return df.mapInArrow(_Sharding(join), shard).repartition(_SHARD)
 
 
 def _look_up(join: _Join, question: Callable[[TableLookup], T]) -> T:
     """Look up keys in this worker's lookup of the table; of the new table when it was dropped and created again."""
-    key = (join.metadata.paths.root, join.metadata.paths.branch, join.cache_bytes)
+    key = (join.metadata.paths.root, join.metadata.paths.branch, join.cache_bytes, join.unseen)
     try:
         if key not in _LOOKUPS:
             _LOOKUPS[key] = _open_lookup(join, join.metadata)
@@ -135,7 +165,8 @@ def _open_lookup(join: _Join, metadata: TableMetadata) -> TableLookup:
             f"the table was created again and has {why}: start the join again", path=metadata.paths.root
         )
     disk = join.cache_bytes or schema.table_options.lookup_cache_max_disk_size
-    return TableLookup(metadata, files=LookupFileCache(join.cache_dir, disk), falls_back=True)
+    files = LookupFileCache(join.cache_dir, disk)
+    return TableLookup(metadata, files=files, unseen=join.unseen, falls_back=not join.unseen)
 
 
 def _keys_of(join: _Join, batch: pa.RecordBatch) -> pa.Table:
@@ -177,3 +208,26 @@ class _Joining:
             names += self._join.added.names
             out = pa.RecordBatch.from_arrays(arrays, names=names)
             yield out.filter(pa.array(answer.found)) if self._join.inner else out
+
+
+class _Finding:
+    """Gives the rows of keys; a task looks up all of its own at once: a data file without a lookup file is read each time."""
+
+    def __init__(self, join: _Join) -> None:
+        self._join = join
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        waiting: list[pa.RecordBatch] = []
+        for batch in batches:
+            waiting.append(batch)
+            if sum(b.num_rows for b in waiting) >= _MOST_KEYS:
+                yield from self._rows_of(pa.Table.from_batches(waiting))
+                waiting = []
+        if waiting:
+            yield from self._rows_of(pa.Table.from_batches(waiting))
+
+    def _rows_of(self, keys: pa.Table) -> Iterator[pa.RecordBatch]:
+        keys = in_zone(keys.drop_columns([_SHARD]), self._join.key_fields, self._join.zone)
+        answer = _look_up(self._join, lambda lookup: lookup.lookup(keys))
+        rows = answer.rows.select([c for c, _ in self._join.columns]).filter(pa.array(answer.found))
+        yield from to_spark(rows, self._join.added).to_batches(max_chunksize=_BATCH_ROWS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -44,13 +46,17 @@ _COPIES = 4
 
 @dataclass
 class _StagedRows(WriterCommitMessage):
-    """Rows that one task staged; `size`: their bytes in memory; `upserts`: some of them do more than delete their key."""
+    """Rows that one task staged; `size`: their bytes in memory; `upserts`: some of them do more than delete their key.
+
+    kinds   how many rows there are of each, of a verb
+    """
 
     parts: tuple[StagedPart, ...]
     rows: int
     content: int
     size: int = 0
     upserts: bool = False
+    kinds: Counter[str] = field(default_factory=Counter)
 
 
 class TableWriter(DataSourceArrowWriter):
@@ -127,6 +133,7 @@ class TableWriter(DataSourceArrowWriter):
         waiting: list[pa.RecordBatch] = []
         rows = staged = content = waiting_bytes = size = 0
         upserts = False
+        counts = Counter[str]()
 
         def flush() -> None:
             nonlocal staged, content, waiting_bytes, upserts
@@ -134,6 +141,10 @@ class TableWriter(DataSourceArrowWriter):
             piece = Piece(found, rows - found.num_rows + 1)
             check_columns(piece.rows.column_names, schema.fields, options, "the data frame")
             upserts = upserts or has_upserts(piece.rows)
+            if self.operation is not None and KIND_COLUMN in found.column_names:
+                counts.update(
+                    {k["values"]: k["counts"] for k in pc.value_counts(found.column(KIND_COLUMN)).to_pylist()}
+                )
             if upserts and not self.known:
                 self._refuse_missing()
             kept = _cast(piece, schema, number, kinds)
@@ -155,7 +166,7 @@ class TableWriter(DataSourceArrowWriter):
                 flush()
         if waiting:
             flush()
-        return _StagedRows(tuple(parts), rows, content, size, upserts)
+        return _StagedRows(tuple(parts), rows, content, size, upserts, counts)
 
     @one_line
     def commit(self, messages: list[Any]) -> None:
@@ -213,6 +224,11 @@ class TableWriter(DataSourceArrowWriter):
         context.files.close(report)
         result = finish_batch(context, lambda stage: None)
         compact_after_commit(table.metadata, context.runner, result.assign)
+        counts = sum((m.kinds for m in staged), Counter[str]())
+        if result.upserts and counts:
+            # The verb has read what the index did not look for.
+            by_kind = {"inserts": counts["+I"], "updates": counts["+U"], "upserts": 0}
+            return replace(result, assign=result.assign.model_copy(update=by_kind))
         return result
 
     def _staged_again(

@@ -18,6 +18,7 @@ Node = Any  # a node of sqlglot's tree; the name of their common class differs b
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _INTEGERS = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
+_WIDTHS = {"TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _DECIMAL = re.compile(r"\d+(?:\.(\d*))?", re.ASCII)
 
@@ -30,7 +31,7 @@ def where_text(condition: Node, names: Collection[str], schema: TableSchema) -> 
     fields = {n.lower(): n for n in schema.field_names}
     if len(fields) < len(schema.field_names):
         return None
-    copy = condition.copy()
+    copy = _without_widening(condition.copy(), fields, schema)
     if not _is_known(copy, names, fields, schema):
         return None
     for column in copy.find_all(exp.Column):
@@ -41,6 +42,26 @@ def where_text(condition: Node, names: Collection[str], schema: TableSchema) -> 
     except LakeIdxError:
         return None
     return text
+
+
+def _without_widening(tree: Node, fields: Mapping[str, str], schema: TableSchema) -> Node:
+    """Return a condition without casts of whole numbers to types that have them all, as Spark puts where it compares two types."""
+    root = exp.Paren(this=tree)
+    for cast in list(root.find_all(exp.Cast)):
+        to = _WIDTHS.get(cast.to.this.name if isinstance(cast.to.this, exp.DataType.Type) else "")
+        inner = cast.this
+        if to is None:
+            continue
+        if isinstance(inner, exp.Column):
+            kind = schema.field(fields[inner.name.lower()]).type.root if inner.name.lower() in fields else None
+            fits = kind in _INTEGERS and _WIDTHS[kind.name] <= to
+        else:
+            number = inner.this if isinstance(inner, exp.Neg) else inner
+            whole = isinstance(number, exp.Literal) and not number.is_string and number.name.isdecimal()
+            fits = whole and int(number.name) < 1 << (8 * to - 1)
+        if fits:
+            cast.replace(inner)
+    return root.this
 
 
 def _is_known(node: Node, names: Collection[str], fields: Mapping[str, str], schema: TableSchema) -> bool:

@@ -122,10 +122,10 @@ def create_table(statement: Statement, tree: Node, places: Places, warehouse: Wa
         return _texts({"result": [f"created {name}"]})
     if fields:
         raise statement.error("CREATE TABLE takes columns or AS with a query, not both", node)
-    rows = Query(statement, tree.expression, places).result().to_arrow()
-    made = warehouse.create(name, {**spec, "fields": column_specs(rows.schema)})
+    found = Query(statement, tree.expression, places).result()
+    made = warehouse.create(name, {**spec, "fields": column_specs(found.arrow_schema)})
     try:
-        return VerbResult.of(made.upsert(rows))
+        return VerbResult.of(made.upsert(found.to_reader()))
     except LakeIdxError:
         # Nobody has seen it with rows: a table that a query cannot fill was not made.
         if made.metadata.latest_snapshot() is None:

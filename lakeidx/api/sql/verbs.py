@@ -6,7 +6,7 @@ that it finds an UPDATE is a merge, a DELETE one by keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,12 @@ from lakeidx.api.sql.statement import WITH, Node, Statement
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.options.limits import GivenLimits
 from lakeidx.predicate.parse import LakeidxWhere
 from lakeidx.results import Result
 from lakeidx.tasks.runner_choice import RunnerLike
-from lakeidx.types import Field
-
-_SET = "lakeidx_set_"
+from lakeidx.types import Field, to_arrow
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ def insert(statement: Statement, tree: Node, places: Places, how: Writing = AS_U
     names = parts.targets(statement, fields, query.columns)
     rows = rows_for(query, names, {f.name: f for f in fields}, parts.fixed)
     if not parts.overwrite:
-        missing = "refuse" if len(rows.column_names) == len(fields) else "null"
+        missing = "refuse" if len(rows.schema.names) == len(fields) else "null"
         return VerbResult.of(table.upsert(rows, missing=missing, **how.arguments))
     partitioned = bool(table.schema.partition_keys)
     where = " AND ".join(
@@ -191,8 +190,8 @@ def real_name(name: str, fields: Sequence[Field]) -> str:
 
 def rows_for(
     query: Query, names: Sequence[str], fields: Mapping[str, Field], fixed: Mapping[str, Node] | None = None
-) -> pa.Table:
-    """Compute the rows of a query for columns of a table, in their types.
+) -> pa.RecordBatchReader:
+    """Return the rows of a query for columns of a table, in their types, as a stream.
 
     names    the column that each column of the query is for, by position
     fixed    more columns, with a literal each
@@ -201,8 +200,15 @@ def rows_for(
     values = {name: quoted(number) for name, number in zip(names, numbered, strict=True)}
     values |= {real_name(n, list(fields.values())): v.sql(dialect="duckdb") for n, v in (fixed or {}).items()}
     columns = ", ".join(f"{cast_sql(sql, fields[n].type)} AS {quoted(n)}" for n, sql in values.items())
-    rows = query.result(f"SELECT {columns} FROM ({query.sql}) AS q({', '.join(map(quoted, numbered))})").to_arrow()  # noqa: S608 - made of a statement
-    return pa.table({n: as_column(rows.column(n), fields[n]) for n in rows.column_names})
+    found = query.result(f"SELECT {columns} FROM ({query.sql}) AS q({', '.join(map(quoted, numbered))})")  # noqa: S608 - made of a statement
+    schema = pa.schema([(n, to_arrow(fields[n].type)) for n in found.arrow_schema.names])
+
+    def read() -> Iterator[pa.RecordBatch]:
+        for batch in found.to_reader():
+            arrays = [as_column(batch.column(n), fields[n]) for n in schema.names]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, read())
 
 
 # -- UPDATE, DELETE ----------------------------------------------------------------------------------------------------
@@ -211,40 +217,50 @@ def rows_for(
 def update(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
     """Run an UPDATE."""
     statement.only(tree, ("this", "expressions", "where", WITH), "UPDATE")
-    table = places.table(statement, _target(statement, tree.this))
-    schema = table.schema
+    table = places.table(statement, changed_table(statement, tree.this))
+    schema, assigned = table.schema, assignments_of(statement, tree, table.schema)
+    where = _simple_where(tree, table)
+    if where is not None and not any(v.find(exp.Query) for v in assigned.values()):
+        sets = {n: unqualified(v, tree.this).sql(dialect="duckdb") for n, v in assigned.items()}
+        return VerbResult.of(_batch_of(table.update(sets, where=where or None, **how.arguments)), known=True)
+    values = values_to_set(assigned)
+
+    def changed() -> pa.Table:
+        query = _keys_of(statement, tree, table, places, values)
+        names = [*schema.primary_keys, *assigned]
+        rows = rows_for(query, names, schema.fields_by_name).read_all()
+        return rows.rename_columns([*schema.primary_keys, *(v.alias for v in values)])
+
+    merge = table.merge(changed, on=list(schema.primary_keys))
+    merge.when_matched_update({n: f"source.{v.alias}" for n, v in zip(assigned, values, strict=True)})
+    return VerbResult.of(merge.execute(**how.arguments), known=True)
+
+
+def values_to_set(assigned: Mapping[str, Node]) -> list[Node]:
+    """Return what columns become as columns of a query, under names of their own."""
+    return [v.copy().as_(f"lakeidx_set_{n}") for n, v in enumerate(assigned.values())]
+
+
+def assignments_of(statement: Statement, tree: Node, schema: TableSchema) -> dict[str, Node]:
+    """Return what the SET of an UPDATE gives each column."""
     assigned = {}
     for part in tree.expressions:
         if not isinstance(part, exp.EQ) or not isinstance(part.left, exp.Column):
             raise statement.error("SET takes column = expression", part)
-        name = _unqualified(part.left, tree.this).name
+        name = unqualified(part.left, tree.this).name
         if name.lower() not in {n.lower() for n in schema.field_names}:
             raise statement.error(f"the table has no column {name!r}; {did_you_mean(name, schema.field_names)}", part)
         real = real_name(name, schema.fields)
         if real in assigned:
             raise statement.error(f"column {real} is set twice", part)
         assigned[real] = part.right
-    where = _simple_where(tree, table)
-    if where is not None and not any(v.find(exp.Query) for v in assigned.values()):
-        sets = {n: _unqualified(v, tree.this).sql(dialect="duckdb") for n, v in assigned.items()}
-        return VerbResult.of(_batch_of(table.update(sets, where=where or None, **how.arguments)), known=True)
-    values = [v.copy().as_(f"{_SET}{n}") for n, v in enumerate(assigned.values())]
-
-    def changed() -> pa.Table:
-        query = _keys_of(statement, tree, table, places, values)
-        names = [*schema.primary_keys, *assigned]
-        rows = rows_for(query, names, schema.fields_by_name)
-        return rows.rename_columns([*schema.primary_keys, *(f"{_SET}{n}" for n in range(len(assigned)))])
-
-    merge = table.merge(changed, on=list(schema.primary_keys))
-    merge.when_matched_update({n: f"source.{_SET}{i}" for i, n in enumerate(assigned)})
-    return VerbResult.of(merge.execute(**how.arguments), known=True)
+    return assigned
 
 
 def delete(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
     """Run a DELETE."""
     statement.only(tree, ("this", "where", WITH), "DELETE")
-    table = places.table(statement, _target(statement, tree.this))
+    table = places.table(statement, changed_table(statement, tree.this))
     where = _simple_where(tree, table)
     if where is not None:
         return VerbResult.of(_batch_of(table.delete(where=where or "TRUE", **how.arguments)))
@@ -258,14 +274,15 @@ def _batch_of(result: Any) -> BatchResult | None:
     return result
 
 
-def _target(statement: Statement, node: Node) -> Node:
+def changed_table(statement: Statement, node: Node) -> Node:
+    """Return the table that a verb changes; InvalidInputError for what is none."""
     if not isinstance(node, exp.Table):
         raise statement.error("the name of a table must stand here", node)
     statement.only(node, ("this", "db", "catalog", "alias"), "the table that is changed")
     return node
 
 
-def _unqualified(node: Node, target: Node) -> Node:
+def unqualified(node: Node, target: Node) -> Node:
     """Return a copy of an expression over one table whose columns do not name it."""
     copy = node.copy()
     for column in list(copy.find_all(exp.Column)):
@@ -293,42 +310,36 @@ def _simple_where(tree: Node, table: Table) -> str | None:
 
 
 def _keys_of(statement: Statement, tree: Node, table: Table, places: Places, values: Sequence[Node]) -> Query:
-    """Return the query of the keys that a condition holds for, and of values of their rows."""
-    if not table.schema.primary_keys:
+    query = query_of_keys(tree, table.schema, values)
+    return Query(statement, query, places, committed=query.find(exp.From).this)
+
+
+def query_of_keys(tree: Node, schema: TableSchema, values: Sequence[Node] = ()) -> Node:
+    """Return the query of the keys that the condition of a verb holds for, and of values of their rows."""
+    if not schema.primary_keys:
         raise InvalidInputError("rows can be changed in tables with a primary key only")
     target = tree.this.copy()
-    name = target.alias_or_name
-    keys = [exp.column(k, table=name, quoted=True) for k in table.schema.primary_keys]
+    keys = [exp.column(k, table=target.alias_or_name, quoted=True) for k in schema.primary_keys]
     query = exp.select(*keys, *values).from_(target)
     if tree.args.get("where") is not None:
         query.set("where", tree.args["where"].copy())
-    query = _with_of(tree, query)
-    return Query(statement, query, places, committed=query.find(exp.From).this)
+    return _with_of(tree, query)
 
 
 # -- MERGE ---------------------------------------------------------------------------------------------------------------
 
 
-def merge(
-    statement: Statement,
-    tree: Node,
-    places: Places,
-    how: Writing = AS_USUAL,
-    read: Callable[[Node], pa.Table] | None = None,
-) -> VerbResult:
-    """Run a MERGE INTO.
-
-    read   computes the query of the source; None = DuckDB does
-    """
+def merge(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
+    """Run a MERGE INTO."""
     parts = Merging.of(statement, tree)
-    table = places.table(statement, _target(statement, tree.this))
+    table = places.table(statement, changed_table(statement, tree.this))
     names = {n.lower(): n for n in table.schema.field_names}
 
     def source() -> pa.Table:
-        rows = read(parts.source) if read else Query(statement, parts.source, places).result().to_arrow()
+        rows = Query(statement, parts.source, places).result().to_arrow()
         return rows.rename_columns([names.get(n.lower(), n) for n in rows.column_names])
 
-    made = table.merge(source, on=parts.on, aliases=parts.aliases)
+    made = table.merge(source, on=str(parts.on.sql(dialect="duckdb")), aliases=parts.aliases)
     for when in parts.clauses(statement, table.schema.field_names):
         made.with_clause(clause_of(when))
     batch = made.execute(**how.arguments)
@@ -343,12 +354,11 @@ class Merging:
     """A MERGE INTO taken apart.
 
     source    the query of its source
-    on        the condition, in DuckDB's dialect
     aliases   of the table and of the source
     """
 
     source: Node
-    on: str
+    on: Node
     aliases: tuple[str, str]
     whens: tuple[Node, ...]
 
@@ -383,7 +393,7 @@ class Merging:
                         column.set("db", None)
                     if not column.db and column.table.lower() == alias.lower():
                         column.set("table", exp.to_identifier(alias, quoted=True))
-        return cls(query, str(on.sql(dialect="duckdb")), (target, source), tuple(bare))
+        return cls(query, on, (target, source), tuple(bare))
 
     def clauses(self, statement: Statement, columns: Sequence[str]) -> list[Node]:
         """Return the clauses, whose columns are named as the table's are; errors name the place."""
@@ -420,7 +430,7 @@ def explain_verb(statement: Statement, tree: Node, places: Places) -> str:
         parts = Insertion.of(statement, tree)
         places.table(statement, parts.table)
         return Query(statement, parts.query, places).explain()
-    table = places.table(statement, _target(statement, tree.this))
+    table = places.table(statement, changed_table(statement, tree.this))
     if isinstance(tree, exp.Merge):
         return Query(statement, Merging.of(statement, tree).source, places).explain()
     where = _simple_where(tree, table)

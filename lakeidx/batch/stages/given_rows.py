@@ -1,4 +1,4 @@
-"""Stage `ingest` of rows in memory: cast to the table's schema and staged in order; a bad row is an error."""
+"""Stage `ingest` of rows in memory, or of a stream: cast to the table's schema and staged in order; a bad row is an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport
-from lakeidx.batch.parts import cut, key_names, part_checksum, write_part
+from lakeidx.batch.parts import cut, is_full, key_names, part_checksum, write_part
 from lakeidx.batch.stages.rerun import check_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema, schema_digest
@@ -41,7 +41,7 @@ _NONE_ABSENT: Absent = {}
 def stage_table(
     files: BatchFiles,
     schema: TableSchema,
-    rows: pa.Table,
+    rows: pa.Table | pa.RecordBatchReader,
     *,
     table_id: str = "",
     missing: str = MISSING_DEFAULT,
@@ -55,6 +55,7 @@ def stage_table(
 ) -> IngestReport:
     """Stage rows that are in memory, in order; bad rows are an error, because nobody would read a file of rejected rows.
 
+    rows       a stream has no kinds, brings no columns, and is of a batch that was not staged before
     schema     the newest; of a batch that was staged before the one it was staged under, else only numbers of rows are compared
     table_id   identity of the table
     missing    columns that the rows do not have: see `lakeidx.landing.missing_columns`
@@ -66,23 +67,21 @@ def stage_table(
                from 1) and the reason, and when the batch was staged with other rows
     """
     done = files.read(IngestReport)
-    if merge_schema != "refuse":
+    if isinstance(rows, pa.Table) and merge_schema != "refuse":
         rows = rows.drop_columns(says_nothing(rows.schema, schema.fields))
     if done is not None:
-        _check_same_rows(done, schema, rows, KindRules(schema, on_delete))
+        _check_same_rows(done, schema, pa.table(rows), KindRules(schema, on_delete))
         return done
     check_missing_mode(missing, GIVEN_MODES)
     started, kinds = time.monotonic(), KindRules(schema, on_delete)
     extra = new_columns(rows.schema, schema.fields, merge_schema, keys=key_names(schema))
     if extra:
         raise NewColumnsError(extra)
-    if has_upserts(rows):
-        refuse_missing(schema, rows.column_names, missing, what="the given rows")
-    out_dir = files.new_dir("ingest")
-    parts = [
-        write_part(files.store, out_dir, 0, number, kept, checksum=True)
-        for number, kept in enumerate(_pieces(schema, rows, kinds, LackingRows(schema, missing, new), absent or {}))
-    ]
+    if not isinstance(rows, pa.Table) or has_upserts(rows):
+        refuse_missing(schema, rows.schema.names, missing, what="the given rows")
+    out_dir, count = files.new_dir("ingest"), [0]
+    pieces = _pieces(schema, rows, kinds, LackingRows(schema, missing, new), absent or {}, count)
+    parts = [write_part(files.store, out_dir, 0, n, kept, checksum=True) for n, kept in enumerate(pieces)]
     report = ingest_report(
         files,
         schema,
@@ -90,8 +89,8 @@ def stage_table(
         started,
         sources=(),
         parts=tuple(parts),
-        rows_in=rows.num_rows,
-        rows_ignored=rows.num_rows - sum(p.rows for p in parts),
+        rows_in=count[0],
+        rows_ignored=count[0] - sum(p.rows for p in parts),
         completed_on=read_on,
         operation=operation,
     )
@@ -117,15 +116,19 @@ def _check_same_rows(done: IngestReport, schema: TableSchema, rows: pa.Table, ki
 
 def _pieces(
     schema: TableSchema,
-    rows: pa.Table,
+    rows: pa.Table | pa.RecordBatchReader,
     kinds: KindRules,
     lacking: LackingRows | None = None,
     absent: Absent = _NONE_ABSENT,
+    count: list[int] | None = None,
 ) -> Iterator[pa.Table]:
-    """Cast rows in pieces of one staged part; InvalidInputError for a bad row."""
-    check_columns(rows.column_names, schema.fields, LandingOptions(), "the given table")
+    """Cast rows in pieces of one staged part; InvalidInputError for a bad row.
+
+    count   its one number becomes that of the rows
+    """
+    check_columns(rows.schema.names, schema.fields, LandingOptions(), "the given table")
     position, as_stored = 1, rows.schema.metadata == AS_STORED
-    for part in cut(rows):
+    for part in cut(rows) if isinstance(rows, pa.Table) else _parts_of(rows):
         mine = {n: mask[position - 1 : position - 1 + part.num_rows] for n, mask in absent.items()}
         kept, rejected = cast_piece(
             Piece(part, position, absent=mine), schema.fields, "the given table", keys=key_names(schema),
@@ -137,9 +140,23 @@ def _pieces(
                 f"row {first['line']}: {first['reason']} ({rejected.num_rows} bad rows in this piece)"
             )
         position += part.num_rows
+        if count is not None:
+            count[0] += part.num_rows
         # In one chunk: the staged bytes, and so their checksum, do not depend on how the rows came.
         if kept.num_rows or not part.num_rows:
             yield kept.combine_chunks()
+
+
+def _parts_of(stream: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Gather the batches of a stream in tables of about one part."""
+    waiting = list[pa.RecordBatch]()
+    for batch in stream:
+        waiting.append(batch)
+        if is_full(sum(b.num_rows for b in waiting), sum(b.nbytes for b in waiting)):
+            yield from cut(pa.Table.from_batches(waiting))
+            waiting = []
+    if waiting:
+        yield from cut(pa.Table.from_batches(waiting))
 
 
 def ingest_report(files: BatchFiles, schema: TableSchema, table_id: str, started: float, **found: Any) -> IngestReport:

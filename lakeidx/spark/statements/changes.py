@@ -1,12 +1,12 @@
 """INSERT, UPDATE, DELETE, MERGE INTO, ALTER TABLE and CALL in Spark, which can do none of them with a Python source of its own.
 
-An INSERT is an upsert of a frame in Spark's tasks. Spark computes the source of a MERGE, which comes to this process, as do the
-rows that an UPDATE changes; the stages of their batches run in tasks.
+An INSERT is an upsert of a frame, the other verbs are those of `lakeidx.spark.LakeTable`: rows are computed, joined and written in
+Spark's tasks, and none comes to this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,23 +14,36 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlglot import exp
 
+from lakeidx.api.merge import clause_of
 from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.query import QueryResult
 from lakeidx.api.sql.run import run_among
-from lakeidx.api.sql.statement import LakeidxSql, Statement, one_statement, statements
-from lakeidx.api.sql.verbs import Insertion, VerbResult, Writing, merge, real_name
+from lakeidx.api.sql.statement import WITH, LakeidxSql, Statement, one_statement, statements
+from lakeidx.api.sql.verbs import (
+    Insertion,
+    Merging,
+    VerbResult,
+    Writing,
+    assignments_of,
+    changed_table,
+    query_of_keys,
+    real_name,
+    unqualified,
+    values_to_set,
+)
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.predicate.parse import LakeidxWhere
-from lakeidx.spark.catalog_tables import place_of_name, quoted, refresh_names
+from lakeidx.spark.catalog_tables import place_of_name, quoted
 from lakeidx.spark.datasource import FORMAT
 from lakeidx.spark.frame_upsert import upsert
+from lakeidx.spark.lake_table import LakeTable, MergeBuilder
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.values import spark_schema
 
 #: Statements by their first words.
 KINDS = ("INSERT", "UPDATE", "DELETE", "MERGE INTO", "ALTER TABLE", "CALL")
-_TREES = {"INSERT": exp.Insert, "UPDATE": exp.Update, "DELETE": exp.Delete, "MERGE": exp.Merge}
+_VERB_WORDS = ("INSERT", "UPDATE", "DELETE", "MERGE", "WITH")
 
 
 def is_change(query: str) -> bool:
@@ -39,34 +52,29 @@ def is_change(query: str) -> bool:
         first = statements(query)[0]
         if first.word(0) != "WITH":
             return first.word(0) in {k.split()[0] for k in KINDS}
-        return isinstance(first.parse(), tuple(_TREES.values()))
+        return isinstance(first.parse(), tuple(_VERBS))
     except InvalidInputError:
         return False
 
 
 def run_change(spark: SparkSession, query: str) -> DataFrame:
-    """Run a statement that changes a table of lakeidx; see `lakeidx.spark.sql`."""
+    """Run a statement that changes a table of lakeidx, or is about one; see `lakeidx.spark.sql`."""
     statement = one_statement(query)
-    places = Places(_Catalog(spark), _Frames(spark))
-    tree = None if statement.word(0) in ("CALL", "ALTER") else statement.parse()
-    if isinstance(tree, exp.Insert):
-        done: VerbResult | QueryResult = _insert(spark, statement, tree, places)
-    elif isinstance(tree, exp.Merge):
-        done = merge(
-            statement, tree, places, Writing(SparkRunner(spark)), lambda source: _frame(spark, source).toArrow()
-        )
-    else:
+    places = Places(_Catalog(spark))
+    tree = statement.parse() if statement.word(0) in _VERB_WORDS else None
+    verb = next((v for kind, v in _VERBS.items() if isinstance(tree, kind)), None)
+    if verb is None:
         done = run_among(statement, places, None, Writing(SparkRunner(spark)))
-    if isinstance(done, QueryResult):
-        return _as_frame(spark, done.to_arrow())
-    counts = {"inserted": done.inserted, "updated": done.updated, "deleted": done.deleted, "upserted": done.upserted}
-    if tree is not None and done.batch is not None and not isinstance(tree, exp.Insert):
-        refresh_names(spark, places.table(statement, tree.this).uri)
-    return _as_frame(spark, pa.table({n: [v] for n, v in counts.items()}))
-
-
-def _as_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    return spark.createDataFrame(rows)
+        assert isinstance(done, QueryResult)
+        return spark.createDataFrame(done.to_arrow())
+    result = verb(spark, statement, tree, places)
+    counts = {
+        "inserted": result.inserted,
+        "updated": result.updated,
+        "deleted": result.deleted,
+        "upserted": result.upserted,
+    }
+    return spark.createDataFrame(pa.table({n: [v] for n, v in counts.items()}))
 
 
 class _Catalog:
@@ -89,33 +97,68 @@ class _Catalog:
         return None
 
 
-class _Frames(Mapping[str, Any]):
-    """Views and tables of the session that are none of lakeidx, by their names."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-
-    def __contains__(self, name: object) -> bool:
-        parts = str(name).split(".")
-        written = ".".join(map(quoted, parts))
-        known = "/" not in str(name) and self._spark.catalog.tableExists(written)
-        return bool(known) and place_of_name(self._spark, parts) is None
-
-    def __getitem__(self, name: str) -> pa.Table:
-        return self._spark.table(".".join(map(quoted, name.split(".")))).toArrow()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-def _frame(spark: SparkSession, query: Any) -> DataFrame:
+def _frame(spark: SparkSession, query: Any, committed: str | None = None) -> DataFrame:
     """Return the rows of a part of a statement, which Spark computes with scans that get columns and conditions."""
-    from lakeidx.spark.statements.select import sql
+    from lakeidx.spark.statements.select import select
 
-    return sql(spark, str(query.sql(dialect=LakeidxSql)))
+    return select(spark, _text(query), committed)
+
+
+def _text(node: Any) -> str:
+    return str(node.sql(dialect=LakeidxSql))
+
+
+def _merge(spark: SparkSession, statement: Statement, tree: Any, places: Places) -> VerbResult:
+    """Join a source with a table, in Spark's tasks."""
+    parts = Merging.of(statement, tree)
+    table = places.table(statement, changed_table(statement, tree.this))
+    mine, other = parts.aliases
+    clauses = [clause_of(when, LakeidxSql) for when in parts.clauses(statement, table.schema.field_names)]
+    made = LakeTable(spark, table.uri, mine).merge(lambda: _frame(spark, parts.source).alias(other), _text(parts.on))
+    for clause in clauses:
+        made.with_clause(clause)
+    return VerbResult.of(made.execute())
+
+
+def _update(spark: SparkSession, statement: Statement, tree: Any, places: Places) -> VerbResult:
+    """Change rows, in Spark's tasks; of a subquery, by the keys that it leads to."""
+    statement.only(tree, ("this", "expressions", "where", WITH), "UPDATE")
+    table = places.table(statement, changed_table(statement, tree.this))
+    assigned = assignments_of(statement, tree, table.schema)
+    if _has_subquery(tree):
+        values = values_to_set(assigned)
+        sets = {n: f"lakeidx_source.{v.alias}" for n, v in zip(assigned, values, strict=True)}
+        return VerbResult.of(_by_keys(spark, tree, table, values).whenMatchedUpdate(set=sets).execute())
+    sets = {n: _text(unqualified(v, tree.this)) for n, v in assigned.items()}
+    return VerbResult.of(LakeTable(spark, table.uri).update(_condition(tree), sets))
+
+
+def _delete(spark: SparkSession, statement: Statement, tree: Any, places: Places) -> VerbResult:
+    """Delete rows, in Spark's tasks; of a subquery, by the keys that it leads to."""
+    statement.only(tree, ("this", "where", WITH), "DELETE")
+    table = places.table(statement, changed_table(statement, tree.this))
+    if _has_subquery(tree):
+        return VerbResult.of(_by_keys(spark, tree, table).whenMatchedDelete().execute())
+    return VerbResult.of(LakeTable(spark, table.uri).delete(_condition(tree)))
+
+
+def _has_subquery(tree: Any) -> bool:
+    return any(
+        part.find(exp.Query) is not None for part in (*tree.expressions, *filter(None, [tree.args.get("where")]))
+    )
+
+
+def _condition(tree: Any) -> str | None:
+    where = tree.args.get("where")
+    return None if where is None else _text(unqualified(where.this, tree.this))
+
+
+def _by_keys(spark: SparkSession, tree: Any, table: Table, values: Sequence[Any] = ()) -> MergeBuilder:
+    """Begin a merge with the keys that a verb's condition holds for, and values of their rows."""
+    query, keys = query_of_keys(tree, table.schema, values), table.schema.primary_keys
+    on = " AND ".join(f"lakeidx_target.{quoted(k)} = lakeidx_source.{quoted(k)}" for k in keys)
+    target = LakeTable(spark, table.uri, "lakeidx_target")
+    return target.merge(lambda: _frame(spark, query, table.uri).alias("lakeidx_source"), on)
 
 
 def _insert(spark: SparkSession, statement: Statement, tree: Any, places: Places) -> VerbResult:
@@ -137,3 +180,6 @@ def _insert(spark: SparkSession, statement: Statement, tree: Any, places: Places
     if parts.overwrite and where:
         options["where"] = " AND ".join(where)
     return VerbResult.of(upsert(numbered.select(*columns), table.uri, overwrite=parts.overwrite, options=options))
+
+
+_VERBS = {exp.Insert: _insert, exp.Merge: _merge, exp.Update: _update, exp.Delete: _delete}

@@ -44,8 +44,15 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
              ``updated``, ``deleted`` and ``upserted`` (rows of keys of which nobody looked whether they were known)
     errors   InvalidInputError for another statement, or one that cannot be read; those of the verbs name line and column
     """
-    if is_change(query):
-        return run_change(spark, query)
+    return run_change(spark, query) if is_change(query) else select(spark, query)
+
+
+def select(spark: SparkSession, query: str, committed: str | None = None) -> DataFrame:
+    """Run a SELECT.
+
+    committed   directory of a table that is read with what readers see after a compaction, for verbs
+    errors      InvalidInputError for another statement, or one that cannot be read
+    """
     try:
         tokens = sqlglot.tokenize(query, read="spark")
         (tree,) = sqlglot.parse(query, read="spark")
@@ -63,7 +70,7 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     for table in sorted(found, key=lambda t: t.parts[0].meta["start"]):
         if not table.db and table.name.lower() in local:
             continue
-        frame = _frame(spark, table, words)
+        frame = _frame(spark, table, words, committed)
         if frame is None:
             continue
         name = f"lakeidx_{len(frames)}"
@@ -94,7 +101,7 @@ def _end(query: str, tokens: Sequence[Any], table: Node) -> int:
     return int(behind[of + 1].end) + 1
 
 
-def _frame(spark: SparkSession, table: Node, words: set[str]) -> DataFrame | None:
+def _frame(spark: SparkSession, table: Node, words: set[str], committed: str | None) -> DataFrame | None:
     """Return what a statement reads of a table; None for a table that Spark reads itself."""
     if table.args.get("sample") is not None and not table.alias:
         return None
@@ -107,6 +114,8 @@ def _frame(spark: SparkSession, table: Node, words: set[str]) -> DataFrame | Non
         if not isinstance(version.expression, exp.Literal):
             raise InvalidInputError(f"{table.name}: VERSION AS OF and TIMESTAMP AS OF take a number or a text")
         options = {_TIME_TRAVEL[str(version.name).upper()]: version.expression.name}
+    elif path.rstrip("/") == committed:
+        options = {"read.committed": "true"}
     asked = ReadOptions.parse({**options, "path": path})
     if asked.layout is not Layout.PLAIN or asked.system is not None:
         return read_table(spark, path, options=options)
