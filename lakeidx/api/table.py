@@ -343,7 +343,7 @@ class Table(HistoryMethods, TableHandle):
     ) -> BatchResult:
         """Insert new keys, update known ones; row kinds (+I -U +U -D) in column ``_kind`` when present.
 
-        rows       the table's columns in any order
+        rows       the table's columns in any order; a record batch reader without kinds and `batch_id` is staged as it comes
         batch_id   name of the batch: a batch of the same name that was committed changes nothing
         missing    columns that `rows`, or single dictionaries, do not have: ``refuse``; ``null`` sets them to null (or their
                    default), also in rows that are there. Merge engines partial-update and aggregation keep the old values, so

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any
 
 from lakeidx.api.table import Table
@@ -15,6 +16,7 @@ from lakeidx.options.arguments import PathLike, as_text, path_text, paths
 from lakeidx.results import Listing
 from lakeidx.storage import join, open_store
 from lakeidx.storage.local import absolute
+from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner_choice import RunnerLike, make_runner
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SUFFIX = ".db"
+_COPIED_BYTES = 8 << 20
 
 
 class Warehouse:
@@ -143,6 +146,31 @@ class Warehouse:
         errors    NotFoundError when there is no such table
         """
         return drop_table(self.table(name))
+
+    def rename(self, name: str, to: str) -> int:
+        """Give a table another name: its files are copied, the schemas last, and then those of the old name deleted.
+
+        No one may be at work on it. A rename that was interrupted leaves the table under its old name, or under both.
+        returns   files copied
+        errors    NotFoundError when there is no such table; InvalidInputError when the new name is taken
+        """
+        table, target = self.table(name), self.path(to)
+        if next(iter(self.store.walk(target)), None) is not None:
+            raise InvalidInputError(
+                f"there is something under the name {to!r}: drop it first, or take another", path=target
+            )
+        found = [f.path for f in self.store.walk(table.uri)]
+        schemas = TablePaths(table.uri).schema_dir
+
+        def copy(path: str) -> None:
+            with self.store.open_input(path) as source, self.store.open_output(target + path[len(table.uri) :]) as sink:
+                copyfileobj(source, sink, _COPIED_BYTES)
+
+        in_parallel(copy, [p for p in found if not p.startswith(schemas)])
+        in_parallel(copy, [p for p in found if p.startswith(schemas)])
+        drop_table(table)
+        log.info("%s: renamed to %s, %d files", table.uri, target, len(found))
+        return len(found)
 
     def __getitem__(self, name: str) -> Table:
         return self.table(name)

@@ -20,24 +20,24 @@ class Reader:
 
     def __init__(self, statement: Statement, at: int) -> None:
         self.statement = statement
-        self._at = at
+        self.at = at
 
     @property
     def done(self) -> bool:
         """True at the end of the statement."""
-        return self._at >= len(self.statement.tokens)
+        return self.at >= len(self.statement.tokens)
 
     def next(self) -> Token:
         """Return the next token; InvalidInputError at the end."""
         if self.done:
             raise self.statement.error("the statement is not complete", self.statement.tokens[-1])
-        self._at += 1
-        return self.statement.tokens[self._at - 1]
+        self.at += 1
+        return self.statement.tokens[self.at - 1]
 
     def take(self, *words: str) -> bool:
         """Go over some words when all of them come next."""
-        if all(self.statement.word(self._at + n) == word for n, word in enumerate(words)):
-            self._at += len(words)
+        if all(self.statement.word(self.at + n) == word for n, word in enumerate(words)):
+            self.at += len(words)
             return True
         return False
 
@@ -49,12 +49,12 @@ class Reader:
     def refusal(self, message: str) -> InvalidInputError:
         """Return an error about the next word."""
         tokens = self.statement.tokens
-        return self.statement.error(message, tokens[min(self._at, len(tokens) - 1)])
+        return self.statement.error(message, tokens[min(self.at, len(tokens) - 1)])
 
     def end(self) -> None:
         """Refuse what is left."""
         if not self.done:
-            raise self.refusal(f"not understood, near {self.statement.tokens[self._at].text!r}")
+            raise self.refusal(f"not understood, near {self.statement.tokens[self.at].text!r}")
 
     def name(self) -> str:
         """Return the next word as a name."""
@@ -62,7 +62,7 @@ class Reader:
         if token.token_type.name in _LITERALS or not (
             token.text[:1].isalpha() or token.text[:1] == "_" or token.token_type.name == "IDENTIFIER"
         ):
-            self._at -= 1
+            self.at -= 1
             raise self.refusal("a name must stand here")
         return str(token.text)
 
@@ -75,9 +75,16 @@ class Reader:
 
     def table(self) -> Node:
         """Return the name of a table as sqlglot's node."""
-        first = self._at
+        first = self.at
         self.path()
-        return Statement(self.statement.text, self.statement.tokens[first : self._at]).parse(exp.Table)
+        return Statement(self.statement.text, self.statement.tokens[first : self.at]).parse(exp.Table)
+
+    def table_in_database(self) -> Node:
+        """Return the name of a table, whose database may stand behind IN or FROM."""
+        table = self.table()
+        if self.take("IN") or self.take("FROM"):
+            table.set("db", exp.to_identifier(self.name(), quoted=True))
+        return table
 
     def value(self) -> Any:
         """Return a literal as Python's value."""
@@ -90,14 +97,14 @@ class Reader:
             return str(token.text)
         if not negative and token.text.upper() in _WORDS:
             return _WORDS[token.text.upper()]
-        self._at -= 1
+        self.at -= 1
         raise self.refusal("a number, a text in quotes, TRUE, FALSE or NULL must stand here")
 
     def text(self) -> str:
         """Return the next literal, which must be a text."""
         value = self.value()
         if not isinstance(value, str):
-            self._at -= 1
+            self.at -= 1
             raise self.refusal("a text in quotes must stand here")
         return value
 
@@ -105,8 +112,8 @@ class Reader:
         """Return what is left as sqlglot reads it."""
         if self.done:
             raise self.refusal("the statement is not complete")
-        found = Statement(self.statement.text, self.statement.tokens[self._at :]).parse(into)
-        self._at = len(self.statement.tokens)
+        found = Statement(self.statement.text, self.statement.tokens[self.at :]).parse(into)
+        self.at = len(self.statement.tokens)
         return found
 
 
@@ -135,8 +142,8 @@ def read_call(statement: Statement) -> Call:
     while not reader.take(")"):
         if (positional or named) and not reader.take(","):
             raise reader.refusal("',' or ')' must stand here")
-        token = statement.tokens[reader._at] if not reader.done else reader.next()
-        if statement.word(reader._at + 1) in ("=>", "="):
+        token = statement.tokens[reader.at] if not reader.done else reader.next()
+        if statement.word(reader.at + 1) in ("=>", "="):
             name = reader.name().lower()
             reader.next()
             if name in named:
@@ -157,12 +164,14 @@ class Show:
     what   TABLES, DATABASES, COLUMNS, PARTITIONS, TBLPROPERTIES or CREATE TABLE
     name   of the database, or the table's node
     like   pattern of names, as Spark's: ``*`` for any characters, ``|`` between several
+    partition   values that partitions must have
     """
 
     what: str
     database: str | None = None
     table: Node = None
     like: str | None = None
+    partition: dict[str, Any] = field(default_factory=dict)
 
 
 def read_show(statement: Statement) -> Show:
@@ -171,16 +180,16 @@ def read_show(statement: Statement) -> Show:
     if reader.take("TABLES"):
         database = reader.name() if reader.take("IN") or reader.take("FROM") else None
         found = Show("TABLES", database, like=_pattern(reader))
-    elif reader.take("DATABASES") or reader.take("SCHEMAS"):
+    elif reader.take("DATABASES") or reader.take("SCHEMAS") or reader.take("NAMESPACES"):
         found = Show("DATABASES", like=_pattern(reader))
     elif reader.take("CREATE", "TABLE"):
         found = Show("CREATE TABLE", table=reader.table())
     elif reader.take("COLUMNS"):
         if not reader.take("IN"):
             reader.need("FROM")
-        found = Show("COLUMNS", table=reader.table())
+        found = Show("COLUMNS", table=reader.table_in_database())
     elif reader.take("PARTITIONS"):
-        found = Show("PARTITIONS", table=reader.table())
+        found = Show("PARTITIONS", table=reader.table(), partition=read_partition(reader))
     elif reader.take("TBLPROPERTIES"):
         table = reader.table()
         key = None
@@ -249,6 +258,21 @@ def read_column_change(statement: Statement, reader: Reader, table: Node) -> Col
 def default_text(value: Any) -> str:
     """Return a default as a schema keeps it, as text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def read_partition(reader: Reader) -> dict[str, Any]:
+    """Read ``PARTITION (day = '2026-11-01')``, which may be missing."""
+    found: dict[str, Any] = {}
+    if not reader.take("PARTITION"):
+        return found
+    reader.need("(")
+    while not reader.take(")"):
+        if found:
+            reader.need(",")
+        name = reader.name()
+        reader.need("=")
+        found[name] = reader.value()
+    return found
 
 
 def read_unset(reader: Reader) -> Sequence[str]:

@@ -6,6 +6,7 @@ source   org.apache.paimon.spark.procedure, release 1.4.2
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -144,6 +145,25 @@ def _reset_consumer(table: Table, given: _Arguments) -> Any:
     return {"deleted": given["consumerid"]}
 
 
+def _clear_consumers(table: Table, given: _Arguments) -> Any:
+    try:
+        wanted = re.compile(given.get("including_consumers", ".*"))
+        kept = re.compile(given.get("excluding_consumers", "(?!)"))
+    except re.error as error:
+        raise InvalidInputError(f"not a regular expression: {error}") from None
+    found = [str(c["consumer"]) for c in table.consumers()]
+    cleared = [c for c in found if wanted.fullmatch(c) and not kept.fullmatch(c)]
+    for consumer in cleared:
+        table.delete_consumer(consumer)
+    return {"deleted": cleared}
+
+
+def _trigger_tags(table: Table, _: _Arguments) -> Any:
+    from lakeidx.table.expiration.automatic_tags import make_automatic_tags
+
+    return {"tags": make_automatic_tags(table.metadata, table.schema)}
+
+
 def _rewrite_file_index(table: Table, _: _Arguments) -> Any:
     return table.rebuild_index()
 
@@ -169,6 +189,8 @@ PROCEDURES: dict[str, Procedure] = {
     "rollback_to_watermark": Procedure({"watermark": int}, _rollback_to_watermark, ("watermark",)),
     "remove_orphan_files": Procedure({"older_than": str, "dry_run": bool}, _remove_orphan_files),
     "reset_consumer": Procedure({"consumerid": str}, _reset_consumer, ("consumerid",)),
+    "clear_consumers": Procedure({"including_consumers": str, "excluding_consumers": str}, _clear_consumers),
+    "trigger_tag_automatic_creation": Procedure({}, _trigger_tags),
     "rewrite_file_index": Procedure({}, _rewrite_file_index),
 }
 #: Takes ``database.*`` for all tables of a database, as in Paimon.

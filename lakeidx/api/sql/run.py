@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lakeidx.api.warehouse import Warehouse
 
 _KINDS = "SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE, ALTER and DROP TABLE, SHOW, DESCRIBE, EXPLAIN and CALL"
+#: Spark's words for more or less of a plan; there is one.
+_HOW_TO_EXPLAIN = ("EXTENDED", "FORMATTED", "COST", "CODEGEN")
 _VERBS = {exp.Insert: verbs.insert, exp.Update: verbs.update, exp.Delete: verbs.delete, exp.Merge: verbs.merge}
 
 
@@ -69,9 +71,11 @@ def _run(statement: Statement, places: Places, warehouse: Warehouse | None, how:
     if first == "CALL":
         return call(statement, places, warehouse)
     if first == "EXPLAIN":
-        return _explained(statement.behind(1), places)
+        return _explained(statement.behind(1 + (statement.word(1) in _HOW_TO_EXPLAIN)), places)
     if first == "ALTER":
-        return tables.alter_named(statement, places)
+        return tables.alter_named(statement, places, warehouse)
+    if first in ("DESCRIBE", "DESC"):
+        return tables.describe(statement, places)
     tree = statement.parse()
     for kind, verb in _VERBS.items():
         if isinstance(tree, kind):
@@ -80,8 +84,6 @@ def _run(statement: Statement, places: Places, warehouse: Warehouse | None, how:
         return tables.create_table(statement, tree, places, warehouse)
     if isinstance(tree, exp.Drop) and warehouse is not None:
         return tables.drop_named(statement, tree, warehouse)
-    if isinstance(tree, exp.Describe):
-        return tables.describe(statement, tree, places)
     if _is_query(tree):
         return Query(statement, tree, places).result()
     raise statement.error(f"statements are {_KINDS}")

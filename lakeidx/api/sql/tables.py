@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lakeidx.api.sql.grammar import ColumnChange, Reader, Show, default_text, read_column_change, read_unset
+from lakeidx.api.arrow_input import as_table
+from lakeidx.api.sql.grammar import (
+    ColumnChange,
+    Reader,
+    Show,
+    default_text,
+    read_column_change,
+    read_partition,
+    read_unset,
+)
 from lakeidx.api.sql.names import Places, TableName
 from lakeidx.api.sql.query import Query, QueryResult
 from lakeidx.api.sql.statement import Node, Statement
 from lakeidx.api.sql.verbs import VerbResult
 from lakeidx.api.table import Table
-from lakeidx.errors import LakeIdxError, NotFoundError
+from lakeidx.errors import LakeIdxError, NotFoundError, did_you_mean
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.table.view import decode_partition_dict, load_newest
 from lakeidx.types import DataType, Field, Root, column_specs
@@ -180,12 +189,16 @@ def drop_named(statement: Statement, tree: Node, warehouse: Warehouse) -> QueryR
 # -- ALTER ---------------------------------------------------------------------------------------------------------------
 
 
-def alter_named(statement: Statement, places: Places) -> QueryResult:
+def alter_named(statement: Statement, places: Places, warehouse: Warehouse | None) -> QueryResult:
     """Run ALTER TABLE; the result lists what has changed."""
     reader = Reader(statement, 1)
     reader.need("TABLE")
     node = reader.table()
-    if reader.take("ALTER"):
+    if reader.take("RENAME", "TO"):
+        return _renamed(statement, node, reader, warehouse)
+    if reader.take("DROP", "IF", "EXISTS", "PARTITION") or reader.take("DROP", "PARTITION"):
+        return _without_partitions(statement, node, places)
+    if reader.take("ALTER") or reader.take("CHANGE"):
         edits = _column_edits(statement, read_column_change(statement, reader, node))
     elif reader.take("UNSET", "TBLPROPERTIES"):
         edits = {"reset": list(read_unset(reader))}
@@ -194,9 +207,10 @@ def alter_named(statement: Statement, places: Places) -> QueryResult:
         statement.only(tree, ("this", "kind", "actions"), "ALTER TABLE")
         edits = {}
         for action in tree.args["actions"]:
-            for key, value in _action_edits(statement, action).items():
+            for key, value in _action_edits(statement, action, places.table(statement, node).schema).items():
+                known = edits.get(key, type(value)())
                 edits[key] = (
-                    [*edits.get(key, []), *value] if isinstance(value, list) else {**edits.get(key, {}), **value}
+                    value if isinstance(value, str) else [*known, *value] if isinstance(value, list) else known | value
                 )
     result = places.table(statement, node).alter(**edits)
     rows = [
@@ -207,6 +221,32 @@ def alter_named(statement: Statement, places: Places) -> QueryResult:
     return QueryResult.of(pa.table({n: pa.array([r[n] for r in rows], pa.string()) for n in names}))
 
 
+def _renamed(statement: Statement, node: Node, reader: Reader, warehouse: Warehouse | None) -> QueryResult:
+    old, to = TableName.of(statement, node), reader.path()
+    reader.end()
+    if warehouse is None:
+        raise statement.error("RENAME TO is for a warehouse: a name of Spark's catalog is renamed by spark.sql", node)
+    if old.branch or old.system or len(to) > 2:
+        raise statement.error("RENAME TO takes a table, and database.table or a name", node)
+    name = ".".join(to if len(to) == 2 else [old.parts[0], *to])
+    warehouse.rename(".".join(old.parts), name)
+    return _texts({"result": [f"{'.'.join(old.parts)} is now {name}"]})
+
+
+def _without_partitions(statement: Statement, node: Node, places: Places) -> QueryResult:
+    """Drop the partitions that ``DROP PARTITION (day = 'a'), PARTITION (day = 'b')`` names."""
+    at = next(n for n in range(len(statement.tokens)) if statement.word(n) == "PARTITION")
+    reader, named = Reader(statement, at), list[str]()
+    while not reader.done:
+        if named:
+            reader.need(",")
+        named.append(",".join(f"{k}={v}" for k, v in read_partition(reader).items()))
+        if not named[-1]:
+            raise reader.refusal("PARTITION (column = value) must stand here")
+    places.table(statement, node).drop_partitions(named)
+    return _texts({"result": [f"dropped {n}" for n in named]})
+
+
 def _column_edits(statement: Statement, change: ColumnChange) -> dict[str, Any]:
     if change.change == "TYPE":
         return {"types": {change.column: _type_spec(statement, change.value)}}
@@ -214,24 +254,29 @@ def _column_edits(statement: Statement, change: ColumnChange) -> dict[str, Any]:
     return {keys[change.change]: {change.column: change.value}}
 
 
-def _action_edits(statement: Statement, action: Node) -> dict[str, Any]:
+def _action_edits(statement: Statement, action: Node, schema: TableSchema) -> dict[str, Any]:
     """Return what a part of ALTER TABLE changes, as `lakeidx.Table.alter` takes it."""
     if isinstance(action, exp.ColumnDef):
         return _added(statement, [action])
     if isinstance(action, exp.Schema):
         return _added(statement, action.expressions)
     if isinstance(action, exp.Drop):
-        statement.only(action, ("tables", "kind"), "DROP COLUMN")
+        statement.only(action, ("tables", "kind", "exists"), "DROP COLUMN")
         if action.args.get("kind") in ("COLUMN", "COLUMNS"):
             names = [n for t in action.args["tables"] for n in (t.expressions if isinstance(t, exp.Schema) else [t])]
-            return {"drop": [_path(n) for n in names]}
+            gone = [_path(n) for n in names]
+            there = [n for n in gone if n.partition(".")[0] in schema.field_names]
+            return {"drop": there if action.args.get("exists") else gone}
     if isinstance(action, exp.RenameColumn) and not action.args.get("exists"):
         return {"rename": {_path(action.this): action.args["to"].name}}
     if isinstance(action, exp.AlterSet):
         statement.only(action, ("expressions",), "SET")
         pairs = [p for e in action.expressions for p in (e.expressions if isinstance(e, exp.Properties) else [e])]
         if all(type(p) is exp.Property for p in pairs):
-            return {"set": {_option_name(p.this): _text(statement, p.args["value"]) for p in pairs}}
+            options = {_option_name(p.this): _text(statement, p.args["value"]) for p in pairs}
+            # As in Paimon this is no option, but the table's own.
+            comment = {"comment": options.pop("comment")} if "comment" in options else {}
+            return comment | ({"set": options} if options else {})
     raise statement.error(f"ALTER TABLE does not take {action.sql(dialect='spark')[:60]}", action)
 
 
@@ -285,7 +330,11 @@ def show(statement: Statement, asked: Show, places: Places, warehouse: Warehouse
         if not schema.partition_keys:
             raise statement.error("the table has no partitions", asked.table)
         found = dict.fromkeys(e.partition for e in load_newest(table.metadata).entries)
+        unknown = [n for n in asked.partition if n not in schema.partition_keys]
+        if unknown:
+            raise statement.error(f"partitions are of {', '.join(schema.partition_keys)}", statement.find(unknown))
         rows = [decode_partition_dict(p, schema) for p in found]
+        rows = [r for r in rows if all(str(r[n]) == str(v) for n, v in asked.partition.items())]
         return _texts({"partition": sorted("/".join(f"{k}={v}" for k, v in r.items()) for r in rows)})
     return _texts({"createtab_stmt": [_create_statement(".".join(p.name for p in asked.table.parts), schema)]})
 
@@ -355,23 +404,41 @@ def _create_statement(name: str, schema: TableSchema) -> str:
     return f"{text}\nTBLPROPERTIES (\n{pairs})" if pairs else text
 
 
-def describe(statement: Statement, tree: Node, places: Places) -> QueryResult:
-    """Run DESCRIBE: columns, key and partitions; with EXTENDED also what else is known of the table."""
-    statement.only(tree, ("this", "style", "kind"), "DESCRIBE")
-    style = str(tree.args.get("style") or "").upper()
-    if style not in ("", "EXTENDED", "FORMATTED") or str(tree.args.get("kind") or "TABLE").upper() != "TABLE":
-        raise statement.error("DESCRIBE takes [TABLE] [EXTENDED] and a table", statement.tokens[1])
-    if not isinstance(tree.this, exp.Table):
-        raise statement.error("the name of a table must stand here", tree.this)
-    table = places.table(statement, tree.this)
+def describe(statement: Statement, places: Places) -> QueryResult:
+    """Run DESCRIBE: columns, key and partitions; with EXTENDED also what else is known of the table; HISTORY lists its snapshots.
+
+    Of one column, when it is named.
+    """
+    reader = Reader(statement, 1)
+    if reader.take("HISTORY"):
+        found = places.table(statement, reader.table())
+        reader.end()
+        return QueryResult.of(as_table(found.system("snapshots")))
+    more = False
+    while statement.word(reader.at) in ("TABLE", "EXTENDED", "FORMATTED") and statement.word(reader.at + 1) not in (
+        "",
+        ".",
+    ):
+        more |= reader.next().text.upper() != "TABLE"
+    table = places.table(statement, reader.table())
+    schema = table.schema
+    if not reader.done:
+        names = {n.lower(): n for n in schema.field_names}
+        asked = reader.name()
+        reader.end()
+        if asked.lower() not in names:
+            said = f"the table has no column {asked!r}; {did_you_mean(asked, schema.field_names)}"
+            raise statement.error(said, statement.find([asked]))
+        field = schema.field(names[asked.lower()])
+        shown = {"col_name": field.name, "data_type": _sql_type(field.type), "comment": field.description or "NULL"}
+        return _texts({"info_name": list(shown), "info_value": list(shown.values())})
     rows = [
         (f.name, _sql_type(f.type) + ("" if f.type.nullable else " NOT NULL"), f.description)
         for f in table.schema.fields
     ]
-    schema = table.schema
     rows += [("# primary key", ", ".join(schema.primary_keys), None)] if schema.primary_keys else []
     rows += [("# partitioned by", ", ".join(schema.partition_keys), None)] if schema.partition_keys else []
-    if style:
+    if more:
         rows += _details(table)
     return _texts({n: [r[i] for r in rows] for i, n in enumerate(("col_name", "data_type", "comment"))})
 

@@ -227,16 +227,19 @@ def test_alter_table_changes_columns_and_options(warehouse: lakeidx.Warehouse) -
         "ALTER COLUMN qty AFTER id", "ALTER COLUMN total FIRST", "ALTER COLUMN qty SET DEFAULT 5", "ALTER COLUMN n2 DROP DEFAULT",
         "SET TBLPROPERTIES ('alter-column-null-to-not-null.disabled' = 'false')", "ALTER qty SET NOT NULL",
         "ALTER COLUMN qty DROP NOT NULL", "RENAME COLUMN n2 TO n3", "DROP COLUMN note",
-        "DROP COLUMNS (n3, n9)", "SET TBLPROPERTIES ('snapshot.num-retained.min' = '2', 'write-buffer-size' = '64 mb')",
+        "DROP COLUMNS (n3, n9)", "DROP COLUMN IF EXISTS n9", "CHANGE COLUMN qty COMMENT 'q'", "SET TBLPROPERTIES ('comment' = 'c')",
+        "SET TBLPROPERTIES ('snapshot.num-retained.min' = '2', 'write-buffer-size' = '64 mb')",
         "UNSET TBLPROPERTIES ('write-buffer-size')",
     ):  # fmt: skip
-        assert rows(warehouse, f"ALTER TABLE shop.orders {text}"), text
+        found = rows(warehouse, f"ALTER TABLE shop.orders {text}")
+        assert found or "IF EXISTS" in text or "CHANGE" in text, text
     schema = warehouse.table("shop.orders").schema
     names = ["total", "id", "qty", "day", "a"]
     assert [f.name for f in schema.fields] == names
     assert [str(schema.field(n).type).replace("`", "") for n in ("qty", "a")] == ["BIGINT", "ROW<x BIGINT, y STRING>"]
     assert (schema.field("qty").description, schema.field("qty").default_value) == ("q", "5")
     assert "write-buffer-size" not in schema.options
+    assert (schema.comment, "comment" in schema.options) == ("c", False)
     assert schema.options["snapshot.num-retained.min"] == "2"
 
 
@@ -257,6 +260,27 @@ def test_tables_come_and_go(warehouse: lakeidx.Warehouse) -> None:
     assert warehouse.tables() == ["shop.orders"]
 
 
+def test_a_table_gets_another_name_with_all_that_it_has(warehouse: lakeidx.Warehouse) -> None:
+    table = warehouse.table("shop.orders")
+    table.create_tag("first")
+    table.create_branch("b", tag="first")
+    warehouse.sql("UPDATE shop.orders SET qty = 9 WHERE id = 1")
+    files = len(table.files())
+    with pytest.raises(InvalidInputError, match="line 1, column"):
+        warehouse.sql("ALTER TABLE shop.orders RENAME TO shop.orders")
+    warehouse.sql("ALTER TABLE shop.orders RENAME TO `2026`.sold")
+    warehouse.sql("ALTER TABLE `2026`.sold RENAME TO sales")
+    assert warehouse.tables() == ["2026.sales"]
+    assert not [p for p in Path(warehouse.uri).rglob("orders*/**/*") if p.is_file()]
+    assert rows(warehouse, "SELECT count(*), max(qty) FROM `2026`.sales") == [(3, 9)]
+    assert rows(warehouse, "SELECT max(qty) FROM `2026`.sales VERSION AS OF 'first'") == [(3,)]
+    assert rows(warehouse, "SELECT max(qty) FROM `2026`.`sales$branch_b`") == [(3,)]
+    assert len(warehouse.table("2026.sales").files()) == files
+    assert verb(warehouse, "INSERT INTO `2026`.sales VALUES (1, 'a', 1, 1), (9, 'a', 1, 1)") == (1, 1, 0)
+    warehouse.sql("ALTER TABLE `2026`.sales DROP PARTITION (day = 'b')")
+    assert rows(warehouse, "SELECT DISTINCT day FROM `2026`.sales") == [("a",)]
+
+
 def test_show_and_describe_list_what_there_is(warehouse: lakeidx.Warehouse) -> None:
     warehouse.sql("CREATE TABLE other.t (id INT) TBLPROPERTIES ('primary-key' = 'id')")
     assert rows(warehouse, "SHOW DATABASES") == [("other",), ("shop",)]
@@ -265,10 +289,14 @@ def test_show_and_describe_list_what_there_is(warehouse: lakeidx.Warehouse) -> N
     assert rows(warehouse, "SHOW TABLES FROM shop 'x'") == []
     assert rows(warehouse, "SHOW COLUMNS IN other.t") == [("id",)]
     assert rows(warehouse, "SHOW PARTITIONS shop.orders") == [("day=a",), ("day=b",)]
+    assert rows(warehouse, "SHOW PARTITIONS shop.orders PARTITION (day = 'b')") == [("day=b",)]
+    assert rows(warehouse, "SHOW COLUMNS FROM t FROM other") == [("id",)]
     assert rows(warehouse, "SHOW TBLPROPERTIES shop.orders ('primary-key')") == [("primary-key", "day,id")]
     described = rows(warehouse, "DESC shop.orders")
     assert described[1] == ("day", "STRING NOT NULL", "it's the day")
     assert described[-2:] == [("# primary key", "day, id", None), ("# partitioned by", "day", None)]
+    assert rows(warehouse, "DESCRIBE shop.orders DAY")[2] == ("comment", "it's the day")
+    assert [r[0] for r in rows(warehouse, "DESCRIBE HISTORY shop.orders")] == [1]
     assert ("# option bucket", "-1", None) in rows(warehouse, "DESCRIBE TABLE EXTENDED shop.orders")
 
 
@@ -279,7 +307,7 @@ def test_explain_writes_nothing(warehouse: lakeidx.Warehouse) -> None:
         "DELETE FROM shop.orders WHERE id = 1", "DELETE FROM shop.orders WHERE id + 1 = 2",
         "MERGE INTO shop.orders t USING shop.orders s ON t.id = s.id AND t.day = s.day WHEN MATCHED THEN DELETE",
     ):  # fmt: skip
-        assert rows(warehouse, f"EXPLAIN {text}")
+        assert rows(warehouse, f"EXPLAIN {text}") == rows(warehouse, f"EXPLAIN EXTENDED {text}")
     assert warehouse.table("shop.orders").snapshot == before
 
 
@@ -302,6 +330,8 @@ def test_procedures_keep_the_table(warehouse: lakeidx.Warehouse) -> None:
     (orphans,) = rows(warehouse, "CALL sys.remove_orphan_files(table => 'shop.*', dry_run => true)")
     assert orphans[0] == table.uri
     warehouse.sql("CALL sys.rewrite_file_index(table => 'shop.orders')")
+    warehouse.sql("CALL sys.trigger_tag_automatic_creation(table => 'shop.orders')")
+    warehouse.sql("CALL sys.clear_consumers(table => 'shop.orders', including_consumers => 'a.*')")
     warehouse.sql("CALL sys.rollback(table => 'shop.orders', version => 'two')")
     assert rows(warehouse, "SELECT total FROM shop.orders WHERE id = 1") == [(Decimal(0),)]
 
