@@ -1,4 +1,4 @@
-"""Small batches: into a large table, and one row at a time for a minute with compaction beside.
+"""Small batches: into a large table, and one row at a time for a minute with compaction beside; what Iceberg metadata adds.
 
 Into a table of 10 M narrow rows go batches of 10,000 and of 100 rows, half of their keys known, in a process that has done some;
 afterwards the number of rows must be right, and the values of the last batch there.
@@ -11,7 +11,10 @@ For a minute one process calls `Table.upsert` with one row a hundred times a sec
 updated. A second process compacts what universal compaction picks and expires snapshots, over and over, as upkeep does. At the
 end the table must hold the last value of every key. Files on level 0 are counted before each compaction, when there are most.
 
-    python -m bench.bench_small_batches [--rows 10000000] [--rounds 30] [--seconds 60] [--per-second 100] [--json]
+Batches of 100, 10,000 and 600,000 rows and full compactions of a table of 600,000 go by turns into two tables, one of which has
+Iceberg metadata (`metadata.iceberg.storage`): the median of the pairs' shares is what it adds. pyiceberg then counts the rows.
+
+    python -m bench.bench_small_batches [--iceberg] [--rows 10000000] [--rounds 30] [--seconds 60] [--per-second 100] [--json]
 """
 
 from __future__ import annotations
@@ -46,6 +49,8 @@ BARE_FILES = 20
 #: Between two compactions; how many of them there are for an expiry.
 PAUSE_SECONDS, COMPACTIONS_PER_EXPIRY = 0.1, 20
 BATCHES = (10_000, 100)
+#: Rows of a batch; 0: a full compaction.
+ICEBERG_CASES = (100, 10_000, 600_000, 0)
 LOAD_ROWS = 1_000_000
 #: Values of the option `bucket`: of the large table, and of the one that gets row after row.
 BUCKETS = {"dynamic": ("-1", "-1"), "fixed": ("4", "1")}
@@ -80,6 +85,18 @@ class Figure:
     compaction_cpu_seconds: float | None = None
     most_files: int | None = None
     late_files: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergFigure:
+    """What Iceberg metadata adds to a batch, or a compaction: of time by the clock and by the processor; ms, cpu_ms: without it."""
+
+    case: str
+    rounds: int
+    ms: float
+    cpu_ms: float
+    added: str
+    cpu_added: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +136,10 @@ def row(number: int) -> pa.Table:
     return pa.table({"k": pa.array([number % KEYS], pa.int64()), "v": pa.array([number], pa.int64())})
 
 
-def create(uri: str, bucket: str) -> Table:
+def create(uri: str, bucket: str, **options: str) -> Table:
     """Make the table."""
     fields = [{"name": "k", "type": "BIGINT NOT NULL"}, {"name": "v", "type": "BIGINT"}]
-    return Table.create(uri, {"fields": fields, "primaryKeys": ["k"], "options": {"bucket": bucket}})
+    return Table.create(uri, {"fields": fields, "primaryKeys": ["k"], "options": {"bucket": bucket, **options}})
 
 
 def numbered(keys: NDArray[np.int64], value: int) -> pa.Table:
@@ -196,6 +213,38 @@ def into_large(kind: str, rows: int, rounds: int, uri: str) -> list[Figure]:
     return figures
 
 
+def iceberg_cost(rounds: int, folder: str) -> list[IcebergFigure]:
+    """Time batches and full compactions with Iceberg metadata and without, by turns."""
+    from pyiceberg.table import StaticTable
+
+    plain = create(f"{folder}/plain", "-1")
+    with_it = create(f"{folder}/iceberg", "-1", **{"metadata.iceberg.storage": "table-location"})
+    most, figures, number = max(ICEBERG_CASES), [], 0
+    rng = np.random.default_rng(1)
+    for size in ICEBERG_CASES:
+        took: dict[Table, list[tuple[float, float]]] = {plain: [], with_it: []}
+        for turn in range(rounds + 2):
+            number += 1
+            batch = numbered(rng.permutation(most)[: size or 10_000], number)
+            for table in (plain, with_it) if turn % 2 else (with_it, plain):
+                if not size:
+                    table.upsert(batch)
+                begun, used = time.perf_counter(), time.process_time()
+                table.upsert(batch) if size else table.compact(full=True)
+                took[table].append((time.perf_counter() - begun, time.process_time() - used))
+        pairs = np.array([took[plain], took[with_it]])[:, 2:]
+        added = np.median(pairs[1] / pairs[0] - 1, axis=0)
+        least = pairs[0].min(axis=0).tolist()
+        case = f"Iceberg metadata, {f'{size:,} rows' if size else f'full compaction of {most:,}'}"
+        figures.append(
+            IcebergFigure(case, rounds, _ms(least[0]), _ms(least[1]), f"{added[0]:+.1%}", f"{added[1]:+.1%}")
+        )
+    assert plain.scan().to_arrow().sort_by("k") == with_it.scan().to_arrow().sort_by("k"), "the tables differ"
+    seen = StaticTable.from_metadata(with_it.uri).scan().to_arrow().select(["k", "v"]).sort_by("k")
+    assert seen.to_pydict() == with_it.scan().to_arrow().sort_by("k").to_pydict(), "Iceberg readers see other rows"
+    return figures
+
+
 def row_after_row(kind: str, seconds: float, per_second: float, uri: str) -> Figure:
     """Upsert one row again and again, with compaction beside."""
     table = create(uri, BUCKETS[kind][1])
@@ -242,14 +291,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seconds", type=float, default=60, help="0: no row after row")
     parser.add_argument("--per-second", type=float, default=100)
+    parser.add_argument("--iceberg", action="store_true", help="only what Iceberg metadata adds")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     args = parser.parse_args(argv)
-    figures: list[Figure] = []
+    figures: list[Figure | IcebergFigure] = []
+    if args.iceberg:
+        args.rows = args.seconds = 0
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
         for kind in BUCKETS if args.rows else ():
             figures += into_large(kind, args.rows, args.rounds, f"{folder}/large.db/{kind}")
         for kind in BUCKETS if args.seconds else ():
             figures.append(row_after_row(kind, args.seconds, args.per_second, f"{folder}/small.db/{kind}"))
+        figures += iceberg_cost(args.rounds, f"{folder}/iceberg.db")
     for figure in figures:
         print(json.dumps(asdict(figure)) if args.json else figure)
     return 0

@@ -27,7 +27,7 @@ _LOOKUP_ROWS = 1_000_000
 def table_rules(config: PipelineConfig) -> tuple[str, ...]:
     """Return the names of the rules over a table of this pipeline."""
     schema = config.first_schema
-    names = rule_names(schema.bucket_mode, keyed=bool(config.primary_keys))
+    names = rule_names(schema)
     if indexed_columns(schema.options):
         names += ("file_indexes_answer",)
     if has_changelog(schema):

@@ -18,6 +18,7 @@ from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.quality.iceberg_rules import IcebergEvidence, load_iceberg
 from lakeidx.quality.index_file_rules import IndexFile
 from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
@@ -52,6 +53,7 @@ class TableEvidence:
     decoded       data files that were decoded to the last page, and their bytes
     unreadable    files whose bytes could not be read, as plain values
     miscounted    files of which the manifest counts the deletes wrongly, as plain values
+    iceberg       Iceberg metadata; None where nothing was to be looked at
     """
 
     schema: TableSchema
@@ -69,6 +71,7 @@ class TableEvidence:
     decoded: tuple[int, int] = (0, 0)
     unreadable: list[dict[str, Any]] = field(default_factory=list)
     miscounted: list[dict[str, Any]] = field(default_factory=list)
+    iceberg: IcebergEvidence | None = None
 
     def partition_name(self, partition: bytes) -> str:
         """Return ``month=1/day=2``; ``-`` for a table without partitions."""
@@ -118,6 +121,8 @@ def load_evidence(
         _load_keys(metadata, evidence, readers, key_rows, seed)
     if history != 0:
         _load_snapshots(metadata, evidence, pool, last=history)
+        if schema.table_options.writes_iceberg:
+            evidence.iceberg = load_iceberg(metadata, schema, snapshot, pool, files=buckets is None)
     return evidence
 
 

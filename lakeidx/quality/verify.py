@@ -13,6 +13,7 @@ from lakeidx.options.descriptors import INT_MAX
 from lakeidx.options.names import unknown_message
 from lakeidx.quality.file_rules import check_referenced_files
 from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
+from lakeidx.quality.iceberg_rules import check_iceberg
 from lakeidx.quality.index_file_rules import check_bucket_rows, check_bucket_skew, check_index_files
 from lakeidx.quality.key_rules import check_keys_unique
 from lakeidx.quality.load import TableEvidence
@@ -99,6 +100,8 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
         check_snapshot_chain(evidence.snapshots, latest_hint=evidence.latest_hint),
         check_options_followed(evidence.schema),
     ]
+    if evidence.schema.table_options.writes_iceberg:
+        results.append(check_iceberg(evidence.iceberg))
     if not evidence.schema.primary_keys:
         return results
     results.append(_check_deletes_counted(evidence))
@@ -137,12 +140,14 @@ def _fills_buckets(evidence: TableEvidence) -> bool:
     return find_type(IndexOptions(evidence.schema.options)).fills_buckets
 
 
-def rule_names(mode: BucketMode, *, keyed: bool) -> tuple[str, ...]:
-    """Return the names of the rules of `verify` for a table of that bucket mode, in its order."""
+def rule_names(schema: TableSchema) -> tuple[str, ...]:
+    """Return the names of the rules of `verify` for a table of that schema, in its order."""
     names: tuple[str, ...] = ("files_readable", "referenced_files_exist", "snapshot_chain", "options_followed")
-    if keyed:
+    if schema.table_options.writes_iceberg:
+        names += ("iceberg_metadata",)
+    if schema.primary_keys:
         names += ("deletes_counted", "primary_key_once")
-    if keyed and mode is BucketMode.HASH_DYNAMIC:
+    if schema.primary_keys and schema.bucket_mode is BucketMode.HASH_DYNAMIC:
         names += ("index_files_agree", "hash_in_one_bucket", "live_keys_indexed", "stale_hashes")
         names += ("bucket_rows_within_target", "bucket_skew")
     return names

@@ -33,7 +33,7 @@ from lakeidx.tasks.runner import Progress, Runner
 #: Rows of the partitions that are looked at together, where there are several.
 _ROWS_AT_ONCE = 50_000_000
 #: Rules over the table as such: what the first group says of them counts.
-_OF_THE_TABLE = ("snapshot_chain", "options_followed")
+_OF_THE_TABLE = ("snapshot_chain", "options_followed", "iceberg_metadata")
 #: Files of a `Checkpoint`.
 CHECKPOINT_FILE = re.compile(r"verified-[0-9a-f]{32}\.json")
 #: Key hashes are counted in so many equal parts of the 32-bit space, a power of two.

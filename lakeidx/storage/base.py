@@ -167,8 +167,11 @@ class ObjectStore(Protocol):
         """List all files below, at any depth, without directories; order not defined."""
         ...
 
-    def put(self, path: str, data: bytes) -> None:
-        """Write or replace a file; readers see the old or the new content, never a part. It survives a power cut."""
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Write or replace a file; readers see the old or the new content, never a part. It survives a power cut.
+
+        durable   False for what is made again when it is missing or broken: a power cut may take or empty it
+        """
         ...
 
     def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:

@@ -195,17 +195,18 @@ class LocalStore:
             elif not os.path.islink(local_path(info.path)):
                 yield from self.walk(info.path)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write or replace a file."""
         target = local_path(path)
         try:
-            temp = self._write_temp(target, data)
+            temp = self._write_temp(target, data, durable=durable)
             try:
                 os.replace(temp, target)
             except BaseException:
                 _unlink(temp)
                 raise
-            self._sync_dir(target)
+            if durable:
+                self._sync_dir(target)
         except OSError as e:
             raise translate(e, path) from e
 
@@ -305,10 +306,10 @@ class LocalStore:
         self._sync_dir(target)
         return True
 
-    def _write_temp(self, target: str, data: bytes) -> str:
+    def _write_temp(self, target: str, data: bytes, *, durable: bool = True) -> str:
         """Write a file under a temporary name beside its target; return that name."""
-        temp, descriptor = _open_temp(target, sync=self._sync)
-        self._fill(temp, descriptor, data)
+        temp, descriptor = _open_temp(target, sync=self._sync and durable)
+        self._fill(temp, descriptor, data, durable=durable)
         return temp
 
     def _create_exclusive(self, target: str, data: bytes) -> bool:
@@ -319,12 +320,12 @@ class LocalStore:
         self._fill(target, descriptor, data)
         return True
 
-    def _fill(self, path: str, descriptor: int, data: bytes) -> None:
+    def _fill(self, path: str, descriptor: int, data: bytes, *, durable: bool = True) -> None:
         """Write a new file, and wait for the disk; remove it when that fails."""
         try:
             try:
                 _write_all(descriptor, data)
-                if self._sync:
+                if self._sync and durable:
                     os.fsync(descriptor)
             finally:
                 os.close(descriptor)

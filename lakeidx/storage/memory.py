@@ -108,7 +108,7 @@ class MemoryStore:
             paths = list(self._files)
         yield from (f for path in paths if (f := self.info(path)) is not None)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write or replace a file."""
         with self._lock:
             self._put(path, data)

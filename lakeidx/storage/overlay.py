@@ -88,7 +88,7 @@ class OverlayStore:
         yield from self._above.walk(dir)
         yield from (f for f in self._below.walk(dir) if not self._is_above(f.path))
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write or replace a file, in memory."""
         self._gone.discard(path)
         self._above.put(path, data)

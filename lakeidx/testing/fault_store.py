@@ -153,9 +153,9 @@ class FaultStore:
         """Forward to the wrapped store."""
         return self._run("walk", dir, lambda: self.inner.walk(dir))
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Forward to the wrapped store."""
-        self._run("put", path, lambda: self.inner.put(path, data))
+        self._run("put", path, lambda: self.inner.put(path, data, durable=durable))
 
     def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Put one after another, so that a fault can leave some of them."""

@@ -119,10 +119,10 @@ class MeteredStore:
         self._add("walk")
         return self.inner.walk(dir)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Count one request and its bytes."""
         self._add("put", len(data))
-        self.inner.put(path, data)
+        self.inner.put(path, data, durable=durable)
 
     def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Count one request per file, and their bytes."""

@@ -53,6 +53,7 @@ _DESCRIPTIONS = {
     "referenced_files_exist": "Every file the snapshot refers to exists with its size.",
     "snapshot_chain": "Snapshot ids are contiguous, and totals add up from one to the next.",
     "options_followed": "Every option that enables maintenance is acted on, and every option name is known.",
+    "iceberg_metadata": "Iceberg metadata is of the newest snapshot, and lists files that it has.",
     "deletes_counted": "Manifests count the deletes in each data file.",
     "primary_key_once": "No primary key is in two buckets of its partition, none occurs twice after a merge.",
     "index_files_agree": "Hash index files have 4 bytes per hash, the manifest's count, their checksum, and no duplicate hash.",
@@ -72,7 +73,7 @@ _DESCRIPTIONS = {
 #: Space, speed or balance suffers; answers stay right.
 WARNINGS = frozenset({REJECTED, "stale_hashes", "bucket_skew", "orphans_below_limit", "options_followed"})
 #: Checks whose failure does not make query results wrong; they never block downstream assets.
-NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target", "deletes_counted"}
+NOT_BLOCKING = WARNINGS | {"bucket_rows_within_target", "deletes_counted", "iceberg_metadata"}
 
 
 def build_specs(config: PipelineConfig, asset: str, names: Sequence[str]) -> list[dg.AssetCheckSpec]:

@@ -36,6 +36,8 @@ _FAULTS: dict[str, tuple[str, ...]] = {
     "snapshot_chain": ("snapshots_missing", "faults_hole", "faults_other_id", "faults_total_does_not_add_up",
                        "faults_committed_twice", "faults_behind_the_hint"),
     "options_followed": ("options_left_out", "options_unknown"),
+    "iceberg_metadata": ("faults_behind", "faults_unreadable", "faults_missing", "faults_not_of_the_snapshot",
+                         "faults_of_other_size"),
     "deletes_counted": ("files_miscounted",),
     "primary_key_once": ("keys_in_several_buckets", "keys_twice_in_a_bucket"),
     "index_files_agree": ("files_missing", "files_torn", "files_of_other_size", "files_of_other_row_count",

@@ -160,7 +160,7 @@ class RemoteStore:
             # What was listed is with the caller: from here on only the client repeats requests.
             page = self._once(dir, lambda *_: next(pages, ()), patient=True, final=True, counts=False)
 
-    def put(self, path: str, data: bytes) -> None:
+    def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write or replace a file; a large one in parts."""
         import obstore
 

@@ -6,6 +6,7 @@ source   org.apache.paimon.iceberg.IcebergPathFactory, org.apache.paimon.iceberg
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any
 
 from lakeidx.codec.containers.avro import Record, RecordSchema, decode_container, encode_container
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lakeidx.format.json_text import JsonObject, format_json
+from lakeidx.format.json_text import JsonObject
 from lakeidx.format.paths import split_table_uri
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.base import FileInfo, ObjectStore, name_of
@@ -25,6 +26,8 @@ EXISTING, ADDED, DELETED = 0, 1, 2
 """Status of an entry of a manifest."""
 DATA, DELETES = 0, 1
 """Content of a manifest."""
+IDENTITY = "paimon-commit-identity"
+"""Key of a snapshot's summary: the uuid of Paimon's snapshot."""
 _VERSION_FILE = re.compile(r"v([0-9]{1,18})\.metadata\.json")
 
 
@@ -182,7 +185,11 @@ class MetadataDir:
 
     def write_version(self, snapshot_id: int, content: Any) -> None:
         """Write the metadata of a snapshot."""
-        self._put(self.version_path(snapshot_id), format_json(content))
+        self._put(self.version_path(snapshot_id), json.dumps(content).encode(), durable=False)
+
+    def write_hint(self, snapshot_id: int) -> None:
+        """Name the newest version."""
+        self.store.put(self.hint, str(snapshot_id).encode(), durable=False)
 
     def read_avro(self, path: str) -> list[Record]:
         """Read a manifest, or a list, by the path that metadata has."""
@@ -192,7 +199,8 @@ class MetadataDir:
     def write_list(self, manifests: Sequence[Record]) -> str:
         """Write a manifest list; return its path."""
         path = f"{self.root}/snap-1-{self._uuid}.avro"
-        self._put(path, encode_container(manifests, _list_schema(self.version), dict, codec=self._codec))
+        content = encode_container(manifests, _list_schema(self.version), dict, codec=self._codec)
+        self._put(path, content, durable=False)
         return path
 
     def write_manifest(self, entries: Sequence[Entry], snapshot_id: int, content: int = DATA) -> Record:
@@ -202,7 +210,7 @@ class MetadataDir:
         )
         path = f"{self.root}/{self._uuid}-m{len(self.written) + 1}.avro"
         data = encode_container(entries, schema, lambda e: e.record, codec=self._codec)
-        self._put(path, data)
+        self._put(path, data, durable=True)
         counts: Record = {}
         for status, kind in ((ADDED, "added"), (EXISTING, "existing"), (DELETED, "deleted")):
             rows = [e.record["data_file"]["record_count"] for e in entries if e.record["status"] == status]
@@ -223,6 +231,7 @@ class MetadataDir:
     def forget(self) -> None:
         """Delete what was written: nothing names it."""
         self.store.delete_many(self.written)
+        self.written.clear()
 
     def _summaries(self, partitions: Sequence[tuple[Any, ...]]) -> list[Record]:
         out = []
@@ -236,9 +245,10 @@ class MetadataDir:
             )
         return out
 
-    def _put(self, path: str, data: bytes) -> None:
+    def _put(self, path: str, data: bytes, *, durable: bool) -> None:
+        # What the next commit reads, it makes anew when it is broken; manifests it may only name again.
         self.written.append(path)
-        self.store.put(path, data)
+        self.store.put(path, data, durable=durable)
 
 
 def version_of(name: str) -> int | None:

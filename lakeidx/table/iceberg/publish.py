@@ -42,6 +42,7 @@ from lakeidx.table.iceberg.files import (
     DELETED,
     DELETES,
     EXISTING,
+    IDENTITY,
     Entry,
     MetadataDir,
     metadata_dir,
@@ -54,7 +55,6 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, data_file_path, decode_partition_dict, load_view
 
 log = logging.getLogger(__name__)
-IDENTITY = "paimon-commit-identity"
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: By path: the entry of a file that a commit added or removed.
 Files = dict[str, ManifestEntry]
@@ -102,7 +102,7 @@ def publish_tags(metadata: TableMetadata, schema: TableSchema) -> None:
         return
     try:
         _Publication(metadata, schema).renew_tags()
-    except (UnavailableError, NotFoundError, CorruptFileError) as error:
+    except (UnavailableError, NotFoundError, CorruptFileError, LookupError, TypeError) as error:
         log.warning("Iceberg readers do not see the change of the tags before the next commit: %s", error)
 
 
@@ -120,28 +120,51 @@ class _Publication:
 
     def run(self, only: int | None) -> None:
         """Write the metadata of the newest snapshot, name it, and delete what went out of use; nothing when it is not `only`."""
-        # Listed first: files of a later snapshot cannot be among those that are deleted below.
-        there = self.dir.files()
         snapshot = self.metadata.latest_snapshot()
         if snapshot is None or only not in (None, snapshot.id):
             return
-        snapshot_id = snapshot.id
         named = self.dir.named()
-        if named == snapshot_id and _is_of(self.dir.read(named), snapshot):
+        if named == snapshot.id and _is_of(self.dir.read(named), snapshot):
+            there = self.dir.files() if only is None else []
+            if there and self._is_newest(snapshot):
+                self.metadata.store.delete_many([*self._old(there, snapshot.id, whole=False)])
             return
-        base = self._base(snapshot) if named == snapshot_id - 1 else None
-        manifests = self._from_state(snapshot) if base is None else self._on_top(base, snapshot)
-        content = self._content(base, snapshot, manifests)
-        gone = self._expire(content, snapshot_id) if base is not None else []
-        content["refs"] = self._references(content)
-        self.dir.write_version(snapshot_id, content)
-        newest = self.metadata.latest_snapshot()
-        if newest is None or newest.identity != snapshot.identity:
+        base: dict[str, Any] | None = None
+        try:
+            base = self._base(snapshot) if named == snapshot.id - 1 else None
+            content, gone = self._made(base, snapshot)
+        except (NotFoundError, CorruptFileError, LookupError, TypeError) as error:
+            if named != snapshot.id - 1:
+                raise
+            log.warning("Iceberg metadata of snapshot %d is damaged, and made anew: %s", named, error)
+            self.dir.forget()
+            base = None
+            content, gone = self._made(base, snapshot)
+        self.dir.write_version(snapshot.id, content)
+        if base is None:
+            gone = [*self._old(self.dir.files(), snapshot.id, whole=True)]
+        elif self.options.metadata_iceberg_delete_after_commit_enabled:
+            # One that a commit could not delete goes at an expiry.
+            gone.append(self.dir.version_path(snapshot.id - self.options.metadata_iceberg_previous_versions_max - 1))
+        if not self._is_newest(snapshot):
             # Another one was committed meanwhile: its writer makes the metadata of both.
             self.dir.forget()
             return
-        self.metadata.store.put(self.dir.hint, str(snapshot_id).encode())
-        self.metadata.store.delete_many([*gone, *self._old(there, snapshot_id, whole=base is None)])
+        self.dir.write_hint(snapshot.id)
+        self.metadata.store.delete_many(gone)
+
+    def _is_newest(self, snapshot: Snapshot) -> bool:
+        """Return True when no later snapshot is there: then files that were listed before are not of one."""
+        newest = self.metadata.latest_snapshot()
+        return newest is not None and newest.identity == snapshot.identity
+
+    def _made(self, base: dict[str, Any] | None, snapshot: Snapshot) -> tuple[dict[str, Any], list[str]]:
+        """Write the manifests; return the metadata, and the files of snapshots that have expired from it."""
+        manifests = self._from_state(snapshot) if base is None else self._on_top(base, snapshot)
+        content = self._content(base, snapshot, manifests)
+        gone = [] if base is None else self._expire(content, snapshot.id)
+        content["refs"] = self._references(content)
+        return content, gone
 
     def renew_tags(self) -> None:
         """Write the newest metadata again where its references are not the tags."""
@@ -533,9 +556,10 @@ def _operation(manifests: Sequence[Record], snapshot_id: int) -> str:
 
 def _is_of(content: dict[str, Any] | None, snapshot: Snapshot) -> bool:
     """Return True when metadata was made from a snapshot, or does not say from which: releases up to 1.4.2 did not."""
-    if content is None or not content["snapshots"]:
+    try:
+        identity = (content or {})["snapshots"][-1]["summary"].get(IDENTITY)
+    except (LookupError, TypeError):
         return False
-    identity = content["snapshots"][-1]["summary"].get(IDENTITY)
     return bool(identity is None or snapshot.uuid is None or identity == snapshot.uuid)
 
 

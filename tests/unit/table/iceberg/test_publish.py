@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,68 @@ def newest(table: lakeidx.Table) -> dict[str, Any]:
 
 def files_of(table: lakeidx.Table) -> set[str]:
     return {p.name for p in (Path(table.uri) / "metadata").iterdir()}
+
+
+def found(table: lakeidx.Table) -> tuple[bool, list[Any]]:
+    """What a verification says of the metadata."""
+    (rule,) = [r for r in lakeidx.Table.open(table.uri).verify().results if r.name == "iceberg_metadata"]
+    return rule.passed, list(rule.sample)
+
+
+def name_an_older_one(table: lakeidx.Table) -> None:
+    (Path(table.uri) / "metadata" / "version-hint.text").write_text("1")
+
+
+def name_one_whose_file_is_gone(table: lakeidx.Table) -> None:
+    name_an_older_one(table)
+    live = {f["path"] for f in table.files()}
+    for file in Path(table.uri).glob("p=a/bucket-0/*.parquet"):
+        if str(file) not in live:
+            file.unlink()
+
+
+def lose_the_manifests(table: lakeidx.Table) -> None:
+    for file in (Path(table.uri) / "metadata").glob("*-m*.avro"):
+        file.unlink()
+
+
+def damage_the_metadata(table: lakeidx.Table) -> None:
+    (Path(table.uri) / "metadata" / "v3.metadata.json").write_text('{"snapshots": [{}]}')
+
+
+def list_another_snapshots_files(table: lakeidx.Table) -> None:
+    folder = Path(table.uri) / "metadata"
+    content = json.loads((folder / "v3.metadata.json").read_text())
+    content["snapshots"][-1]["manifest-list"] = content["snapshots"][0]["manifest-list"]
+    (folder / "v3.metadata.json").write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (name_an_older_one, {"behind"}),
+        (name_one_whose_file_is_gone, {"behind", "missing"}),
+        (lose_the_manifests, {"unreadable"}),
+        (damage_the_metadata, {"unreadable"}),
+        (list_another_snapshots_files, {"not_of_the_snapshot"}),
+    ],
+)
+def test_a_verification_finds(tmp_path: Path, fault: Any, said: set[str]) -> None:
+    """Faults of metadata that readers would go by; what only the metadata has wrong, the next expiry or commit mends."""
+    table = make(tmp_path, **{"metadata.iceberg.previous-versions-max": "5"})
+    put(table, [(1, "a", "x")])
+    put(table, [(1, "a", "y"), (2, "b", "y")])
+    table.compact(full=True)
+    assert found(table) == (True, [])
+    fault(table)
+    passed, sample = found(table)
+    assert (passed, {s["fault"] for s in sample}) == (False, said)
+    if said == {"not_of_the_snapshot"}:
+        shutil.rmtree(Path(table.uri) / "metadata")
+    put(table, [(3, "b", "z")])
+    table.compact(full=True)
+    assert found(table) == (True, [])
+    assert seen(table.uri) == read(table.uri) == [(1, "a", "y"), (2, "b", "y"), (3, "b", "z")]
 
 
 def test_readers_see_the_last_compaction(tmp_path: Path) -> None:
@@ -117,7 +180,7 @@ def test_what_a_writer_left_that_died_after_its_snapshot_is_repaired(
             table.upsert(rows, batch_id="7")
     table = lakeidx.Table.open(table.uri)
     assert seen(table.uri) == [(1, "a", "x")]
-    assert table.metadata.latest_snapshot_id() == 2
+    assert found(table) == (False, [{"fault": "behind", "snapshot": 2, "metadata_of": 1}])
     if repair == "the same batch":
         assert table.upsert(rows, batch_id="7").already
     elif repair == "another batch":
@@ -129,6 +192,7 @@ def test_what_a_writer_left_that_died_after_its_snapshot_is_repaired(
         put(lakeidx.Table.open(table.uri, branch="b"), [(2, "b", "y")])
         table.fast_forward("b")
     assert newest(table)["current-snapshot-id"] == table.metadata.latest_snapshot_id()
+    assert found(table) == (True, [])
     table.compact(full=True)
     assert seen(table.uri) == read(table.uri) == [(1, "a", "x"), (2, "b", "y")]
 
