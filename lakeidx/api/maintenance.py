@@ -24,6 +24,7 @@ from lakeidx.types import Field
 
 if TYPE_CHECKING:
     from lakeidx.api.reports import (
+        ConsumerResult,
         DiscardResult,
         ExpireResult,
         HeldBatch,
@@ -199,11 +200,12 @@ class Maintenance(History):
             ]
         )
 
-    def delete_consumer(self, id: str) -> None:
+    def delete_consumer(self, id: str, *, dry_run: bool = False) -> ConsumerResult:
         """Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position.
 
         errors   NotFoundError naming the consumers there are
         """
+        from lakeidx.api.reports import ConsumerResult
         from lakeidx.table.expiration.read import read_consumers
 
         known = read_consumers(self.table.metadata)
@@ -212,7 +214,9 @@ class Maintenance(History):
             raise NotFoundError(
                 f"consumer {id!r} does not exist; consumers: {have}", path=self.table.metadata.paths.root
             )
-        self.table.store.delete(self.table.metadata.paths.consumer_path(id))
+        if not dry_run:
+            self.table.store.delete(self.table.metadata.paths.consumer_path(id))
+        return self._logged(ConsumerResult(deleted=id, next_snapshot=known[id][0], dry_run=dry_run))
 
     def rebuild_index(
         self,
@@ -274,16 +278,18 @@ class Maintenance(History):
         compact_after_commit(self.table.metadata, made, result.assign)
         return self._logged(result)
 
-    def discard_batch(self, batch_id: str) -> DiscardResult:
+    def discard_batch(self, batch_id: str, *, dry_run: bool = False) -> DiscardResult:
         """Delete the files of a held batch: its rows do not come into the table, and its id is done.
 
         errors   NotFoundError when it is not held; InvalidInputError when it was released
         """
         from lakeidx.api.reports import DiscardResult
-        from lakeidx.batch.held.hold import discard_batch
+        from lakeidx.batch.held.hold import describe_held, discard_batch
 
-        discard_batch(self.table.metadata, batch_id)
-        return self._logged(DiscardResult(batch=batch_id))
+        rows = int(describe_held(self.table.metadata, batch_id)["rows"])
+        if not dry_run:
+            discard_batch(self.table.metadata, batch_id)
+        return self._logged(DiscardResult(batch=batch_id, rows=rows, dry_run=dry_run))
 
     def resize_rings(
         self,

@@ -98,12 +98,14 @@ class TagResult(Result):
     dry_run: bool = False
     deleted: tuple[DeletedFile, ...] | None = None
     notes: tuple[str, ...] = ()
+    loses: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the snapshot of a new tag, or the files a deleted one released."""
         if self.deleted is None:
             return {"tag": self.tag, "snapshot": self.snapshot}
         out = {"tag": self.tag, "dry_run": self.dry_run, "files": len(self.deleted), "notes": list(self.notes)}
+        out["loses"] = list(self.loses)
         return {**out, "list": _file_list(self.deleted)} if self.dry_run else out
 
 
@@ -118,13 +120,14 @@ class RollbackResult(Result):
     restored: bool
     files: int
     notes: list[str] = field(default_factory=list)
+    loses: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, report: RollbackReport) -> Self:
+    def of(cls, report: RollbackReport, loses: Sequence[str] = ()) -> Self:
         """Make a result from the report of the stage."""
         return cls(
             report.snapshot_id, report.dry_run, list(report.snapshots), list(report.tags), report.restored,
-            len(report.files), list(report.notes),
+            len(report.files), list(report.notes), list(loses),
         )  # fmt: skip
 
     def note(self) -> str:
@@ -148,13 +151,52 @@ class HeldBatch(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DiscardResult(Result):
-    """A held batch that was discarded."""
+    """A held batch that was discarded, or with dry_run would be; `rows`: that were staged."""
 
     batch: str
+    rows: int = 0
+    dry_run: bool = False
 
     def note(self) -> str:
-        """Return what became of the batch."""
-        return f"batch {self.batch} is discarded: none of its rows is in the table"
+        """Return what becomes of the batch."""
+        verb = "would be" if self.dry_run else "is"
+        return f"batch {self.batch} {verb} discarded: none of its rows is in the table, and whoever runs it again finds it done"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DropResult(Result):
+    """A table that was dropped, or with dry_run would be.
+
+    rows    stored versions in the newest snapshot
+    loses   tags, branches, streams and held batches, which go with it
+    """
+
+    dropped: str
+    rows: int
+    files: int
+    bytes: int
+    loses: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    def note(self) -> str:
+        """Return what goes."""
+        return f"{self.dropped} {'would be' if self.dry_run else 'is'} dropped for good"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ConsumerResult(Result):
+    """A consumer that was deleted, or with dry_run would be; `next_snapshot`: that its stream would have read."""
+
+    deleted: str
+    next_snapshot: int
+    dry_run: bool = False
+
+    def note(self) -> str:
+        """Return what its stream loses."""
+        return (
+            f"a stream with id {self.deleted} begins without a position, and expiry "
+            f"{'would no longer keep' if self.dry_run else 'no longer keeps'} snapshots from {self.next_snapshot} on for it"
+        )
 
 
 def _offenders(rule: RuleResult) -> str:

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any
 
+from lakeidx.api.reports import DropResult
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, did_you_mean
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_name
+from lakeidx.maintenance.branches.losses import who_has
 from lakeidx.options.arguments import PathLike, as_text, path_text, paths
 from lakeidx.results import Listing
 from lakeidx.storage import join, open_store
@@ -139,13 +141,12 @@ class Warehouse:
 
         return run_statement(one_statement(statement), self, sources, Writing(runner, limits))
 
-    def drop(self, name: str) -> int:
+    def drop(self, name: str, *, dry_run: bool = False) -> DropResult:
         """Delete a table with all its files and the staging of its batches; no one may be at work on it.
 
-        returns   files deleted
         errors    NotFoundError when there is no such table
         """
-        return drop_table(self.table(name))
+        return drop_table(self.table(name), dry_run=dry_run)
 
     def rename(self, name: str, to: str) -> int:
         """Give a table another name: its files are copied, the schemas last, and then those of the old name deleted.
@@ -208,28 +209,35 @@ class Warehouse:
         return did_you_mean(name, self.tables(), empty="the warehouse is empty")
 
 
-def drop_table(table: Table) -> int:
+def drop_table(table: Table, *, dry_run: bool = False) -> DropResult:
     """Delete a table's directory and the staging of its batches; the schema is deleted last, so that an interrupted drop can be
     repeated.
-
-    returns   files deleted
     """
     if table.paths.branch != MAIN_BRANCH:
         raise InvalidInputError(
             "this is a branch: `lakeidx branch delete` (Table.delete_branch) deletes it", path=table.uri
         )
     store = table.store
-    files = [f.path for f in store.walk(table.uri)]
+    in_table, in_staging = list(store.walk(table.uri)), list(store.walk(staging_root(table.paths)))
+    try:
+        rows = 0 if table.snapshot is None else table.snapshot.total_record_count or 0
+        loses = who_has(table.metadata)
+    except LakeIdxError as error:
+        rows, loses = 0, (f"some of it cannot be read: {error.message}",)
+    size = sum(f.size for f in (*in_table, *in_staging))
+    result = DropResult(table.uri, rows, len(in_table) + len(in_staging), size, loses, dry_run)
+    if dry_run:
+        return result
+    files, staged = [f.path for f in in_table], [f.path for f in in_staging]
     schema_dir = TablePaths(table.uri).schema_dir
     last = [p for p in files if p.startswith(schema_dir)]
-    staged = [f.path for f in store.walk(staging_root(table.paths))]
     store.delete_many([*staged, *(p for p in files if not p.startswith(schema_dir))])
     store.delete_many(last)
     folders = sorted({p.rpartition("/")[0] for p in (*files, *staged)}, key=len, reverse=True)
     for folder in _with_parents(folders, table.uri):
         store.delete_empty_dir(folder)
     log.info("%s: dropped, %d files", table.uri, len(files) + len(staged))
-    return len(files) + len(staged)
+    return result
 
 
 def _with_parents(folders: list[str], root: str) -> list[str]:

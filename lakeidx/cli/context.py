@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec, cast
 import typer
 from rich.console import Console
 
-from lakeidx.errors import BatchHeldError, LakeIdxError
+from lakeidx.errors import BatchHeldError, InvalidInputError, LakeIdxError
 from lakeidx.format.paths import with_branch
 from lakeidx.tasks.logs import JsonLines
 from lakeidx.tasks.runner import Runner
@@ -27,6 +27,8 @@ from lakeidx.tasks.runner_choice import THREADS, make_runner, spark_runner
 if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID
     from rich.text import Text
+
+    from lakeidx.results import Result
 
 EXIT_FINDINGS = 1
 _EXIT_ERROR = 2
@@ -52,6 +54,7 @@ RemoteOption = Annotated[str | None, typer.Option("--remote", help="Spark Connec
 SparkOption = Annotated[bool, typer.Option("--spark", help="run on Spark")]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="number of parallel tasks without --spark")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done, change nothing")]
+Yes = Annotated[bool, typer.Option("--yes", help="do it without a question")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, also on a terminal")]
 OnDeleteOption = Annotated[
     list[str] | None,
@@ -121,6 +124,20 @@ def with_branch_option(command: Callable[..., None]) -> Callable[..., None]:
         command.__signature__ = found.replace(parameters=[*found.parameters.values(), added])  # type: ignore[attr-defined]
         command.__annotations__ = {**command.__annotations__, "table": TableArgument, "branch": BranchOption}
     return command
+
+
+def confirmed(what: str, plan: Result | None, *, yes: bool, dry_run: bool = False) -> bool:
+    """Return whether to do what a plan says: not with --dry-run; without --yes who is at the keyboard is shown it, and asked.
+
+    errors   InvalidInputError without --yes where nobody can be asked
+    """
+    if yes or dry_run:
+        return not dry_run
+    if plan is not None:
+        typer.echo(str(plan), err=True)
+    if not sys.stdin.isatty():
+        raise InvalidInputError(f"nothing is done yet: --yes does it ({what})")
+    return typer.confirm(f"{what}?", abort=True)
 
 
 def chosen_runner(

@@ -309,7 +309,10 @@ def consumer_list(
 
 @report_errors
 def consumer_delete(
-    table: TableArgument, id: Annotated[str, typer.Argument(metavar="ID")], as_json: JsonOption = False
+    table: TableArgument,
+    id: Annotated[str, typer.Argument(metavar="ID")],
+    dry_run: DryRun = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position.
 
@@ -317,9 +320,7 @@ def consumer_delete(
         lakeidx consumer delete lake/shop.db/orders copy
 
     """
-    Table.open(table).delete_consumer(id)
-    if as_json:
-        print_json({"deleted": id})
+    print_result(Table.open(table).delete_consumer(id, dry_run=dry_run), as_json=as_json)
 
 
 @report_errors

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,17 @@ from lakeidx.api.inference.infer import InferredTable
 from lakeidx.api.inference.start import begin, create_from_files, plan_start
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse, drop_table
-from lakeidx.cli.context import JsonOption, NoProgress, TableArgument, WholeTableArgument, report_errors, stages
+from lakeidx.cli.context import (
+    DryRun,
+    JsonOption,
+    NoProgress,
+    TableArgument,
+    WholeTableArgument,
+    Yes,
+    confirmed,
+    report_errors,
+    stages,
+)
 from lakeidx.cli.inputs import takes_landing_options
 from lakeidx.cli.output import ListFormat, ListFormatOption, for_programs, print_json, print_list, print_result
 from lakeidx.cli.write_commands import show_rejects
@@ -162,7 +171,9 @@ def alter(
     comment: Annotated[
         str | None, typer.Option("--table-comment", help="set the comment of the table; '' removes it")
     ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="check and show the changes without making them")] = False,
+    plan: Annotated[
+        bool, typer.Option("--dry-run", "--plan", help="check and show the changes without making them")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Change columns and options in one new schema, or not at all. Data files are not rewritten.
@@ -233,24 +244,22 @@ def list_tables(
 @report_errors
 def drop(
     table: WholeTableArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="delete it; without it nothing is deleted")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
     """Delete a table with all its files and the staging of its batches; stop all writers first.
 
     Examples:
+        lakeidx table drop lake/shop.db/orders --dry-run
         lakeidx table drop lake/shop.db/orders --yes
 
     """
     opened = Table.open(table)
-    if not yes:
-        rows = 0 if opened.snapshot is None else opened.snapshot.total_record_count
-        raise InvalidInputError(f"{opened.uri} has {rows} stored rows; --yes deletes it for good")
-    files = drop_table(opened)
-    if as_json:
-        print_json({"dropped": opened.uri, "files": files})
-    else:
-        typer.echo(f"dropped {opened.uri}, {files} files", err=True)
+    result = drop_table(opened, dry_run=True)
+    if confirmed("delete the table for good", result, yes=yes, dry_run=dry_run):
+        result = drop_table(opened)
+    print_result(result, as_json=as_json)
 
 
 @report_errors
@@ -268,7 +277,7 @@ def init(
     ] = None,
     key: KeyOption = None,
     partition_by: PartitionByOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="do it without a question")] = False,
+    yes: Yes = False,
     no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -286,11 +295,7 @@ def init(
     if not yes:
         typer.echo(start.text)
         _show_found(start.found)
-        if not sys.stdin.isatty():
-            raise InvalidInputError(
-                f"nothing is written yet: --yes writes {start.path}, makes {start.table} and loads the files"
-            )
-        typer.confirm(f"Write {start.path}, make {start.table} and load {len(start.files)} files?", abort=True)
+    confirmed(f"write {start.path}, make {start.table} and load {len(start.files)} files", None, yes=yes)
     with stages(no_progress) as on_stage:
         result = begin(start, on_stage=on_stage)
     if yes:

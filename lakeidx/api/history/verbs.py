@@ -114,11 +114,15 @@ class History:
     def delete_tag(self, name: str, *, dry_run: bool = False) -> TagResult:
         """Delete a tag, and the files that only it kept."""
         from lakeidx.api.reports import TagResult
+        from lakeidx.maintenance.branches.losses import lost_by_tag
         from lakeidx.table.expiration.tags import delete_tag
 
+        loses = lost_by_tag(self.table.metadata, name)
         report = delete_tag(self.table.metadata, self.table.schema, name, dry_run=dry_run)
         return self._logged(
-            TagResult(tag=name, dry_run=dry_run, deleted=report.files, notes=tuple(str(n) for n in report.notes))
+            TagResult(
+                tag=name, dry_run=dry_run, deleted=report.files, notes=tuple(str(n) for n in report.notes), loses=loses
+            )
         )
 
     def tags(self) -> Listing:
@@ -149,6 +153,7 @@ class History:
         watermark   the newest snapshot whose watermark (epoch ms) is at or before it
         """
         from lakeidx.api.reports import RollbackResult
+        from lakeidx.maintenance.branches.losses import lost_by_rollback
         from lakeidx.maintenance.rollback import roll_back_table
 
         if sum(v is not None for v in (to, snapshot, tag, timestamp, watermark)) > 1:
@@ -163,10 +168,11 @@ class History:
         if to is not None:
             number = not isinstance(to, str) or to.isdecimal()
             snapshot, tag = (int(to), None) if number else (None, str(to))
-        report = roll_back_table(
-            self.table.metadata, self.table.schema, snapshot_id=_snapshot_id(snapshot), tag=tag, dry_run=dry_run
-        )
-        return self._logged(RollbackResult.of(report))
+        metadata, schema, number = self.table.metadata, self.table.schema, _snapshot_id(snapshot)
+        plan = roll_back_table(metadata, schema, snapshot_id=number, tag=tag, dry_run=True)
+        loses = lost_by_rollback(metadata, plan.snapshot_id)
+        report = plan if dry_run else roll_back_table(metadata, schema, snapshot_id=number, tag=tag)
+        return self._logged(RollbackResult.of(report, loses))
 
     def _logged(self, result: Report) -> Report:
         with logged(table=self.table.uri):

@@ -141,8 +141,7 @@ def _rollback_to_watermark(table: Table, given: _Arguments) -> Any:
 
 
 def _reset_consumer(table: Table, given: _Arguments) -> Any:
-    table.delete_consumer(given["consumerid"])
-    return {"deleted": given["consumerid"]}
+    return table.delete_consumer(given["consumerid"])
 
 
 def _clear_consumers(table: Table, given: _Arguments) -> Any:

@@ -8,6 +8,7 @@ import typer
 
 from lakeidx.api.table import Table
 from lakeidx.cli.context import (
+    DryRun,
     JsonOption,
     MasterOption,
     NoProgress,
@@ -77,7 +78,7 @@ def release(
 
 
 @report_errors
-def discard(table: TableArgument, batch: BatchArgument, as_json: JsonOption = False) -> None:
+def discard(table: TableArgument, batch: BatchArgument, dry_run: DryRun = False, as_json: JsonOption = False) -> None:
     """Delete the files of a held batch: its rows do not come into the table.
 
     The batch counts as done: whoever runs it again, as a load of its folder, finds nothing to do.
@@ -86,4 +87,4 @@ def discard(table: TableArgument, batch: BatchArgument, as_json: JsonOption = Fa
         lakeidx batch discard lake/shop.db/orders orders-monday
 
     """
-    print_result(Table.open(table).discard_batch(batch), as_json=as_json)
+    print_result(Table.open(table).discard_batch(batch, dry_run=dry_run), as_json=as_json)

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from lakeidx.api.table import Table
-from lakeidx.cli.context import DryRun, JsonOption, WholeTableArgument, report_errors
+from lakeidx.cli.context import DryRun, JsonOption, WholeTableArgument, Yes, confirmed, report_errors
 from lakeidx.cli.output import ListFormatOption, print_list, print_result
-from lakeidx.errors import InvalidInputError
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="name of the branch")]
 
@@ -49,7 +48,7 @@ def list_branches(table: WholeTableArgument, list_format: ListFormatOption = Non
 def delete(
     table: WholeTableArgument,
     name: _Name,
-    yes: Annotated[bool, typer.Option("--yes", help="delete it; without it nothing is deleted")] = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -62,9 +61,10 @@ def delete(
 
     """
     opened = Table.open(table)
-    if not yes and not dry_run:
-        raise InvalidInputError("nothing is deleted yet: --yes deletes the branch, --dry-run only shows what goes")
-    print_result(opened.delete_branch(name, dry_run=dry_run), as_json=as_json)
+    result = opened.delete_branch(name, dry_run=True)
+    if confirmed("delete the branch", result, yes=yes, dry_run=dry_run):
+        result = opened.delete_branch(name)
+    print_result(result, as_json=as_json)
 
 
 @report_errors

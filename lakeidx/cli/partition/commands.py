@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from lakeidx.api.table import Table
-from lakeidx.cli.context import DryRun, JsonOption, TableArgument, report_errors
+from lakeidx.cli.context import DryRun, JsonOption, TableArgument, Yes, confirmed, report_errors
 from lakeidx.cli.output import ListFormatOption, print_list, print_result
-from lakeidx.errors import InvalidInputError
 
 _Partitions = Annotated[
     list[str] | None, typer.Option("--partition", metavar="NAME=VALUE,...", help="one of them; may be repeated")
 ]
-_Yes = Annotated[bool, typer.Option("--yes", help="do it without a question")]
 
 
 @report_errors
@@ -34,7 +31,7 @@ def drop(
     table: TableArgument,
     partition: _Partitions = None,
     where: Annotated[str | None, typer.Option("--where", help="SQL condition over the partition columns")] = None,
-    yes: _Yes = False,
+    yes: Yes = False,
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,12 +43,10 @@ def drop(
 
     """
     opened = Table.open(table)
-    if not dry_run and not yes:
-        typer.echo(str(opened.drop_partitions(partition, where=where, dry_run=True)), err=True)
-        if not sys.stdin.isatty():
-            raise InvalidInputError("nothing is dropped yet: --yes drops them, --dry-run only shows them")
-        typer.confirm("Drop them?", abort=True)
-    print_result(opened.drop_partitions(partition, where=where, dry_run=dry_run), as_json=as_json)
+    result = opened.drop_partitions(partition, where=where, dry_run=True)
+    if confirmed("drop the partitions", result, yes=yes, dry_run=dry_run):
+        result = opened.drop_partitions(partition, where=where)
+    print_result(result, as_json=as_json)
 
 
 @report_errors

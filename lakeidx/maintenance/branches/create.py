@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lakeidx.batch.artifacts import staging_root, walk_staging
+from lakeidx.batch.artifacts import staging_root
 from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.snapshot import encode_snapshot
+from lakeidx.maintenance.branches.losses import who_has
 from lakeidx.maintenance.branches.report import BranchResult
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.expiration.read import read_consumers
 from lakeidx.table.expiration.tags import delete_tag, put_tag
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.times import iso_utc
@@ -103,10 +103,7 @@ def delete_branch(metadata: TableMetadata, name: str, *, dry_run: bool = False) 
     paths = replace(metadata.paths, branch=name)
     branch = TableMetadata(metadata.store, paths)
     ids, tags = branch.listed_snapshot_ids(), branch.tag_names()
-    streams = read_consumers(branch) if ids else {}
-    batches = [s.batch_id for s in walk_staging(metadata.store, paths)[0] if s.paths.branch == name and s.is_held]
-    loses = (*(f"consumer {c}" for c in streams), *(f"held batch {b}" for b in batches))
-    result = BranchResult(name, "deleted", ids[-1] if ids else None, tuple(ids), tuple(tags), loses, dry_run)
+    result = BranchResult(name, "deleted", ids[-1] if ids else None, tuple(ids), tuple(tags), who_has(branch), dry_run)
     if dry_run:
         return result
     _clear(metadata.store, paths)

@@ -142,8 +142,9 @@ def _losses(table: TableHandle, found: Sequence[PartitionFigures]) -> tuple[str,
     told = ["readers of older snapshots have the rows until these expire"]
     if tags := list_tags(table.metadata):
         told.append(f"tags keep them: {', '.join(tags)}")
-    if consumers := read_consumers(table.metadata):
-        told.append(f"streams that have not read the rows yet will not: {', '.join(consumers)}")
+    newest = table.metadata.latest_snapshot_id() or 0
+    if behind := [c for c, (first, _) in read_consumers(table.metadata).items() if first <= newest]:
+        told.append(f"streams that have not read the rows yet will not: {', '.join(behind)}")
     return tuple(told)
 
 

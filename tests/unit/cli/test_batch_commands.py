@@ -36,7 +36,11 @@ def test_a_batch_beyond_a_limit_is_listed_shown_and_decided_about(table: Table, 
     assert [(b["batch"], b["state"], b["updates"]) for b in listed] == [("one", "held", 60), ("two", "held", 60)]
     assert json.loads(run("batch", "show", table.uri, "one", "--json"))["files"] == [str(tmp_path / "one.csv")]
     assert json.loads(run("batch", "release", table.uri, "one", "--json"))["snapshots"] == [2]
-    assert json.loads(run("batch", "discard", table.uri, "two", "--json")) == {"batch": "two"}
+    assert json.loads(run("batch", "discard", table.uri, "two", "--json")) == {
+        "batch": "two",
+        "rows": 60,
+        "dry_run": False,
+    }
     assert run("batch", "list", table.uri, "--format", "jsonl") == ""
     assert "it was discarded" in run("batch", "release", table.uri, "two", code=2)
     assert table.scan(where="v = 'one'").to_arrow().num_rows == 60
