@@ -184,7 +184,7 @@ def alter(
 
     Examples:
         lakeidx table alter lake/shop.db/orders --add 'city STRING' --comment city='where it goes'
-        lakeidx table alter lake/shop.db/orders --type 'qty BIGINT' --plan
+        lakeidx table alter lake/shop.db/orders --type 'qty BIGINT' --dry-run
         lakeidx table alter lake/shop.db/orders --set snapshot.num-retained.max=50
 
     """

@@ -168,10 +168,10 @@ class History:
         if to is not None:
             number = not isinstance(to, str) or to.isdecimal()
             snapshot, tag = (int(to), None) if number else (None, str(to))
-        metadata, schema, number = self.table.metadata, self.table.schema, _snapshot_id(snapshot)
-        plan = roll_back_table(metadata, schema, snapshot_id=number, tag=tag, dry_run=True)
+        metadata, schema, target = self.table.metadata, self.table.schema, _snapshot_id(snapshot)
+        plan = roll_back_table(metadata, schema, snapshot_id=target, tag=tag, dry_run=True)
         loses = lost_by_rollback(metadata, plan.snapshot_id)
-        report = plan if dry_run else roll_back_table(metadata, schema, snapshot_id=number, tag=tag)
+        report = plan if dry_run else roll_back_table(metadata, schema, snapshot_id=target, tag=tag)
         return self._logged(RollbackResult.of(report, loses))
 
     def _logged(self, result: Report) -> Report:

@@ -1,4 +1,4 @@
-"""Who loses what by a destructive verb: tags, branches, streams (consumers) and held batches."""
+"""Losses by a destructive verb: of tags, branches, streams (consumers) and held batches."""
 
 from __future__ import annotations
 

@@ -109,7 +109,9 @@ def test_there_is_no_other() -> None:
             for p in inspect.signature(function, eval_str=True).parameters.values()
         ]
         return any(
-            "--dry-run" in (getattr(option, "param_decls", None) or ()) for options in given for option in options
+            "--dry-run" in (getattr(option, "default", None), *(getattr(option, "param_decls", None) or ()))
+            for options in given
+            for option in options
         )
 
     assert {n for n, c in every(COMMANDS).items() if takes_dry_run(c)} == set(DESTRUCTIVE) | ADDING
