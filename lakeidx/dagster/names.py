@@ -21,6 +21,8 @@ SNAPSHOT_EXPIRY, VERIFICATION = "snapshot_expiry", "verification"
 CHANGES = "changes"
 #: The step that materializes the last stage and the table; names of steps begin with the table's.
 COMMIT_STEP = "commit"
+#: The step of a table that is the only asset of its batches: all stages.
+LOAD_STEP = "load"
 #: The step of a feed that brings a file into its tables.
 SYNC = "sync"
 #: The table itself, whose key is its database and name: what other teams depend on.
@@ -56,8 +58,9 @@ def table_id(config: PipelineConfig) -> str:
 
 
 def asset_key(config: PipelineConfig, name: str) -> dg.AssetKey:
-    """Return the key of one of a table's assets; of the table itself for `TABLE`."""
-    return dg.AssetKey([*key_prefix(config), *([name] if name else [])])
+    """Return the key of one of a table's assets; of the table itself for `TABLE`, and for stages that are inside it."""
+    inside = not name or (config.lineage == "table" and name in STAGES)
+    return dg.AssetKey([*key_prefix(config), *([] if inside else [name])])
 
 
 def table_key(database: str, table: str) -> dg.AssetKey:
@@ -67,7 +70,7 @@ def table_key(database: str, table: str) -> dg.AssetKey:
 
 def asset_keys(config: PipelineConfig, stages: Sequence[str] = (*STAGES, TABLE)) -> list[dg.AssetKey]:
     """Return the keys of some of a table's assets."""
-    return [asset_key(config, s) for s in stages]
+    return list(dict.fromkeys(asset_key(config, s) for s in stages))
 
 
 def pool_name(config: PipelineConfig) -> str:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Collection
 from functools import cache
 
-from lakeidx.dagster.names import COMMIT_STEP
+from lakeidx.dagster.names import COMMIT_STEP, LOAD_STEP
 from lakeidx.pipeline_file.model import PipelineConfig
 
 _LIBRARY = "lakeidx.dagster.expectations.of_rows"
@@ -23,7 +23,7 @@ def preload_imports(config: PipelineConfig, steps: Collection[str]) -> None:
     found = {s.rsplit("__", 1)[-1] for s in steps}
     judges = {"landed": "ingest", "batches": COMMIT_STEP}
     judging = {judges[e.on] for e in config.expectations if e.on in judges}
-    if judging & found:
+    if judging & found or (judging and LOAD_STEP in found):
         start_import(_LIBRARY)
 
 

@@ -87,6 +87,8 @@ class PipelineConfig(Strict):
     expectations    what is expected of landed rows, of the table, and of figures over the last batches
     alerts          who is told when a run of the table failed
     groups          groups of the assets in Dagster
+    lineage         ``stages``: each stage of a batch is an asset before the table's. ``table``: the table is the only asset, whose
+                    step runs them all
     resource_prefix  what the names of the resources begin with that the assets use in Dagster: `lakeidx_store`
     data_docs       folder, local or ``s3://``, that gets Great Expectations' page of each time expectations were judged;
                     checks link to it
@@ -119,6 +121,7 @@ class PipelineConfig(Strict):
     data_docs: FolderText | None = None
     alerts: tuple[AlertConfig, ...] = ()
     groups: GroupsConfig = GroupsConfig()
+    lineage: Literal["stages", "table"] = "stages"
     resource_prefix: str = Field(default=RESOURCE_PREFIX, pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
 
     @field_validator("owners")
@@ -322,8 +325,9 @@ def _expectation_problems(config: PipelineConfig, document: YamlDocument) -> Ite
             cast_arguments(expected, {} if expected.on == "batches" else types)
         except InvalidInputError as error:
             yield line, str(error)
-        # Checks of batches and of the table are those of one asset, where both are judged before a commit.
-        on = "table" if config.publish == "after_checks" and expected.on == "batches" else expected.on
+        # Checks of batches are the table's; so are those of its rows that are judged before a commit, and of its only asset.
+        with_batches = {"table": config.publish == "after_checks", "landed": config.lineage == "table"}
+        on = "batches" if with_batches.get(expected.on) else expected.on
         if (on, expected.check_name) in names:
             yield line, f"two expectations on {on} are named {expected.check_name}: give one another name"
         names.add((on, expected.check_name))

@@ -34,8 +34,8 @@ _LISTED = """() => Object.fromEntries([...document.querySelectorAll('[class*=Mid
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DagsterUI, Deployment, Deployment]]:
-    """A UI over the tables d.t, partitioned by a column, and d.u, which is not."""
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DagsterUI, Deployment, Deployment, Deployment]]:
+    """A UI over the tables d.t, partitioned by a column, d.u, which is not, and d.w, whose stages are inside it."""
     work = tmp_path_factory.mktemp("checks")
     instance = dg.DagsterInstance.from_config(str(prepare_home(work)))
     there = {"type": "expect_column_values_to_not_be_null", "args": {"column": "v"}}
@@ -43,12 +43,15 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DagsterUI, 
     few |= {"on": "batches", "severity": "warn", "name": "few_deletes"}
     t = Deployment(work / "t", {"expectations": [{**there, "name": "v_is_there"}, few]}, instance)
     u = Deployment(work / "u", {"table": "d.u", "partitionKeys": [], "options": {"bucket": 2}}, instance)
+    w = Deployment(
+        work / "w", {"table": "d.w", "lineage": "table", "expectations": [{**there, "name": "v_is_there"}]}, instance
+    )
     (work / "pipelines").mkdir()
-    for d in (t, u):
+    for d in (t, u, w):
         text = (d.folder / "pipelines" / "t.yaml").read_text(encoding="utf-8")
         (work / "pipelines" / f"{d.config.table_name}.yaml").write_text(text, encoding="utf-8")
     with serve(work, LAKEIDX_PIPELINES=str(work / "pipelines")) as ui:
-        yield ui, t, u
+        yield ui, t, u, w
 
 
 def see(ui: DagsterUI, page: Any, asset: str, *, names: set[str], wrong: dict[str, tuple[str, str]]) -> None:
@@ -83,7 +86,7 @@ def materialize(ui: DagsterUI, page: Any, d: Deployment, key: str, runs: int) ->
 
 
 def test_a_failed_ingest_of_a_table_without_rows_judges_nothing(shop: Any, page: Any) -> None:
-    ui, t, _ = shop
+    ui, t, *_ = shop
     pq.write_table(pa.table({"other": [1]}), t.landing / "bad.parquet")
     assert materialize(ui, page, t, "bad.parquet", 1)["status"] == "FAILURE"
     see(ui, page, "d/t", names=rules(t), wrong={})
@@ -91,7 +94,7 @@ def test_a_failed_ingest_of_a_table_without_rows_judges_nothing(shop: Any, page:
 
 
 def test_one_partition(shop: Any, page: Any) -> None:
-    ui, t, _ = shop
+    ui, t, *_ = shop
     t.land("a.parquet", [(1, k, "a") for k in range(30)])
     assert materialize(ui, page, t, "a.parquet", 2)["status"] == "SUCCESS"
     see(ui, page, "d/t", names=rules(t), wrong={})
@@ -99,7 +102,7 @@ def test_one_partition(shop: Any, page: Any) -> None:
 
 
 def test_a_failed_ingest_leaves_the_checks_as_they_were(shop: Any, page: Any) -> None:
-    ui, t, _ = shop
+    ui, t, *_ = shop
     assert materialize(ui, page, t, "bad.parquet", 3)["status"] == "FAILURE"
     see(ui, page, "d/t", names=rules(t), wrong={})
     see(ui, page, "d/t/bucket_assignment", names={"batch_rows_accounted"}, wrong={})
@@ -107,7 +110,7 @@ def test_a_failed_ingest_leaves_the_checks_as_they_were(shop: Any, page: Any) ->
 
 
 def test_an_execution_again_from_the_failure(shop: Any, page: Any) -> None:
-    ui, t, _ = shop
+    ui, t, *_ = shop
     t.land("bad.parquet", [(1, 50, "mended")])
     ui.ask(AGAIN, p={"parentRunId": ui.runs()[0]["runId"], "strategy": "FROM_FAILURE"})
     assert ui.wait_for_runs(page, 4, job="__ASSET_JOB", may_fail=True)[0]["status"] == "SUCCESS"
@@ -116,7 +119,7 @@ def test_an_execution_again_from_the_failure(shop: Any, page: Any) -> None:
 
 
 def test_a_range_in_one_run(shop: Any, page: Any) -> None:
-    ui, t, _ = shop
+    ui, t, *_ = shop
     for name in ("r1.parquet", "r2.parquet", "r3.parquet"):
         t.land(name, [(1, 60, name)])
     t.know("r2.parquet")
@@ -127,7 +130,7 @@ def test_a_range_in_one_run(shop: Any, page: Any) -> None:
 
 
 def test_a_run_per_partition(shop: Any, page: Any) -> None:
-    ui, t, _ = shop
+    ui, t, *_ = shop
     for name in ("s1.parquet", "s2.parquet"):
         t.land(name, [(1, 70, name)])
         assert t.run(name).success
@@ -136,13 +139,60 @@ def test_a_run_per_partition(shop: Any, page: Any) -> None:
 
 
 def test_an_unpartitioned_table(shop: Any, page: Any) -> None:
-    ui, _, u = shop
+    ui, _, u, _ = shop
     u.land("a.parquet", [(1, k, "a") for k in range(3)])
     u.land("b.parquet", [(1, 1, "b")])
     pq.write_table(pa.table({"other": [1]}), u.landing / "c.parquet")
     assert u.run("a.parquet", "b.parquet").success
     assert not u.run("c.parquet", raise_on_error=False).success
     see(ui, page, "d/u", names=rules(u), wrong={})
+
+
+def test_a_later_stage_that_failed_is_executed_again(shop: Any, page: Any) -> None:
+    """A run whose ingest went well and whose write failed begins, again from the failure, where it stopped."""
+    ui, t, *_ = shop
+    t.land("later.parquet", [(1, 80, "later")])
+    warehouse = t.folder / "wh" / "d.db" / "t"
+    manifests = warehouse / "manifest"
+    manifests.rename(warehouse / "gone")
+    before = len(ui.runs())
+    failed = materialize(ui, page, t, "later.parquet", sum(r["pipelineName"] == "__ASSET_JOB" for r in ui.runs()) + 1)
+    assert (failed["status"], len(ui.runs())) == ("FAILURE", before + 1)
+    see(ui, page, "d/t", names=rules(t), wrong={})
+    (warehouse / "gone").rename(manifests)
+    ui.ask(AGAIN, p={"parentRunId": failed["runId"], "strategy": "FROM_FAILURE"})
+    done = ui.wait_for_runs(
+        page, sum(r["pipelineName"] == "__ASSET_JOB" for r in ui.runs()), job="__ASSET_JOB", may_fail=True
+    )[0]
+    assert done["status"] == "SUCCESS"
+    steps = "query($id: ID!) {runOrError(runId: $id) {... on Run {stepStats {stepKey status}}}}"
+    ran = {s["stepKey"] for s in ui.ask(steps, id=done["runId"])["runOrError"]["stepStats"]}
+    assert "d__t__ingest" not in ran
+    assert {"d__t__index_write", "d__t__commit"} <= ran
+    assert t.content()[1, 80] == "later"
+    see(ui, page, "d/t", names=rules(t), wrong={})
+
+
+def test_a_table_whose_stages_are_inside_it(shop: Any, page: Any) -> None:
+    ui, _, _, w = shop
+    w.land("a.parquet", [(1, k, "a") for k in range(3)])
+    pq.write_table(pa.table({"other": [1]}), w.landing / "b.parquet")
+    runs = sum(r["pipelineName"] == "__ASSET_JOB" for r in ui.runs())
+    assert materialize(ui, page, w, "a.parquet", runs + 1)["status"] == "SUCCESS"
+    names = rules(w) | {"rows_rejected", "v_is_there", "batch_rows_accounted"}
+    see(ui, page, "d/w", names=names, wrong={})
+    failed = materialize(ui, page, w, "b.parquet", runs + 2)
+    assert failed["status"] == "FAILURE"
+    see(ui, page, "d/w", names=names, wrong={})
+    w.land("b.parquet", [(1, 50, "mended")])
+    ui.ask(AGAIN, p={"parentRunId": failed["runId"], "strategy": "FROM_FAILURE"})
+    assert ui.wait_for_runs(page, runs + 3, job="__ASSET_JOB", may_fail=True)[0]["status"] == "SUCCESS"
+    see(ui, page, "d/w", names=names, wrong={})
+    assert len(w.content()) == 4
+    page.goto(f"{ui.url}/assets/d/w?view=lineage")
+    page.get_by_text("landing", exact=True).first.wait_for()
+    assert not page.get_by_text("index_write", exact=True).count()
+    picture(ui, page, "lineage-table", settle_ms=3000)
 
 
 @pytest.mark.parametrize(("table", "told"), [("t", ("inserts", "updates", "deletes")), ("u", ("upserts", "deletes"))])
@@ -171,7 +221,7 @@ def test_what_a_run_did_is_one_glance_and_a_plot(shop: Any, page: Any, table: st
 
 
 def test_a_failing_warning(shop: Any, page: Any) -> None:
-    ui, t, _ = shop
+    ui, t, *_ = shop
     t.land("w.parquet", [(1, k, "w") for k in range(25)] + [(1, 99, "x")], ["-D"] * 25 + ["?"])
     assert t.run("w.parquet").success
     see(ui, page, "d/t", names=rules(t), wrong={"few_deletes": WARNED})
@@ -183,7 +233,7 @@ def test_a_failing_warning(shop: Any, page: Any) -> None:
 
 
 def test_a_failing_error_before_the_commit(shop: Any, page: Any) -> None:
-    ui, t, _ = shop
+    ui, t, *_ = shop
     t.land("n.parquet", [(1, 1, None)])
     assert not t.run("n.parquet", raise_on_error=False).success
     see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={"v_is_there": BROKEN})
@@ -191,7 +241,7 @@ def test_a_failing_error_before_the_commit(shop: Any, page: Any) -> None:
 
 
 def test_a_failing_error(shop: Any, page: Any) -> None:
-    ui, t, _ = shop
+    ui, t, *_ = shop
     index: Path = next((t.folder / "wh").rglob("index/index-*"))
     for file in (t.folder / "wh").rglob("bucket-0/*.parquet"):
         file.unlink()

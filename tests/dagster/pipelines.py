@@ -15,7 +15,7 @@ import yaml
 
 from lakeidx.api.table import Table
 from lakeidx.dagster.folder import build_definitions
-from lakeidx.dagster.names import asset_job_name, asset_keys, batch_job_name, partitions_of, table_id
+from lakeidx.dagster.names import LOAD_STEP, asset_job_name, asset_keys, batch_job_name, partitions_of, table_id
 from lakeidx.dagster.resources import SparkResource
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 
@@ -87,7 +87,8 @@ class Deployment:
         self.know(*keys)
         config: dict[str, Any] = dict(QUIET)
         if overwrite is not None:
-            config["ops"] = {f"{table_id(self.config)}__ingest": {"config": {"overwrite": overwrite}}}
+            step = LOAD_STEP if self.config.lineage == "table" else "ingest"
+            config["ops"] = {f"{table_id(self.config)}__{step}": {"config": {"overwrite": overwrite}}}
         job: Any = self.defs.resolve_job_def(batch_job_name(self.config))
         where: dict[str, Any] = {"partition_key": keys[0]} if keys else {}
         if len(keys) > 1:

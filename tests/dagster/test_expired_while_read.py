@@ -42,7 +42,7 @@ def plain(metadata: Any) -> dict[str, Any]:
 
 def page(uri: str) -> int:
     batch = SimpleNamespace(metadata=Table.open(uri).metadata, files=SimpleNamespace(batch_id="b"))
-    metadata, _, version = table_state(pipeline(uri), batch, None)  # type: ignore[arg-type]
+    metadata, version = table_state(pipeline(uri), batch, None)  # type: ignore[arg-type]
     return of_one_state(dg.MaterializeResult(metadata=metadata, data_version=version))
 
 

@@ -6,7 +6,7 @@ on                  checks                       looks at
 ingest              rows_rejected                the rows of the batch that were rejected
 bucket_assignment   batch_rows_accounted         the batch's own counts, before anything is written
 the table           all that guard rows,         the buckets the batch has rows for, the hash indexes of their partitions, the
-                    some `TOGETHER`              file indexes the batch has written, keys of some of these buckets looked up
+                    some `_TOGETHER`              file indexes the batch has written, keys of some of these buckets looked up
 compaction          rules over the table         the buckets it has rewritten, in the same way
 lookup_store        lookup_store_agrees          keys of the whole table
 verification        all, and orphans             the whole table
@@ -19,7 +19,7 @@ run has left it, also a run over a range of partitions. One that a run does not 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -36,13 +36,15 @@ from lakeidx.storage import ObjectStore
 
 #: What a step says: its assets, or why they stay as they are, then the verdicts of their checks.
 StepEvents = Iterator[dg.MaterializeResult[Any] | dg.AssetObservation | dg.AssetCheckEvaluation]
+#: What a stage says; it returns whether a check that blocks has failed, after which nothing follows.
+StageEvents = Generator[dg.MaterializeResult[Any] | dg.AssetObservation | dg.AssetCheckEvaluation, None, bool]
 REJECTED = "rows_rejected"
 #: Checks after a batch that each judge several rules about the same things: Dagster stores 2 kB for each check of each run.
-TOGETHER = {
+_TOGETHER = {
     "files_whole": ("files_readable", "referenced_files_exist", "snapshot_chain"),
     "keys_in_place": ("primary_key_once", "index_files_agree", "hash_in_one_bucket", "live_keys_indexed"),
 }
-_CHECK_OF = {rule: check for check, rules in TOGETHER.items() for rule in rules}
+_CHECK_OF = {rule: check for check, rules in _TOGETHER.items() for rule in rules}
 #: Reasons that the text of a check names; its metadata has more.
 _REASONS = 3
 _DESCRIPTIONS = {
@@ -118,8 +120,8 @@ def together(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(_CHECK_OF.get(name, name) for name in names))
 
 
-def joined(results: Iterable[dg.AssetCheckResult]) -> Iterator[dg.AssetCheckResult]:
-    """Join the results of rules that are judged `TOGETHER`; what a rule that failed has found is named after it."""
+def joined_results(results: Iterable[dg.AssetCheckResult]) -> Iterator[dg.AssetCheckResult]:
+    """Join the results of rules that are judged `_TOGETHER`; what a rule that failed has found is named after it."""
     found: dict[str, list[dg.AssetCheckResult]] = {}
     for result in results:
         found.setdefault(_CHECK_OF.get(str(result.check_name), str(result.check_name)), []).append(result)
@@ -220,10 +222,11 @@ def materialized(
 
 def report_checks(
     context: dg.AssetExecutionContext, specs: Sequence[dg.AssetCheckSpec], results: Iterable[dg.AssetCheckResult]
-) -> Iterator[dg.AssetCheckEvaluation]:
+) -> Generator[dg.AssetCheckEvaluation, None, bool]:
     """Yield what a step has to yield after its asset, for one asset's checks: a failed one of severity ERROR that blocks fails it.
 
-    specs   those that the results are of
+    specs     those that the results are of
+    returns   whether one has failed that blocks
     """
     key, stopped = specs[0].asset_key, False
     blocking: Mapping[str, bool] = {s.name: s.blocking for s in specs}
@@ -242,6 +245,7 @@ def report_checks(
         )
     if stopped:
         leave_verdicts(context.instance, context.run)
+    return stopped
 
 
 def _with_unjudged(

@@ -30,6 +30,12 @@ from lakeidx.table.view import on_newest
 Where = Literal["landed", "table", "batches"]
 #: Row kinds of rows that stay: +I and +U.
 _STAYING = (0, 2)
+#: Metadata of figures that would mean something else with the table.
+_STORED_AS = {
+    "buckets": "buckets_touched",
+    "data_bytes": "data_bytes_written",
+    "index_bytes": "index_bytes_written",
+}
 #: Batches that are looked at, and records that are read for them: a range of partitions leaves one record for each.
 _MOST_BATCHES, _MOST_RECORDS = 30, 300
 
@@ -170,13 +176,20 @@ def _batch_figures(config: PipelineConfig, instance: dg.DagsterInstance, newest:
     rows = []
     for ago, batch in enumerate(done):
         state = states.get(batch, {})
-        row = {name: commits[batch].get(f"lakeidx/{name}", state.get(f"lakeidx/{name}")) for name in BATCH_FIGURES}
+        row = {name: _figure(name, commits[batch], state) for name in BATCH_FIGURES}
         row["batches_ago"] = ago
         row["rejected_share"] = _share(row["rows_rejected"], row["rows_in"])
         row["table_rows"], row["table_buckets"] = state.get("dagster/row_count"), state.get("lakeidx/buckets")
         row["bucket_fill"] = _share(row["table_rows"], (row["table_buckets"] or 0) * target)
         rows.append(row)
     return pa.table({name: [row[name] for row in reversed(rows)] for name in BATCH_FIGURES})
+
+
+def _figure(name: str, commit: Mapping[str, Any], table: Mapping[str, Any]) -> Any:
+    """Return a figure of a batch: from what its commit says, or the table where it says so already."""
+    stored = f"lakeidx/{_STORED_AS.get(name, name)}"
+    # Earlier releases had all with the commit, by the names of the figures.
+    return commit.get(stored, table.get(stored, commit.get(f"lakeidx/{name}")))
 
 
 def _records(instance: dg.DagsterInstance, key: dg.AssetKey) -> dict[str, dict[str, Any]]:

@@ -15,7 +15,7 @@ from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.held.hold import discard_batch, require_held
 from lakeidx.batch.upsert import release_held
-from lakeidx.dagster.assets.checks import check_results, joined
+from lakeidx.dagster.assets.checks import check_results, joined_results
 from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.expectations import batches_expectation_results, table_expectation_results
 from lakeidx.dagster.assets.table import table_observation, table_state
@@ -77,7 +77,7 @@ def table_results_of(
     arguments = ["--batch-id", batch_id, *(["--unpublished"] if unpublished else [])]
     found = spark.submitted(context, "checks", arguments, pipeline)
     verified = batch_results(pipeline, batch, gone=gone) if found is None else Verified.from_json(found)
-    yield from joined(check_results(pipeline, TABLE, verified.results))
+    yield from joined_results(check_results(pipeline, TABLE, verified.results))
     newest = _figures(pipeline, batch) if unpublished else None
     yield from batches_expectation_results(pipeline, context.instance, DocsPage(store, f"batches-{batch_id}"), newest)
     if pipeline.publish == "after_checks":

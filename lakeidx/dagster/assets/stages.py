@@ -13,7 +13,7 @@ the table          by the step of commit                   is materialized again
 Dagster reads the annotations of asset functions when they are defined, so they are real types here, not postponed texts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -31,6 +31,7 @@ from lakeidx.batch.stages.rerun import still_counts
 from lakeidx.batch.upsert import commit_batch, make_context, write_attempt
 from lakeidx.dagster.assets.checks import (
     REJECTED,
+    StageEvents,
     StepEvents,
     build_specs,
     check_results,
@@ -59,6 +60,7 @@ from lakeidx.dagster.metadata.reports import (
 from lakeidx.dagster.names import (
     COMMIT_STEP,
     LANDING,
+    LOAD_STEP,
     TABLE,
     asset_key,
     key_prefix,
@@ -82,7 +84,6 @@ from lakeidx.pipeline_file.partitions import (
 )
 from lakeidx.quality import check_rows_accounted
 from lakeidx.table.handle import TableHandle
-from lakeidx.tasks.runner import LocalRunner
 
 
 class IngestConfig(dg.Config):
@@ -117,21 +118,21 @@ def chosen_keys(context: dg.AssetExecutionContext) -> list[str]:
     )
 
 
-def _open_batch(
-    pipeline: PipelineConfig,
-    context: dg.AssetExecutionContext,
-    tables: TableResource,
-    spark: SparkResource | None = None,
-) -> StageBatch:
+def _open_batch(step: "_Step") -> StageBatch:
     """Return the batch that the partitions of a run are working on.
 
     errors   see `chosen_keys`
     """
-    keys, table = chosen_keys(context), tables.open(pipeline)
+    pipeline = step.pipeline
+    keys, table = chosen_keys(step.context), step.tables.open(pipeline)
     current = current_batch(table.store, table.paths, keys)
-    runner = spark.runner(pipeline.uri) if spark else LocalRunner()
-    limits = pipeline.limits or None
-    batch = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite, limits=limits)
+    batch = make_context(
+        table.metadata,
+        current.batch_id,
+        runner=step.spark.runner(pipeline.uri),
+        overwrite=current.overwrite,
+        limits=pipeline.limits or None,
+    )
     return StageBatch(batch, current.committed and batch.files.read(IngestReport) is None, current.committed)
 
 
@@ -166,32 +167,109 @@ def _backfill_policy(pipeline: PipelineConfig) -> dg.BackfillPolicy:
 
 
 def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
-    """Build the four stages of a batch as assets, one after another."""
-    common: dict[str, Any] = {
-        "key_prefix": key_prefix(pipeline),
-        "partitions_def": partitions_of(pipeline),
+    """Build the four stages of a batch as assets, one after another, and the table; or the table alone, whose step runs all."""
+    shared: dict[str, Any] = {
         "group_name": stages_group(pipeline),
-        "owners": list(pipeline.owners) or None,
+        "owners": list(pipeline.owners),
         "tags": pipeline.tags,
-        "pool": pool_name(pipeline),
-        "retry_policy": retry_policy(pipeline),
-        "backfill_policy": _backfill_policy(pipeline),
+        "partitions_def": partitions_of(pipeline),
     }
+    upstream, condition = _writer_of_landing(pipeline)
+    upstream = [dg.AssetDep(asset_key(pipeline, LANDING)), *upstream]
+    if pipeline.lineage == "table":
+        spec = table_spec(pipeline, shared).replace_attributes(deps=upstream, automation_condition=condition)
+        return [_build_step(pipeline, LOAD_STEP, [_ingest, _assign, _write, _commit], [spec])]
     # With the automation sensor on, an ingest that was run by itself pulls the stages after it along; runs of the whole job
     # leave nothing to do. The sensor is off until someone turns it on.
-    follows: dict[str, Any] = {**common, "automation_condition": FOLLOWS}
+    ingest = dg.AssetSpec(
+        asset_key(pipeline, "ingest"),
+        deps=upstream,
+        automation_condition=condition,
+        kinds={"python", "parquet"},
+        description="Landing files, cast to the table's schema; rejected rows are written aside with their reasons.",
+        metadata={"dagster/column_schema": column_schema(pipeline.first_schema)},
+        **shared,
+    )
+    bucket_assignment = dg.AssetSpec(
+        asset_key(pipeline, "bucket_assignment"),
+        deps=[ingest],
+        automation_condition=FOLLOWS,
+        kinds={"python"},
+        description="A bucket for every staged row: the one its key has by the table's hash index, or a place for a new key.",
+        **shared,
+    )
+    index_write = dg.AssetSpec(
+        asset_key(pipeline, "index_write"),
+        deps=[bucket_assignment],
+        automation_condition=FOLLOWS,
+        kinds={"spark", "parquet"},
+        description="Level-0 data files and hash index files, through one shuffle of Arrow blocks. Nothing is visible yet.",
+        **shared,
+    )
     return [
-        _ingest_asset(pipeline, common),
-        _bucket_assignment_asset(pipeline, follows),
-        _index_write_asset(pipeline, follows),
-        _commit_asset(pipeline, common),
+        _build_step(pipeline, "ingest", [_ingest], [ingest]),
+        _build_step(pipeline, "bucket_assignment", [_assign], [bucket_assignment]),
+        _build_step(pipeline, "index_write", [_write], [index_write]),
+        _build_step(pipeline, COMMIT_STEP, [_commit], [commit_spec(pipeline, shared), table_spec(pipeline, shared)]),
     ]
 
 
-def _stage_asset(**arguments: Any) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Call `dg.asset`, which has no type of its own when its arguments come from a dict."""
-    decorate: Callable[[Callable[..., Any]], dg.AssetsDefinition] = dg.asset(**arguments)
-    return decorate
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step at work, with what its stages are given."""
+
+    pipeline: PipelineConfig
+    context: dg.AssetExecutionContext
+    store: StoreResource
+    spark: SparkResource
+    tables: TableResource
+    overwrite: str = "no"
+
+    def made(self, metadata: Mapping[str, Any]) -> StepEvents:
+        """Yield the asset of a stage; nothing where the table alone is one."""
+        if self.pipeline.lineage == "stages":
+            yield materialized(self.context, metadata)
+
+    def run(self, stages: Sequence[Callable[["_Step"], StageEvents]]) -> StepEvents:
+        """Run stages one after another; none after one whose check has failed and blocks."""
+        with failures_explained(self.context):
+            for stage in stages:
+                if (yield from stage(self)):
+                    return
+
+
+def _build_step(
+    pipeline: PipelineConfig,
+    name: str,
+    stages: Sequence[Callable[[_Step], StageEvents]],
+    specs: Sequence[dg.AssetSpec],
+) -> dg.AssetsDefinition:
+    """Build the assets that a step makes with some of the stages."""
+
+    def plain(
+        context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
+    ) -> StepEvents:
+        yield from _Step(pipeline, context, store, spark, tables).run(stages)
+
+    def configured(
+        context: dg.AssetExecutionContext,
+        config: IngestConfig,
+        store: StoreResource,
+        spark: SparkResource,
+        tables: TableResource,
+    ) -> StepEvents:
+        preload_imports(pipeline, [node.name for node in context.job_def.nodes])
+        yield from _Step(pipeline, context, store, spark, tables, config.overwrite).run(stages)
+
+    decorate = dg.multi_asset(
+        name="__".join([*key_prefix(pipeline), name]),
+        specs=specs,
+        can_subset=len(specs) > 1,
+        pool=pool_name(pipeline),
+        retry_policy=retry_policy(pipeline),
+        backfill_policy=_backfill_policy(pipeline),
+    )
+    return decorate(resources_of(pipeline)(configured if _ingest in stages else plain))
 
 
 def _writer_of_landing(pipeline: PipelineConfig) -> tuple[list[dg.AssetDep], dg.AutomationCondition[Any] | None]:
@@ -206,87 +284,52 @@ def _writer_of_landing(pipeline: PipelineConfig) -> tuple[list[dg.AssetDep], dg.
     return [dg.AssetDep(source)], FOLLOWS.allow(dg.AssetSelection.assets(source))
 
 
-def _ingest_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.AssetsDefinition:
-    written_by, condition = _writer_of_landing(pipeline)
-
-    @_stage_asset(
-        name="ingest",
-        deps=[asset_key(pipeline, LANDING), *written_by],
-        automation_condition=condition,
-        kinds={"python", "parquet"},
-        description="Landing files, cast to the table's schema; rejected rows are written aside with their reasons.",
-        metadata={"dagster/column_schema": column_schema(pipeline.first_schema)},
-        **common,
-    )
-    @resources_of(pipeline)
-    def ingest(
-        context: dg.AssetExecutionContext,
-        config: IngestConfig,
-        store: StoreResource,
-        spark: SparkResource,
-        tables: TableResource,
-    ) -> StepEvents:
-        preload_imports(pipeline, [node.name for node in context.job_def.nodes])
-        with failures_explained(context):
-            keys, table = chosen_keys(context), tables.ensure(pipeline)
-            landing = store.open(pipeline.landing.path, pipeline.landing.storage_options)
-            batch, chosen = _plan(pipeline, context, config, table, files_of_partitions(landing, pipeline, keys), spark)
-            if batch.reports_gone:
-                yield materialized(context, _already_committed(batch))
-                return
-            checks = ingest_checks(pipeline)
-            decide_by_tag(context, batch.context)
-            try:
-                report = _ingest(pipeline, context, batch, chosen, spark)
-            except RejectedRowsError as error:
-                yield from report_checks(context, checks, [rejected_result(pipeline, error, table.store)])
-                raise
-            yield materialized(context, ingest_metadata(report))
-            rejected = rejected_result(pipeline, report, table.store)
-            expected = landed_expectation_results(pipeline, batch.context, store)
-            yield from report_checks(context, checks, chain([rejected], expected))
-
-    return ingest
+def _ingest(step: _Step) -> StageEvents:
+    pipeline, context, store, tables = step.pipeline, step.context, step.store, step.tables
+    keys, table = chosen_keys(context), tables.ensure(pipeline)
+    landing = store.open(pipeline.landing.path, pipeline.landing.storage_options)
+    batch, chosen = _plan(step, table, files_of_partitions(landing, pipeline, keys))
+    if batch.reports_gone:
+        yield from step.made(_already_committed(batch))
+        return False
+    checks = ingest_checks(pipeline)
+    decide_by_tag(context, batch.context)
+    try:
+        report = _ingest_files(step, batch, chosen)
+    except RejectedRowsError as error:
+        yield from report_checks(context, checks, [rejected_result(pipeline, error, table.store)])
+        raise
+    yield from step.made(ingest_metadata(report))
+    rejected = rejected_result(pipeline, report, table.store)
+    expected = landed_expectation_results(pipeline, batch.context, store)
+    return (yield from report_checks(context, checks, chain([rejected], expected)))
 
 
-def _plan(
-    pipeline: PipelineConfig,
-    context: dg.AssetExecutionContext,
-    config: IngestConfig,
-    table: TableHandle,
-    files: Sequence[SourceFile],
-    spark: SparkResource,
-) -> tuple[StageBatch, list[str]]:
+def _plan(step: _Step, table: TableHandle, files: Sequence[SourceFile]) -> tuple[StageBatch, list[str]]:
     """Return the batch of a run's partitions, and the landing files that it is of: those of `files` that are not committed yet."""
-    keys = chosen_keys(context)
+    keys, run = chosen_keys(step.context), step.context.run
     current, chosen = plan_batch(
         table.store,
         table.paths,
         keys,
         files,
-        overwrite=None if config.overwrite == "no" else config.overwrite,
-        run_id=context.run.root_run_id or context.run.run_id,
+        overwrite=None if step.overwrite == "no" else step.overwrite,
+        run_id=run.root_run_id or run.run_id,
         still_counts=partial(still_counts, table.metadata),
     )
-    batch = make_context(
-        table.metadata, current.batch_id, runner=spark.runner(pipeline.uri), overwrite=current.overwrite
-    )
+    runner = step.spark.runner(step.pipeline.uri)
+    batch = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite)
     set_current_batch(table.store, table.paths, keys, current)
     gone = current.committed and batch.files.read(IngestReport) is None
     return StageBatch(batch, gone, current.committed), [f.path for f in chosen]
 
 
-def _ingest(
-    pipeline: PipelineConfig,
-    context: dg.AssetExecutionContext,
-    batch: StageBatch,
-    files: Sequence[str],
-    spark: SparkResource,
-) -> IngestReport:
+def _ingest_files(step: _Step, batch: StageBatch, files: Sequence[str]) -> IngestReport:
     """Ingest landing files; of a batch whose every file is in the table already there is nothing to ingest, or to compare."""
     if batch.committed:
         return batch.context.files.require(IngestReport)
-    spark.submit_stage(context, "ingest", pipeline, batch.context, files)
+    pipeline = step.pipeline
+    step.spark.submit_stage(step.context, "ingest", pipeline, batch.context, files)
     return ingest_landing(
         batch.context,
         files,
@@ -297,116 +340,76 @@ def _ingest(
     )
 
 
-def _bucket_assignment_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.AssetsDefinition:
-    @_stage_asset(
-        name="bucket_assignment",
-        deps=[asset_key(pipeline, "ingest")],
-        kinds={"python"},
-        description="A bucket for every staged row: the one its key has by the table's hash index, or a place for a new key.",
-        **follows,
+def _assign(step: _Step) -> StageEvents:
+    pipeline, context = step.pipeline, step.context
+    batch = _open_batch(step)
+    if batch.reports_gone:
+        yield from step.made(_already_committed(batch))
+        return False
+    files = batch.context.files
+    step.spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
+    report = run_bucket_assignment(batch.context, files.latest_attempt())
+    yield from step.made(assign_metadata(report))
+    accounted = check_rows_accounted([batch_counts(files.require(IngestReport), report)])
+    results = check_results(pipeline, "bucket_assignment", [accounted])
+    return (yield from report_checks(context, assignment_checks(pipeline), results))
+
+
+def _write(step: _Step) -> StageEvents:
+    batch = _open_batch(step)
+    if batch.reports_gone:
+        yield from step.made(_already_committed(batch))
+        return False
+    files = batch.context.files
+    first = files.latest_attempt()
+    step.spark.submit_stage(step.context, "index_write", step.pipeline, batch.context)
+    # A job may have planned the batch again, too.
+    attempt = write_attempt(batch.context, files.latest_attempt())
+    if attempt != first:
+        _observe_attempt(step, batch.context, attempt, stages=("bucket_assignment",))
+    report = files.require(IndexWriteReport, attempt=attempt)
+    yield from step.made(write_metadata(report, files.require(IngestReport)))
+    return False
+
+
+def _commit(step: _Step) -> StageEvents:
+    pipeline, context = step.pipeline, step.context
+    batch, chosen = _open_batch(step), context.selected_asset_keys
+    specs = commit_checks(pipeline)
+    checks = PublishChecks(pipeline, context, step.store, step.spark, specs)
+    decide_by_tag(context, batch.context)
+    if batch.reports_gone:
+        metadata, done = _already_committed(batch), None
+    else:
+        try:
+            metadata, done = _publish(step, batch, checks)
+        except BatchHeldError as error:
+            yield from observe_held(pipeline, context, error)
+            yield from report_checks(context, specs, checks.results)
+            raise
+    commit, table = asset_key(pipeline, "commit"), asset_key(pipeline, TABLE)
+    state, version = table_state(pipeline, batch.context, done) if table in chosen else ({}, None)
+    if commit == table:
+        yield materialized(context, {**metadata, **state}, version=version)
+    else:
+        if commit in chosen:
+            yield materialized(context, unsaid(metadata, state), commit)
+        if table in chosen:
+            yield materialized(context, state, table, version)
+    results = checks.results or table_results_of(
+        pipeline, context, batch.context, step.store, step.spark, gone=batch.reports_gone
     )
-    @resources_of(pipeline)
-    def bucket_assignment(context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource) -> StepEvents:
-        with failures_explained(context):
-            batch = _open_batch(pipeline, context, tables, spark)
-            if batch.reports_gone:
-                yield materialized(context, _already_committed(batch))
-                return
-            files = batch.context.files
-            spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
-            report = run_bucket_assignment(batch.context, files.latest_attempt())
-            yield materialized(context, assign_metadata(report))
-            accounted = check_rows_accounted([batch_counts(files.require(IngestReport), report)])
-            results = check_results(pipeline, "bucket_assignment", [accounted])
-            yield from report_checks(context, assignment_checks(pipeline), results)
-
-    return bucket_assignment
+    held = batch.context.files.held() is not None
+    return (yield from report_checks(context, released_specs(specs) if held else specs, results))
 
 
-def _index_write_asset(pipeline: PipelineConfig, follows: dict[str, Any]) -> dg.AssetsDefinition:
-    @_stage_asset(
-        name="index_write",
-        deps=[asset_key(pipeline, "bucket_assignment")],
-        kinds={"spark", "parquet"},
-        description="Level-0 data files and hash index files, through one shuffle of Arrow blocks. Nothing is visible yet.",
-        **follows,
-    )
-    @resources_of(pipeline)
-    def index_write(
-        context: dg.AssetExecutionContext, spark: SparkResource, tables: TableResource
-    ) -> dg.MaterializeResult[Any]:
-        with failures_explained(context):
-            batch = _open_batch(pipeline, context, tables, spark)
-            if batch.reports_gone:
-                return materialized(context, _already_committed(batch))
-            files = batch.context.files
-            first = files.latest_attempt()
-            spark.submit_stage(context, "index_write", pipeline, batch.context)
-            # A job may have planned the batch again, too.
-            attempt = write_attempt(batch.context, files.latest_attempt())
-            if attempt != first:
-                _observe_attempt(context, pipeline, batch.context, attempt, stages=("bucket_assignment",))
-            report = files.require(IndexWriteReport, attempt=attempt)
-            return materialized(context, write_metadata(report, files.require(IngestReport)))
-
-    return index_write
-
-
-def _commit_asset(pipeline: PipelineConfig, common: dict[str, Any]) -> dg.AssetsDefinition:
-    shared = {n: common[n] for n in ("group_name", "owners", "tags", "partitions_def")}
-    published, table = commit_spec(pipeline, shared), table_spec(pipeline, shared)
-
-    @dg.multi_asset(
-        name="__".join([*key_prefix(pipeline), COMMIT_STEP]),
-        specs=[published, table],
-        can_subset=True,
-        **{n: common[n] for n in ("pool", "retry_policy", "backfill_policy")},
-    )
-    @resources_of(pipeline)
-    def commit(
-        context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
-    ) -> StepEvents:
-        with failures_explained(context):
-            batch, chosen = _open_batch(pipeline, context, tables, spark), context.selected_asset_keys
-            specs = commit_checks(pipeline)
-            checks = PublishChecks(pipeline, context, store, spark, specs)
-            decide_by_tag(context, batch.context)
-            if batch.reports_gone:
-                metadata, done = _already_committed(batch), None
-            else:
-                try:
-                    metadata, done = _commit(pipeline, context, batch, spark, checks)
-                except BatchHeldError as error:
-                    yield from observe_held(pipeline, context, error)
-                    yield from report_checks(context, specs, checks.results)
-                    raise
-            state = table_state(pipeline, batch.context, done) if table.key in chosen else None
-            if published.key in chosen:
-                yield materialized(context, unsaid(metadata, state[0] if state else {}), published.key)
-            if state is not None:
-                yield materialized(context, *state)
-            results = checks.results or table_results_of(
-                pipeline, context, batch.context, store, spark, gone=batch.reports_gone
-            )
-            held = batch.context.files.held() is not None
-            yield from report_checks(context, released_specs(specs) if held else specs, results)
-
-    return commit
-
-
-def _commit(
-    pipeline: PipelineConfig,
-    context: dg.AssetExecutionContext,
-    batch: StageBatch,
-    spark: SparkResource,
-    checks: PublishChecks,
-) -> tuple[dict[str, Any], BatchReports | None]:
+def _publish(step: _Step, batch: StageBatch, checks: PublishChecks) -> tuple[dict[str, Any], BatchReports | None]:
     """Commit a batch; return the metrics of what it did, and its reports unless it was committed before.
 
     errors   BatchHeldError
     """
-    files, after_checks = batch.context.files, pipeline.publish == "after_checks"
-    of_job = None if after_checks else spark.submit_stage(context, "commit", pipeline, batch.context)
+    files, after_checks = batch.context.files, step.pipeline.publish == "after_checks"
+    of_job = None if after_checks else step.spark.submit_stage(step.context, "commit", step.pipeline, batch.context)
     report = commit_batch(batch.context, judge=checks.judge if after_checks else None)
     if report.discarded:
         mark_committed(batch.context.store, batch.context.paths, files.require(IngestReport).sources, files.batch_id)
@@ -414,20 +417,16 @@ def _commit(
     compact_after_commit(batch.context.metadata, batch.context.runner, batch.context.files.read(BucketAssignmentReport))
     if report.attempt > 1:
         # Also when it was committed before: a step that died after its commit has not said it.
-        _observe_attempt(context, pipeline, batch.context, report.attempt)
+        _observe_attempt(step, batch.context, report.attempt)
     already = report.already if of_job is None else of_job["already"]
     return committed(batch.context, already=already), None if already else read_reports(files)
 
 
 def _observe_attempt(
-    context: dg.AssetExecutionContext,
-    pipeline: PipelineConfig,
-    batch: BatchContext,
-    attempt: int,
-    stages: Sequence[str] = ("bucket_assignment", "index_write"),
+    step: _Step, batch: BatchContext, attempt: int, stages: Sequence[str] = ("bucket_assignment", "index_write")
 ) -> None:
     """Observe on the assets of earlier stages what the newest attempt did: the batch was planned again after they had run."""
-    files = batch.files
+    files, context = batch.files, step.context
     context.log.info(f"batch {files.batch_id} was planned again, as attempt {attempt}")
     metadata = {
         "bucket_assignment": lambda: assign_metadata(files.require(BucketAssignmentReport, attempt=attempt)),
@@ -438,7 +437,7 @@ def _observe_attempt(
     for stage in stages:
         for key in context.partition_keys:
             context.log_event(
-                dg.AssetObservation(asset_key(pipeline, stage), partition=key, metadata=metadata[stage]())
+                dg.AssetObservation(asset_key(step.pipeline, stage), partition=key, metadata=metadata[stage]())
             )
 
 

@@ -79,8 +79,8 @@ def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
 
 def table_state(
     pipeline: PipelineConfig, batch: BatchContext, done: BatchReports | None
-) -> tuple[dict[str, Any], dg.AssetKey, dg.DataVersion | None]:
-    """Return the table as the newest snapshot has it; its key; its data version, which is that snapshot.
+) -> tuple[dict[str, Any], dg.DataVersion | None]:
+    """Return the table as the newest snapshot has it; its data version, which is that snapshot.
 
     done   what the run did; None when it found the batch committed
     """
@@ -95,7 +95,7 @@ def table_state(
         "lakeidx/batch_id": batch.files.batch_id,
     }
     version = None if snapshot is None else dg.DataVersion(snapshot.identity)
-    return metadata, asset_key(pipeline, TABLE), version
+    return metadata, version
 
 
 def _columns_now(pipeline: PipelineConfig, schema: TableSchema) -> dict[str, Any]:

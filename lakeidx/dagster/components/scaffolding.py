@@ -178,6 +178,7 @@ def _suggested(attributes: Mapping[str, Any]) -> str:
   # - {{type: expect_column_values_to_not_be_null, args: {{column: {key}}}, severity: warn}}
   # - {{type: expect_table_row_count_to_be_between, args: {{min_value: 1}}, on: table, severity: warn}}
   # freshness: {{fail_hours: 26}}
+  # lineage: table                        # the stages of a batch are inside the table's asset
 """
 
 

@@ -121,10 +121,10 @@ def commit_metadata(
         "lakeidx/rows_in": ingest.rows_in,
         "lakeidx/rows_rejected": ingest.rows_rejected,
         **_changes(assign),
-        "lakeidx/buckets": len(assign.targets),
+        "lakeidx/buckets_touched": len(assign.targets),
         "lakeidx/new_buckets": assign.new_buckets,
-        "lakeidx/data_bytes": write.data_bytes,
-        "lakeidx/index_bytes": write.index_bytes,
+        "lakeidx/data_bytes_written": write.data_bytes,
+        "lakeidx/index_bytes_written": write.index_bytes,
         "lakeidx/seconds": round(report.seconds, 3),
     }
     if report.snapshot_ids:
@@ -134,7 +134,7 @@ def commit_metadata(
 
 
 #: Metrics of a commit that stay its own: those that mean something else with the table, and what batches are found by.
-_OF_COMMIT = {"lakeidx/already_committed"} | {f"lakeidx/{n}" for n in ("batch_id", "buckets", "data_bytes", "seconds")}
+_OF_COMMIT = {f"lakeidx/{name}" for name in ("already_committed", "batch_id", "seconds")}
 
 
 def unsaid(metadata: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
