@@ -23,9 +23,8 @@ import pyarrow as pa
 
 from lakeidx.api import Table
 from lakeidx.batch.index_types import TableIndex, index_folder
-from lakeidx.key_index.locations import number_partitions
 from lakeidx.key_index.table_view import key_batch
-from lakeidx.table.view import decode_partition_dict, load_view
+from lakeidx.table.view import decode_partition_dict, load_view, number_partitions
 
 _PARTITIONS = 8
 _FEW, _ROUNDS = 100, 3

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from bench.lineitem import table_spec
 from bench.peers.base import Peer
 from lakeidx import Table
-from lakeidx.tasks.runner_choice import RunnerLike
+from lakeidx.tasks.runner import RunnerLike
 
 
 class ThisPeer(Peer):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lakeidx.codec.values import map_types
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.cast_rows import short_text
-from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.types import DataType, Field, Root
 
 

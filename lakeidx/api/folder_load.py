@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakeidx.landing.types import LandingOptions
     from lakeidx.options.limits import GivenLimits
     from lakeidx.storage.base import FileInfo, ObjectStore
-    from lakeidx.tasks.runner_choice import RunnerLike
+    from lakeidx.tasks.runner import RunnerLike
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,7 @@ from lakeidx.options.descriptors import parse_size
 from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.results import Listing, Result
 from lakeidx.table.times import iso_utc
-from lakeidx.tasks.runner import Progress, Runner
-from lakeidx.tasks.runner_choice import RunnerLike, make_runner
+from lakeidx.tasks.runner import Progress, Runner, RunnerLike, make_runner
 from lakeidx.types import Field
 
 if TYPE_CHECKING:

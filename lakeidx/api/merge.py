@@ -32,7 +32,7 @@ from lakeidx.api.verbs import (
 )
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.options.limits import GivenLimits
 from lakeidx.table.scan.table_scan import scan_committed
 from lakeidx.table.view import on_newest
@@ -40,7 +40,7 @@ from lakeidx.table.view import on_newest
 if TYPE_CHECKING:
     from lakeidx.api.table import Table
     from lakeidx.batch.upsert import BatchResult, OnStage
-    from lakeidx.tasks.runner_choice import RunnerLike
+    from lakeidx.tasks.runner import RunnerLike
 
 #: Columns that a clause sets: None for all that the source has.
 Assignments = Mapping[str, Any] | None

@@ -35,7 +35,7 @@ from lakeidx.maintenance.landed_columns import ingest_given, ingest_landing
 from lakeidx.options.arguments import PathLike, paths
 from lakeidx.options.limits import GivenLimits
 from lakeidx.table.handle import TableHandle
-from lakeidx.tasks.runner_choice import RunnerLike, make_runner
+from lakeidx.tasks.runner import RunnerLike, make_runner
 
 if TYPE_CHECKING:
     from lakeidx.api.merge import Merge

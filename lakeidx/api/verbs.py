@@ -24,8 +24,7 @@ from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch
 from lakeidx.errors import CommitConflictError, InvalidInputError, UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import AS_STORED
-from lakeidx.landing.kind_rules import REMOVING_OPTION
-from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.kind_rules import KIND_COLUMN, REMOVING_OPTION
 from lakeidx.lookup.point.answers import complete_keys
 from lakeidx.lookup.point.by_scan import scan_keys
 from lakeidx.options.limits import GivenLimits
@@ -37,7 +36,7 @@ from lakeidx.types import to_arrow
 
 if TYPE_CHECKING:
     from lakeidx.api.table import Table
-    from lakeidx.tasks.runner_choice import RunnerLike
+    from lakeidx.tasks.runner import RunnerLike
 
 log = logging.getLogger(__name__)
 _TRIES = 10

@@ -19,7 +19,7 @@ from lakeidx.results import Listing
 from lakeidx.storage import join, open_store
 from lakeidx.storage.local import absolute
 from lakeidx.tasks.in_parallel import in_parallel
-from lakeidx.tasks.runner_choice import RunnerLike, make_runner
+from lakeidx.tasks.runner import RunnerLike, make_runner
 
 if TYPE_CHECKING:
     import builtins

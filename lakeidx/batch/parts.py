@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.engines import kinds_by_column
-from lakeidx.data.parquet.chunks import OpenFooter, hold_columns, open_footer, open_rows
-from lakeidx.data.parquet.row_groups import damage_of
+from lakeidx.data.parquet.chunks import OpenFooter, damage_of, hold_columns, open_footer, open_rows
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.storage import kind_of_store

@@ -30,12 +30,11 @@ from lakeidx.batch.stages.given_rows import Absent, Publish, stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import check_use
 from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
-from lakeidx.landing.missing_columns import MISSING_DEFAULT
-from lakeidx.landing.types import LandingOptions
+from lakeidx.landing.types import MISSING_DEFAULT, LandingOptions
 from lakeidx.options.features import Use
 from lakeidx.options.limits import BatchLimits, GivenLimits
 from lakeidx.results import Result

@@ -21,8 +21,7 @@ from rich.console import Console
 from lakeidx.errors import BatchHeldError, InvalidInputError, LakeIdxError
 from lakeidx.format.paths import with_branch
 from lakeidx.tasks.logs import JsonLines
-from lakeidx.tasks.runner import Runner
-from lakeidx.tasks.runner_choice import THREADS, make_runner, spark_runner
+from lakeidx.tasks.runner import THREADS, Runner, make_runner, spark_runner
 
 if TYPE_CHECKING:
     from rich.progress import Progress, Task, TaskID

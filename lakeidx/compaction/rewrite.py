@@ -33,8 +33,8 @@ from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
-from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import check_use
 from lakeidx.key_index.registry import built_beside
 from lakeidx.options.features import Use
 from lakeidx.table.commit.changes import TableChanges

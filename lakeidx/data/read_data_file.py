@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from lakeidx.codec.values import map_types
 from lakeidx.data.cast import cast_to_type
-from lakeidx.data.parquet.row_groups import ParquetSource, RowTest, damage_of
+from lakeidx.data.parquet.chunks import damage_of
+from lakeidx.data.parquet.row_groups import ParquetSource, RowTest
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import Positions, ReadCounters, RowFilter
 from lakeidx.data.read_avro import AvroSource

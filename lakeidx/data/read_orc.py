@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyarrow import orc
 
-from lakeidx.data.parquet.row_groups import damage_of
+from lakeidx.data.parquet.chunks import damage_of
 from lakeidx.data.positions import ReadCounters, RowFilter
 from lakeidx.predicate import Predicate
 from lakeidx.storage.base import ObjectStore

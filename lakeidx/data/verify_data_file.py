@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeidx.data.parquet.chunks import damage_of
 from lakeidx.data.parquet.pages import ChunkPages, leaf_values
-from lakeidx.data.parquet.row_groups import ParquetSource, damage_of
+from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.data.read_data_file import evolve_column, open_data_file, plan_file_columns, read_data_file
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError

@@ -20,9 +20,8 @@ from lakeidx.data.parquet.file import ParquetFile, WrittenFile
 from lakeidx.data.stats import apply_mode, dense_stats, footer_stats, simple_stats
 from lakeidx.data.write_spec import DEFAULT_TARGET_BYTES, FileIndexBuilder, FooterMetadataBuilder, WriteSpec
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
+from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource, now_local_ms
 from lakeidx.format.file_names import NewFileNames
-from lakeidx.format.local_time import now_local_ms
 from lakeidx.format.schema.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.storage.base import ObjectStore, join
 

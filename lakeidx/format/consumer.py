@@ -44,11 +44,6 @@ def decode_consumer_position(data: bytes, path: str | None = None) -> Mapping[st
     raise o.error(_POSITION, "an object")
 
 
-def encode_hint(id: int) -> bytes:
-    """Encode a ``LATEST`` or ``EARLIEST`` file: the id as decimal text, no newline."""
-    return str(id).encode()
-
-
 def decode_hint(data: bytes) -> int | None:
     """Decode the id in a hint file, line ends ignored; None when it has none (a hint is never relied on, so this is no error)."""
     text = bytes(data).replace(b"\n", b"").replace(b"\r", b"").strip()

@@ -30,15 +30,16 @@ source   org.apache.paimon.io.DataFileMeta, org.apache.paimon.stats.SimpleStats,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, TypeVar
 
 from lakeidx.codec.containers.avro import Record
 from lakeidx.codec.containers.avro_unknown import Definitions, Path, Unknown, keep, put_back
 from lakeidx.format.file_names import plain_name
-from lakeidx.format.local_time import epoch_ms_of_local
 
 T = TypeVar("T")
 
@@ -284,3 +285,27 @@ def sealed(filled: Any, frozen: type[T]) -> T:
 
 _OpenStats = mutable_twin(SimpleStats)
 _OpenFile = mutable_twin(DataFileMeta)
+
+
+def local_ms_of_epoch(epoch_ms: int) -> int:
+    """Return what this process's wall clock shows at an instant, taken as if it were UTC; years outside 1-9999 count as UTC."""
+    try:
+        offset = datetime.fromtimestamp(epoch_ms // 1000, UTC).astimezone().utcoffset()
+    except (OverflowError, ValueError, OSError):
+        return epoch_ms
+    assert offset is not None
+    return epoch_ms + int(offset.total_seconds()) * 1000
+
+
+def epoch_ms_of_local(local_ms: int) -> int:
+    """Invert `local_ms_of_epoch`, save at clock changes: the instant at which this process's wall clock shows `local_ms`."""
+    try:
+        naive = datetime.fromtimestamp(local_ms // 1000, UTC).replace(tzinfo=None)
+        return int(naive.timestamp()) * 1000 + local_ms % 1000
+    except (OverflowError, ValueError, OSError):
+        return local_ms
+
+
+def now_local_ms() -> int:
+    """Return the wall clock now."""
+    return local_ms_of_epoch(time.time_ns() // 1_000_000)

@@ -31,7 +31,7 @@ import numpy as np
 
 from lakeidx.codec.java_text import civil_from_days, date_text, double_text, float_text, time_text, timestamp_text
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.local_time import local_ms_of_epoch
+from lakeidx.format.data_file import local_ms_of_epoch
 from lakeidx.types import BYTES_ROOTS, DataType, Field, Root
 
 DEFAULT_NAME = "__DEFAULT_PARTITION__"

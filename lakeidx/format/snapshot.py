@@ -167,3 +167,8 @@ def _checked_name(o: JsonObject, key: str, name: str) -> str:
         return plain_name(name)
     except ValueError as e:
         raise o.error(key, "the name of a file in the table's directory") from e
+
+
+def encode_hint(id: int) -> bytes:
+    """Encode a ``LATEST`` or ``EARLIEST`` file: the id as decimal text, no newline."""
+    return str(id).encode()

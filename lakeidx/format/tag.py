@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from lakeidx.format.data_file import local_ms_of_epoch
 from lakeidx.format.json_text import JsonObject, format_json
-from lakeidx.format.local_time import local_ms_of_epoch
 from lakeidx.format.snapshot import Snapshot, snapshot_from_json, snapshot_to_json
 
 _NANOS = 10**9

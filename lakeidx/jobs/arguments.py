@@ -31,8 +31,7 @@ from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.logs import print_logs
-from lakeidx.tasks.runner import LazyRunner, LocalRunner, Runner
-from lakeidx.tasks.runner_choice import spark_runner
+from lakeidx.tasks.runner import LazyRunner, LocalRunner, Runner, spark_runner
 
 
 def table_parser(description: str) -> argparse.ArgumentParser:

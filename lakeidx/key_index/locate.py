@@ -15,18 +15,10 @@ import pyarrow as pa
 from lakeidx.key_index.keys.codes import KeyCodes, key_codes
 from lakeidx.key_index.keys.reader import OpenKeyFile, record_ages
 from lakeidx.key_index.keys.sets import KeySet
-from lakeidx.key_index.locations import (
-    FoundFile,
-    Int32s,
-    Int64s,
-    KeyBatch,
-    KeyLocations,
-    LiveFile,
-    Matches,
-    number_partitions,
-)
+from lakeidx.key_index.locations import FoundFile, Int32s, Int64s, KeyBatch, KeyLocations, LiveFile, Matches
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext
+from lakeidx.table.view import number_partitions
 
 #: Columns of file keys that were read elsewhere, beside the keys; order columns are numbered.
 SEQUENCE, DEAD, ORDER = "lakeidx.sequence", "lakeidx.dead", "lakeidx.order."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -187,11 +187,3 @@ def no_locations(batch: KeyBatch, metrics: IndexMetrics | None = None) -> KeyLoc
         file=np.full(n, -1, np.int32),
         metrics=metrics or IndexMetrics(keys=n),
     )
-
-
-def number_partitions(first: Sequence[bytes], more: Iterable[bytes]) -> tuple[tuple[bytes, ...], Mapping[bytes, int]]:
-    """Assign numbers to the partitions: the batch's own first, then others in order of appearance."""
-    numbers = {p: i for i, p in enumerate(first)}
-    for p in more:
-        numbers.setdefault(p, len(numbers))
-    return tuple(numbers), numbers

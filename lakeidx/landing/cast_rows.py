@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast import cast_column, plain
-from lakeidx.landing.defaults import fill_default
-from lakeidx.landing.kind_rules import KindRules
-from lakeidx.landing.row_kinds import KIND_COLUMN, kind_codes
+from lakeidx.landing.kind_rules import KIND_COLUMN, KindRules, kind_codes
+from lakeidx.landing.missing_columns import fill_default
 from lakeidx.landing.text.utf8 import without_broken_text
 from lakeidx.landing.types import BadLine, LandingOptions, Piece, shown_source
 from lakeidx.landing.written.spelling import cast_spelled, spelled_as

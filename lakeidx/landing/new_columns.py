@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.widening import is_widening
-from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root, from_arrow, is_list
 
 #: Names that are none: blank, and what Arrow calls the index of a pandas frame that has no name.

@@ -10,12 +10,11 @@ from collections.abc import Collection, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.data.parquet.chunks import FooterChunks, open_footer
-from lakeidx.data.parquet.row_groups import damage_of
+from lakeidx.data.parquet.chunks import FooterChunks, damage_of, open_footer
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.landing.columnar.batches import TYPED_FORMATS, read_typed
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.new_columns import new_columns
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.compressed import CODECS, open_plain, without_codec
 from lakeidx.landing.text.csv import read_csv
 from lakeidx.landing.text.json_lines import read_json

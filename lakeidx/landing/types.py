@@ -12,10 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
-from lakeidx.landing.missing_columns import MISSING_DEFAULT
+from lakeidx.landing.kind_rules import KIND_COLUMN, ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.new_columns import refuse_unnamed
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.plugins import CHANGE_FORMATS, plugin_names
 from lakeidx.types import DataType, Field
 
@@ -23,6 +21,9 @@ if TYPE_CHECKING:
     from lakeidx.format.schema.schema_file import TableSchema
     from lakeidx.landing.text.shares import TextShare
     from lakeidx.storage.base import ObjectStore
+
+
+MISSING_DEFAULT = "refuse"
 
 #: Formats of files that hold rows; those of changes of a database are plug-ins.
 ROW_FORMATS = ("parquet", "arrow", "orc", "avro", "csv", "jsonl", "excel")

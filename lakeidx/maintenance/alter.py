@@ -22,7 +22,7 @@ from lakeidx.format.schema.feature_gate import check_columns_may_change
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.registry import find_type
-from lakeidx.landing.defaults import check_default
+from lakeidx.landing.missing_columns import check_default
 from lakeidx.results import Result
 from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.handle import TableHandle

@@ -22,9 +22,8 @@ from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
-from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.new_columns import NewColumnsError, type_at
-from lakeidx.landing.types import LandingOptions
+from lakeidx.landing.types import MISSING_DEFAULT, LandingOptions
 from lakeidx.table.handle import TableHandle
 from lakeidx.types import DataType
 

@@ -31,7 +31,7 @@ from lakeidx.api.verbs import check_deletable, check_updatable, columns_of_delet
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.predicate.parse import LakeidxWhere
 from lakeidx.spark.catalog_tables import quoted

@@ -17,7 +17,7 @@ from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.landing.row_kinds import KIND_COLUMN
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.spark.catalog_tables import escaped
 from lakeidx.spark.read_options import ReadOptions

@@ -55,8 +55,8 @@ from typing import TypedDict
 
 from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
 from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT
-from lakeidx.landing.missing_columns import MISSING_DEFAULT
 from lakeidx.landing.new_columns import merge_policy
+from lakeidx.landing.types import MISSING_DEFAULT
 from lakeidx.options.descriptors import parse_size
 from lakeidx.options.names import options_of_other_programs, unknown_options
 from lakeidx.table.handle import TableHandle

@@ -23,11 +23,10 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import schema_digest
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.landing.cast_rows import cast_piece
-from lakeidx.landing.kind_rules import KindRules
+from lakeidx.landing.kind_rules import KIND_COLUMN, KindRules, has_upserts
 from lakeidx.landing.missing_columns import GIVEN_MODES, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import LandingOptions, Piece, check_columns
-from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_new_columns, put_columns
 from lakeidx.spark.new_tables import opened

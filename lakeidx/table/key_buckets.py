@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_filter import HashFilter
 from lakeidx.bucket_assignment.hash_map import HashMap
+from lakeidx.bucket_assignment.hash_set import HashFilter
 from lakeidx.codec.bucket import fixed_buckets
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.errors import CorruptFileError, NotFoundError

@@ -443,3 +443,11 @@ def _no_table(store: ObjectStore, paths: TablePaths) -> NotFoundError:
     hint = f"did you mean {' or '.join(repr(n) for n in near)}? Else " if near else ""
     text = f"not a Paimon table: it has no schema/schema-0; {hint}create it with `lakeidx table create`"
     return NotFoundError(text, path=paths.root)
+
+
+def is_same(metadata: TableMetadata, snapshot: Snapshot) -> bool:
+    """Return True when the snapshot is there: neither expired, nor rolled back, nor another one under its id."""
+    try:
+        return metadata.load_snapshot(snapshot.id).identity == snapshot.identity
+    except NotFoundError:
+        return False

@@ -8,7 +8,7 @@ source   org.apache.paimon.manifest.FileEntry#mergeEntries, org.apache.paimon.op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -289,3 +289,11 @@ def _how_gone(metadata: TableMetadata, snapshot: Snapshot) -> str | None:
         return None if metadata.load_snapshot(snapshot.id).identity == snapshot.identity else "was rolled back"
     except NotFoundError:
         return "expired"
+
+
+def number_partitions(first: Sequence[bytes], more: Iterable[bytes]) -> tuple[tuple[bytes, ...], Mapping[bytes, int]]:
+    """Assign numbers to the partitions: the batch's own first, then others in order of appearance."""
+    numbers = {p: i for i, p in enumerate(first)}
+    for p in more:
+        numbers.setdefault(p, len(numbers))
+    return tuple(numbers), numbers

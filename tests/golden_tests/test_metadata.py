@@ -14,7 +14,7 @@ from lakeidx.api.inspect.files import inspect_file
 from lakeidx.codec.containers.avro import MAGIC, header_schema
 from lakeidx.codec.rows.binary_row import decode_row, split_arity
 from lakeidx.codec.values import internal_to_json
-from lakeidx.format.data_file import EMPTY_STATS, FileSource, SimpleStats
+from lakeidx.format.data_file import EMPTY_STATS, FileSource, SimpleStats, epoch_ms_of_local
 from lakeidx.format.deletion_vector import (
     decode_vector,
     encode_deletion_vectors,
@@ -24,7 +24,6 @@ from lakeidx.format.deletion_vector import (
 from lakeidx.format.file_names import NameKind, parse_file_name
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
-from lakeidx.format.local_time import epoch_ms_of_local
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.format.manifest_list import decode_manifest_list, encode_manifest_list
 from lakeidx.format.paths import TablePaths

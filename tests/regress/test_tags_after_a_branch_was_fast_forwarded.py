@@ -9,7 +9,7 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.errors import NotFoundError
-from lakeidx.format.consumer import encode_hint
+from lakeidx.format.snapshot import encode_hint
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag

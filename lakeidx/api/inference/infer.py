@@ -17,8 +17,8 @@ from lakeidx.api.inference.column_types import ColumnTypes, infer_types
 from lakeidx.api.inference.samples import Sample, read_sample
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.read import ENDINGS, LandingOptions, is_landing_file
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.pipeline_file.model import check_document
 from lakeidx.pipeline_file.sections import LandingConfig
 from lakeidx.pipeline_file.yaml_lines import YamlDocument

@@ -35,8 +35,7 @@ from lakeidx.codec.containers.avro import MAGIC
 from lakeidx.codec.containers.checksum import crc32, unseal
 from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.data.json_values import json_rows
-from lakeidx.data.parquet.chunks import FooterChunks, open_footer
-from lakeidx.data.parquet.row_groups import damage_of
+from lakeidx.data.parquet.chunks import FooterChunks, damage_of, open_footer
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.file_index import container
 from lakeidx.file_index.container import FileIndexContainer

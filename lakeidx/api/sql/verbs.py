@@ -26,7 +26,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.options.limits import GivenLimits
 from lakeidx.predicate.parse import LakeidxWhere
 from lakeidx.results import Result
-from lakeidx.tasks.runner_choice import RunnerLike
+from lakeidx.tasks.runner import RunnerLike
 from lakeidx.types import Field, to_arrow
 
 

@@ -19,10 +19,11 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.target_files import read_part_targets
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, KeyLocations, number_partitions
+from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, KeyLocations
 from lakeidx.key_index.port import IndexContext, SharedState, ShareUpdate, TagTasks
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.view import number_partitions
 from lakeidx.tasks.routed_rows import Block, RoutedRows, count_shares
 
 _HASH, _OWN, _PARTITION, _BUCKET, _DELETED, _WAS_PARTITION, _WAS_BUCKET = (

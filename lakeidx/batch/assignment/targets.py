@@ -18,9 +18,8 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
-from lakeidx.key_index.locations import number_partitions
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.view import SnapshotView, decode_partition_dict
+from lakeidx.table.view import SnapshotView, decode_partition_dict, number_partitions
 from lakeidx.tasks.in_parallel import in_parallel
 
 _NONE = np.zeros(0, np.int64)

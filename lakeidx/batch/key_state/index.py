@@ -46,11 +46,12 @@ from lakeidx.batch.key_state.update import (
 )
 from lakeidx.errors import CommitConflictError, CorruptFileError, InternalError, NotFoundError
 from lakeidx.key_index.joined import FileJoiner
-from lakeidx.key_index.locations import CommitInfo, KeyBatch, KeyLocations, LiveFile, no_locations, number_partitions
+from lakeidx.key_index.locations import CommitInfo, KeyBatch, KeyLocations, LiveFile, no_locations
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext, Locator, SharedState, TagTasks
 from lakeidx.storage.memory import MemoryStore
 from lakeidx.table.commit.changes import merge_changes
+from lakeidx.table.view import number_partitions
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 _log = logging.getLogger(__name__)

@@ -20,9 +20,8 @@ from lakeidx.batch.assignment.targets import BatchTargets, check_indexed, descri
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.schema_drift import staged_schema
-from lakeidx.batch.stages.rerun import check_mode
 from lakeidx.batch.target_files import write_numbers
-from lakeidx.errors import CommitConflictError, NotFoundError
+from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.view import SnapshotView, load_view
@@ -41,7 +40,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
     """
     done = context.files.read(BucketAssignmentReport, attempt=attempt)
     if done is not None:
-        check_mode(done, context.overwrite)
+        _check_mode(done, context.overwrite)
         return done
     started = time.monotonic()
     ingest = context.files.require(IngestReport)
@@ -121,3 +120,13 @@ def _assigned_on(schema: TableSchema, view: SnapshotView, touched: set[bytes]) -
         return None
     index = view.hash_index()
     return {p.hex(): {b: e.file_name for b, e in index.get(p, {}).items()} for p in sorted(touched)}
+
+
+def _check_mode(done: BucketAssignmentReport, overwrite: str | None) -> None:
+    """Raise InvalidInputError when a batch that was assigned as an upsert comes again as an overwrite, or the other way round."""
+    now = overwrite or UPSERT
+    if done.overwrite and done.overwrite != now:
+        raise InvalidInputError(
+            f"batch {done.batch_id!r} ran in mode {done.overwrite}, and is run again in mode {now}: "
+            "use a new batch id for this run"
+        )

@@ -19,7 +19,7 @@ from lakeidx.codec.gather import take_rows
 from lakeidx.data.row_kinds import DELETE, INSERT, UPDATE_BEFORE, is_retract
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import short_text
-from lakeidx.landing.row_kinds import kinds_of_rows
+from lakeidx.landing.kind_rules import kinds_of_rows
 from lakeidx.landing.types import Piece
 from lakeidx.lookup.point.answers import LookupResult
 

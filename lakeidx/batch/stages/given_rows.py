@@ -16,17 +16,10 @@ from lakeidx.batch.stages.rerun import check_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema, schema_digest
 from lakeidx.landing.cast_rows import AS_STORED, cast_piece
-from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, KindRules, OnDelete
-from lakeidx.landing.lacking_rows import LackingRows
-from lakeidx.landing.missing_columns import (
-    GIVEN_MODES,
-    MISSING_DEFAULT,
-    check_missing_mode,
-    refuse_missing,
-)
+from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, KindRules, OnDelete, has_upserts
+from lakeidx.landing.missing_columns import GIVEN_MODES, LackingRows, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import NewColumnsError, new_columns, says_nothing
-from lakeidx.landing.row_kinds import has_upserts
-from lakeidx.landing.types import LandingOptions, Piece, check_columns
+from lakeidx.landing.types import MISSING_DEFAULT, LandingOptions, Piece, check_columns
 
 if TYPE_CHECKING:
     pass

@@ -27,17 +27,17 @@ from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast_rows import CompleteRows, RefuseRows, cast_piece
-from lakeidx.landing.kind_rules import KindRules, check_on_delete
-from lakeidx.landing.lacking_rows import LackingRows, completes_from_table
+from lakeidx.landing.kind_rules import KIND_COLUMN, KindRules, check_on_delete, has_upserts
 from lakeidx.landing.missing_columns import (
+    LackingRows,
     check_missing_mode,
+    completes_from_table,
     needed_columns,
     refuse_missing,
 )
 from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns
 from lakeidx.landing.read import landing_format, open_chunks, open_parquet, read_landing
 from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.landing.row_kinds import KIND_COLUMN, has_upserts
 from lakeidx.landing.text.compressed import encoding_of, without_codec
 from lakeidx.landing.text.csv import CsvHeader, csv_header
 from lakeidx.landing.text.json_arrays import is_array

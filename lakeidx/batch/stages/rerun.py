@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from lakeidx.batch.artifacts import UPSERT, BatchFiles, BucketAssignmentReport, CommitReport, IngestReport, SourceFile
+from lakeidx.batch.artifacts import BatchFiles, CommitReport, IngestReport, SourceFile
 from lakeidx.batch.held.hold import refuse_held
 from lakeidx.batch.parts import describe_source, landing_store
 from lakeidx.batch.schema_drift import lost_schema
@@ -243,16 +243,6 @@ def check_rows(
     other |= content is not None and done.content is not None and done.content != content
     if done.rows_in != rows or other:
         raise _other_content(done, f"{done.rows_in} rows then, {rows} other rows now", None)
-
-
-def check_mode(done: BucketAssignmentReport, overwrite: str | None) -> None:
-    """Raise InvalidInputError when a batch that was assigned as an upsert comes again as an overwrite, or the other way round."""
-    now = overwrite or UPSERT
-    if done.overwrite and done.overwrite != now:
-        raise InvalidInputError(
-            f"batch {done.batch_id!r} ran in mode {done.overwrite}, and is run again in mode {now}: "
-            "use a new batch id for this run"
-        )
 
 
 def _other_content(done: IngestReport, what: str, path: str | None) -> InvalidInputError:

@@ -19,9 +19,10 @@ source   parquet-format 2.10 ``parquet.thrift``
 
 from __future__ import annotations
 
+import contextlib
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
@@ -33,7 +34,7 @@ import pyarrow.parquet as pq
 from lakeidx.codec.jit import frozen, helper, kernel
 from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of
 from lakeidx.data.parquet.thrift import read_field, read_list, read_size, read_varint, skip, zigzag
-from lakeidx.errors import CorruptFileError
+from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 from lakeidx.storage.range_file import RemoteInput
 from lakeidx.types import STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
@@ -490,3 +491,25 @@ _INTERNAL: Mapping[Root, _Internal] = {
     Root.DECIMAL: _decimal, Root.BOOLEAN: _boolean, Root.FLOAT: _floating, Root.DOUBLE: _floating,
     **dict.fromkeys(TIMESTAMP_ROOTS, _timestamp), **dict.fromkeys(STRING_ROOTS, _utf8),
 }  # fmt: skip
+
+
+@contextlib.contextmanager
+def damage_of(path: str) -> Iterator[None]:
+    """Convert what Arrow raises on damaged bytes into CorruptFileError, and a failing disk into UnavailableError."""
+    try:
+        yield
+    except LakeIdxError as e:
+        e.path = e.path or path
+        raise
+    except _DAMAGE as e:
+        if isinstance(e, OSError) and e.errno is not None:
+            raise UnavailableError(f"the file could not be read: {e}", path=path) from e
+        raise CorruptFileError(f"not a readable data file: {_first_line(e)}", path=path) from e
+
+
+# What Arrow raises on bytes that are no Parquet file, or a damaged one.
+_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0] or type(error).__name__

@@ -26,11 +26,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.codec.jit import frozen, kernel
-from lakeidx.data.parquet.chunks import merge_chunk_stats, open_footer, open_rows
+from lakeidx.data.parquet.chunks import _DAMAGE, _first_line, damage_of, merge_chunk_stats, open_footer, open_rows
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.data.parquet.thrift import I32, read_field, read_varint, skip, zigzag
 from lakeidx.data.positions import ReadCounters, RowFilter
-from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError, UnsupportedError
+from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.predicate import ColumnStats, Predicate, all_null_stats, columns, may_match_stats
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.range_file import RemoteInput
@@ -39,27 +39,7 @@ from lakeidx.types import STRING_ROOTS, Field
 if TYPE_CHECKING:
     from lakeidx.data.parquet.pages import ChunkPages
 
-# What Arrow raises on bytes that are no Parquet file, or a damaged one.
-_DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryError, OverflowError)
 _BITS_32 = 0xFFFF_FFFF
-
-
-@contextlib.contextmanager
-def damage_of(path: str) -> Iterator[None]:
-    """Convert what Arrow raises on damaged bytes into CorruptFileError, and a failing disk into UnavailableError."""
-    try:
-        yield
-    except LakeIdxError as e:
-        e.path = e.path or path
-        raise
-    except _DAMAGE as e:
-        if isinstance(e, OSError) and e.errno is not None:
-            raise UnavailableError(f"the file could not be read: {e}", path=path) from e
-        raise CorruptFileError(f"not a readable data file: {_first_line(e)}", path=path) from e
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n")[0] or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.index_manifest import DELETION_VECTORS_INDEX, HASH_INDEX, IndexEntry
-from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.options.features import LeftOut, Refused, Use, left_out_by, refused_by
+from lakeidx.format.schema.table_schema import TableSchema, refused_uses
+from lakeidx.options.features import LeftOut, Refused, Use, left_out_by
 from lakeidx.options.names import doubtful_options, options_of_other_programs, unknown_message, unknown_options
 from lakeidx.options.table_options import TableOptions
 
@@ -63,22 +63,8 @@ def gate_report(schema: TableSchema) -> GateReport:
     """Collect what a table's schema requires that lakeidx does not implement."""
     raw = schema.options
     return GateReport(
-        tuple(_refused(schema)), tuple(left_out_by(raw)), unknown_options(raw), options_of_other_programs(raw)
+        tuple(refused_uses(schema)), tuple(left_out_by(raw)), unknown_options(raw), options_of_other_programs(raw)
     )
-
-
-def _refused(schema: TableSchema) -> list[tuple[str, Refused]]:
-    return [*refused_by(schema.options), *doubtful_options(schema.options)]
-
-
-def check_use(schema: TableSchema, use: Use, path: str | None = None) -> None:
-    """Refuse a use of a table that one of its options makes go wrong.
-
-    errors   UnsupportedError naming the first such option, its value and the reason
-    """
-    for key, rule in schema.once("refused_by", lambda: _refused(schema)):
-        if use in rule.uses:
-            raise UnsupportedError(f"{use.value} is refused: {key}={schema.options[key]}: {rule.reason}", path=path)
 
 
 def check_columns_may_change(schema: TableSchema, path: str | None = None) -> None:

@@ -12,7 +12,9 @@ from typing import Any, Generic, Self, TypeVar, overload
 
 import pyarrow as pa
 
-from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.errors import InvalidInputError, UnsupportedError, did_you_mean
+from lakeidx.options.features import Refused, Use, refused_by
+from lakeidx.options.names import doubtful_options
 from lakeidx.options.table_options import TableOptions
 from lakeidx.types import DataType, Field, to_arrow_schema
 
@@ -193,3 +195,18 @@ class TableSchema:
     def kv_arrow_schema(self) -> pa.Schema:
         """``_SEQUENCE_NUMBER`` int64, ``_VALUE_KIND`` int8, then all columns: rows of a primary-key table inside lakeidx."""
         return pa.schema([*_KV_FIELDS, *self.arrow_schema])
+
+
+def refused_uses(schema: TableSchema) -> list[tuple[str, Refused]]:
+    """Return the options that refuse uses of the table, each with its rule."""
+    return [*refused_by(schema.options), *doubtful_options(schema.options)]
+
+
+def check_use(schema: TableSchema, use: Use, path: str | None = None) -> None:
+    """Refuse a use of a table that one of its options makes go wrong.
+
+    errors   UnsupportedError naming the first such option, its value and the reason
+    """
+    for key, rule in schema.once("refused_by", lambda: refused_uses(schema)):
+        if use in rule.uses:
+            raise UnsupportedError(f"{use.value} is refused: {key}={schema.options[key]}: {rule.reason}", path=path)

@@ -27,19 +27,12 @@ from lakeidx.key_index.hbase.client import HBaseLocations, LocationTable, Stored
 from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.key_index.hbase.rows import rebalanced_row_key
 from lakeidx.key_index.keys.sets import KeySet
-from lakeidx.key_index.locations import (
-    CommitInfo,
-    Int32s,
-    Int64s,
-    KeyBatch,
-    KeyLocations,
-    no_locations,
-    number_partitions,
-)
+from lakeidx.key_index.locations import CommitInfo, Int32s, Int64s, KeyBatch, KeyLocations, no_locations
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import ExternalState, IndexContext, Locator
 from lakeidx.key_index.registry import IndexType
+from lakeidx.table.view import number_partitions
 
 #: `commit_ts` of keys loaded from the table: older than every commit, always valid.
 _LOADED = "00000000000000"

@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.data.parquet.chunks import ChunkStats, FooterChunks, hold_columns, open_footer, open_rows
-from lakeidx.data.parquet.row_groups import damage_of
+from lakeidx.data.parquet.chunks import ChunkStats, FooterChunks, damage_of, hold_columns, open_footer, open_rows
 from lakeidx.errors import CorruptFileError
 from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.keys.ranges import bytes_slots, find_candidates, int_slots

@@ -12,8 +12,8 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cdc.encodings import order_values
 from lakeidx.landing.cdc.target import ChangeTarget, make_target
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.read import read_landing
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.types import LandingOptions, Piece
 from lakeidx.storage.base import ObjectStore

@@ -24,8 +24,8 @@ from lakeidx.landing.cdc.encodings import decode, order_values
 from lakeidx.landing.cdc.envelopes import DELETE, INSERT, UPDATE, Envelope
 from lakeidx.landing.cdc.events import Events
 from lakeidx.landing.cdc.target import ChangeTarget
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.missing_columns import COMPLETING
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import BeforeImages, Piece
 from lakeidx.types import Field
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cdc.envelopes import Path
-from lakeidx.landing.missing_columns import COMPLETING, KEEPS_OLD_VALUES, MISSING_DEFAULT
-from lakeidx.landing.types import LandingOptions
+from lakeidx.landing.missing_columns import COMPLETING, KEEPS_OLD_VALUES
+from lakeidx.landing.types import MISSING_DEFAULT, LandingOptions
 from lakeidx.types import Field, Root
 
 

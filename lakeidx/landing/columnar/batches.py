@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.errors import CorruptFileError, InvalidInputError
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.new_columns import new_columns
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.utf8 import check_layout
 from lakeidx.landing.types import LandingOptions, Piece, check_columns, rows_at_a_time
 from lakeidx.types import Field

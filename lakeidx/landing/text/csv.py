@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.jit import frozen, kernel
 from lakeidx.errors import InternalError, InvalidInputError
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.new_columns import new_columns
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.compressed import not_text
 from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.types import BadLine, LandingOptions, Piece, check_columns

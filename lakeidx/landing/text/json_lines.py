@@ -21,8 +21,8 @@ import pyarrow.json as pajson
 from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.new_columns import says_nothing
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.text.compressed import not_text
 from lakeidx.landing.text.json_arrays import ArrayRows, is_array
 from lakeidx.landing.text.json_values import (

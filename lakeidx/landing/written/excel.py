@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakeidx.errors import CorruptFileError, InvalidInputError
+from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.new_columns import new_columns
-from lakeidx.landing.row_kinds import KIND_COLUMN
 from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.types import Field
 

@@ -22,9 +22,8 @@ from lakeidx.data.merge.merge_runs import merges_by_level
 from lakeidx.data.positions import sorted_positions
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.manifest import ManifestEntry
-from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
-from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
+from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, check_use
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.build import lookup_keys

@@ -42,14 +42,6 @@ log = logging.getLogger(__name__)
 _TRIES = 10
 
 
-def is_same(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return True when the snapshot is there: neither expired, nor rolled back, nor another one under its id."""
-    try:
-        return metadata.load_snapshot(snapshot.id).identity == snapshot.identity
-    except NotFoundError:
-        return False
-
-
 def is_stray(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     """Return True when an existing snapshot does not belong to the history, or has been deleted meanwhile.
 

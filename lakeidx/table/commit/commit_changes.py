@@ -37,16 +37,15 @@ from lakeidx.errors import (
     TableReplacedError,
     UnavailableError,
 )
-from lakeidx.format.consumer import encode_hint
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.paths import NewFileNames
-from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
+from lakeidx.format.schema.table_schema import check_use
+from lakeidx.format.snapshot import CommitKind, Snapshot, encode_hint, encode_snapshot
 from lakeidx.options.features import Use
 from lakeidx.storage.uuids import random_uuid
-from lakeidx.table.commit.chain import discard_unreadable, is_same, was_bypassed
+from lakeidx.table.commit.chain import discard_unreadable, was_bypassed
 from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite, TableChanges
 from lakeidx.table.commit.conflicts import (
     AddedHashes,
@@ -68,7 +67,7 @@ from lakeidx.table.entries import Entries
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.entry_kernels import found_in
 from lakeidx.table.index_files import deletion_vectors
-from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.metadata import TableMetadata, is_same
 from lakeidx.table.view import DELETION_VECTORS, SnapshotView, load_view
 
 #: How often a try that follows a lost one reads what came while it was reading.

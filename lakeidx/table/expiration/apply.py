@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakeidx.format.consumer import encode_hint
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.snapshot import encode_snapshot
+from lakeidx.format.snapshot import encode_hint, encode_snapshot
 from lakeidx.storage.base import ObjectStore, parent_of
 from lakeidx.table.expiration.files_to_delete import ExpirePlan, FileToDelete, Role
 from lakeidx.table.metadata import TableMetadata

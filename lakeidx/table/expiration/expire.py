@@ -10,9 +10,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakeidx.format.consumer import encode_hint
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.snapshot import Snapshot
+from lakeidx.format.snapshot import Snapshot, encode_hint
 from lakeidx.format.tag import Tag, now_local_ns
 from lakeidx.table.commit.commit_changes import renew_passed_hint
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_files

@@ -29,8 +29,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.consumer import encode_hint
 from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.snapshot import encode_hint
 from lakeidx.options.table_options import TableOptions, check_retained
 from lakeidx.table.expiration.files_to_delete import (
     DataFileKey,

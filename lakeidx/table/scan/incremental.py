@@ -12,8 +12,8 @@ from enum import StrEnum
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.table_schema import check_use
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.options.features import Use
 from lakeidx.predicate import TRUE, Predicate, project

@@ -24,8 +24,8 @@ from lakeidx.format.data_file import DataFileMeta, SimpleStats
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.manifest_list import ManifestFileMeta
-from lakeidx.format.schema.feature_gate import check_use
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.format.schema.table_schema import check_use
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.options.arguments import texts, whole_number
 from lakeidx.options.features import Use

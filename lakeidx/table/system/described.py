@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from lakeidx.format.data_file import local_ms_of_epoch
 from lakeidx.format.json_text import JsonObject, flat_json, format_json
-from lakeidx.format.local_time import local_ms_of_epoch
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.statistics import decode_statistics

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, did_you_mean
-from lakeidx.format.local_time import epoch_ms_of_local
+from lakeidx.format.data_file import epoch_ms_of_local
 from lakeidx.format.partition_names import partition_dir_name, unescape
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.table.metadata import TableMetadata

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.bucket_assignment.hash_filter import HashFilter
+from lakeidx.bucket_assignment.hash_set import HashFilter
 
 HASHES = st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(-40, 40), max_size=60)
 

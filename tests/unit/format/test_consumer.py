@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.consumer import decode_consumer, decode_consumer_position, decode_hint, encode_consumer, encode_hint
+from lakeidx.format.consumer import decode_consumer, decode_consumer_position, decode_hint, encode_consumer
+from lakeidx.format.snapshot import encode_hint
 
 
 def test_a_consumer_file_has_the_next_snapshot() -> None:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.data.parquet.row_groups import ColumnChunk, ParquetSource, damage_of, find_damage
+from lakeidx.data.parquet.chunks import damage_of
+from lakeidx.data.parquet.row_groups import ColumnChunk, ParquetSource, find_damage
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
 from tests.unit.data.tables import STORE
 

@@ -11,8 +11,8 @@ from lakeidx.errors import UnsupportedError
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind
-from lakeidx.format.schema.feature_gate import check_index_types, check_use, gate_report, warn_once
-from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.format.schema.feature_gate import check_index_types, gate_report, warn_once
+from lakeidx.format.schema.table_schema import TableSchema, check_use
 from lakeidx.options.features import ALL_USES, REFUSED, Use
 from lakeidx.quality.result import Severity
 from lakeidx.quality.verify import check_options_followed

@@ -12,8 +12,7 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
-from lakeidx.format.consumer import encode_hint
-from lakeidx.format.snapshot import CommitKind
+from lakeidx.format.snapshot import CommitKind, encode_hint
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore

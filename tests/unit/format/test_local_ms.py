@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.format.local_time import epoch_ms_of_local, local_ms_of_epoch, now_local_ms
+from lakeidx.format.data_file import epoch_ms_of_local, local_ms_of_epoch, now_local_ms
 
 
 @pytest.mark.usefixtures("shanghai")
