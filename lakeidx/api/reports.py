@@ -121,17 +121,25 @@ class RollbackResult(Result):
     files: int
     notes: list[str] = field(default_factory=list)
     loses: list[str] = field(default_factory=list)
+    keep_history: bool = False
 
     @classmethod
-    def of(cls, report: RollbackReport, loses: Sequence[str] = ()) -> Self:
+    def of(cls, report: RollbackReport, loses: Sequence[str] = (), *, keep_history: bool = False) -> Self:
         """Make a result from the report of the stage."""
         return cls(
             report.snapshot_id, report.dry_run, list(report.snapshots), list(report.tags), report.restored,
-            len(report.files), list(report.notes), list(loses),
+            len(report.files), list(report.notes), list(loses), keep_history,
         )  # fmt: skip
 
     def note(self) -> str:
         """Return what is the newest state now."""
+        if self.keep_history:
+            said = (
+                "would follow, with the older state; no other goes"
+                if self.dry_run
+                else "has the older state; none goes"
+            )
+            return f"{'a snapshot after ' if self.dry_run else 'snapshot '}{self.snapshot} {said}"
         if not self.snapshots_gone and not self.restored:
             return f"snapshot {self.snapshot} is the newest already"
         verb = "would be" if self.dry_run else "is"

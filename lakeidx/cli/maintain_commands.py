@@ -336,6 +336,10 @@ def rollback(
         int | None,
         typer.Option("--watermark", help="roll back to the newest snapshot with a watermark (epoch ms) up to this"),
     ] = None,
+    keep_history: Annotated[
+        bool,
+        typer.Option("--keep-history", help="commit the older state as a new snapshot; nothing that came later goes"),
+    ] = False,
     dry_run: DryRun = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -344,10 +348,17 @@ def rollback(
     Examples:
         lakeidx rollback lake/shop.db/orders 3 --dry-run
         lakeidx rollback lake/shop.db/orders yesterday
+        lakeidx rollback lake/shop.db/orders 3 --keep-history
 
     """
     result = Table.open(table).rollback(
-        to, snapshot=snapshot, tag=tag, timestamp=timestamp, watermark=watermark, dry_run=dry_run
+        to,
+        snapshot=snapshot,
+        tag=tag,
+        timestamp=timestamp,
+        watermark=watermark,
+        keep_history=keep_history,
+        dry_run=dry_run,
     )
     print_result(result, as_json=as_json)
 

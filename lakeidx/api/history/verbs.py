@@ -144,6 +144,7 @@ class History:
         tag: str | None = None,
         timestamp: Moment | None = None,
         watermark: int | None = None,
+        keep_history: bool = False,
         dry_run: bool = False,
     ) -> RollbackResult:
         """Make an older state the newest again; no writer may be at work in the meantime.
@@ -151,6 +152,7 @@ class History:
         to   a snapshot's number, or the name of a tag; or give `snapshot` or `tag`, which say which of the two it is
         timestamp   the newest snapshot at or before it
         watermark   the newest snapshot whose watermark (epoch ms) is at or before it
+        keep_history   commit the older state as a new snapshot: no snapshot, tag or batch goes, and batches keep their ids
         """
         from lakeidx.api.reports import RollbackResult
         from lakeidx.maintenance.branches.losses import lost_by_rollback
@@ -169,6 +171,11 @@ class History:
             number = not isinstance(to, str) or to.isdecimal()
             snapshot, tag = (int(to), None) if number else (None, str(to))
         metadata, schema, target = self.table.metadata, self.table.schema, _snapshot_id(snapshot)
+        if keep_history:
+            from lakeidx.maintenance.branches.as_latest import roll_back_as_latest
+
+            made = roll_back_as_latest(metadata, schema, snapshot_id=target, tag=tag, dry_run=dry_run)
+            return self._logged(RollbackResult.of(made, keep_history=True))
         plan = roll_back_table(metadata, schema, snapshot_id=target, tag=tag, dry_run=True)
         loses = lost_by_rollback(metadata, plan.snapshot_id)
         report = plan if dry_run else roll_back_table(metadata, schema, snapshot_id=target, tag=tag)

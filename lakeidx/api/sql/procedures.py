@@ -132,6 +132,10 @@ def _rollback(table: Table, given: _Arguments) -> Any:
         table.rollback(given["version"]))  # fmt: skip
 
 
+def _rollback_to_as_latest(table: Table, given: _Arguments) -> Any:
+    return table.rollback(snapshot=given.get("snapshot_id"), tag=given.get("tag"), keep_history=True)
+
+
 def _rollback_to_timestamp(table: Table, given: _Arguments) -> Any:
     return table.rollback(timestamp=given["timestamp"])
 
@@ -184,6 +188,7 @@ PROCEDURES: dict[str, Procedure] = {
     "delete_branch": Procedure({"branch": str}, _delete_branch, ("branch",)),
     "fast_forward": Procedure({"branch": str}, _fast_forward, ("branch",)),
     "rollback": Procedure({"version": str, "snapshot": int, "tag": str}, _rollback),
+    "rollback_to_as_latest": Procedure({"tag": str, "snapshot_id": int}, _rollback_to_as_latest),
     "rollback_to_timestamp": Procedure({"timestamp": int}, _rollback_to_timestamp, ("timestamp",)),
     "rollback_to_watermark": Procedure({"watermark": int}, _rollback_to_watermark, ("watermark",)),
     "remove_orphan_files": Procedure({"older_than": str, "dry_run": bool}, _remove_orphan_files),

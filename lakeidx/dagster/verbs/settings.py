@@ -63,3 +63,6 @@ class RollbackConfig(_Verb):
     snapshot: int | None = Field(default=None, description="number of the snapshot")
     tag: str | None = Field(default=None, description="name of the tag")
     timestamp: str | None = Field(default=None, description="the newest snapshot at or before this ISO time")
+    keep_history: bool = Field(
+        default=False, description="commit the older state as a new snapshot; nothing that came later goes"
+    )

@@ -162,6 +162,7 @@ class CommitRequest:
                                      or manifests are merged
     tried_before                     an earlier call may have committed these changes, and its snapshot may have expired since
     operation                        what users call it, in the snapshot: DELETE, UPDATE, MERGE; releases before 2.0 skip it
+    replaces                         the snapshot is an OVERWRITE also where it removes no file
     files_since_ms                   none of its files is older (epoch ms); None when they were written just now
     """
 
@@ -183,6 +184,7 @@ class CommitRequest:
     tried_before: bool = True
     files_since_ms: int | None = None
     operation: str | None = None
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

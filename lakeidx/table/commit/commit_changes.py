@@ -131,8 +131,8 @@ def commit_changes(
         data = upgrade_overwrite(changes.append, schema) if not changes.has_compact else changes.append
         deltas.append(_Delta(CommitKind.OVERWRITE, data, changes.append_index, (), request.overwrite))
     elif changes.has_append or request.even_empty is CommitKind.APPEND:
-        deltas.append(_Delta(_append_kind(changes.append, changes.append_index), changes.append, changes.append_index,
-                             changes.append_changelog))  # fmt: skip
+        kind = CommitKind.OVERWRITE if request.replaces else _append_kind(changes.append, changes.append_index)
+        deltas.append(_Delta(kind, changes.append, changes.append_index, changes.append_changelog))
     if changes.has_compact or request.even_empty is CommitKind.COMPACT:
         deltas.append(_Delta(CommitKind.COMPACT, changes.compact, changes.compact_index, changes.compact_changelog))
     ids: list[int] = []
