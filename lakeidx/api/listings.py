@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.batch.assignment.row_keys import partition_codes
@@ -146,32 +147,37 @@ def locate_rows(table: TableHandle, rows: Rows) -> pa.Table:
     partition_hashes = np.array([hash_words(split_arity(p)[1]) for p in partitions] or [0], dtype=np.int32)
     hashes = key_hashes(schema, given)
     encoded = encode_rows(columns, list(schema.key_types))
+    found = buckets_of(table, given)
     return pa.table(
         {
             "partitionHash": partition_hashes[codes] if len(codes) else np.zeros(0, np.int32),
             "keyHash": hashes,
             "keyBytes": [encoded[i].hex() for i in range(len(encoded))],
-            "bucket": pa.array(_buckets_of(table, schema, given, partitions, codes, hashes), pa.int32()),
+            "bucket": pa.array(found, mask=found < 0),
         }
     )
 
 
-def _buckets_of(
-    opened: TableHandle, schema: TableSchema, rows: pa.Table, partitions: tuple[bytes, ...], codes: Any, hashes: Any
-) -> list[int | None]:
+def buckets_of(table: TableHandle, rows: pa.Table) -> NDArray[np.int32]:
+    """Find the bucket of each row's key, int32[n]: by the bucket function, or the HASH index, -1 where that does not have it.
+
+    rows   at least the partition and key columns, in the table's types
+    """
+    schema = table.schema
     if schema.bucket_mode is BucketMode.HASH_FIXED:
-        return list(buckets_by_function(schema, rows, schema.bucket).tolist())
-    found = np.full(rows.num_rows, -1, np.int32)
+        return buckets_by_function(schema, rows, schema.bucket)
+    partitions, codes = partition_codes(rows, schema.partition_keys, schema.partition_types)
+    hashes, found = key_hashes(schema, rows), np.full(rows.num_rows, -1, np.int32)
 
     def look(snapshot: Snapshot | None) -> None:
-        index = hash_entries(opened.metadata, snapshot, partitions)
+        index = hash_entries(table.metadata, snapshot, partitions)
         for code, partition in enumerate(partitions):
             mine = np.flatnonzero(codes == code)
             entries = list(index[partition].values())
-            found[mine] = find_buckets(opened.metadata, schema, entries, hashes[mine]).of(hashes[mine])
+            found[mine] = find_buckets(table.metadata, schema, entries, hashes[mine]).of(hashes[mine])
 
-    on_newest(opened.metadata, look)
-    return [None if b < 0 else b for b in found.tolist()]
+    on_newest(table.metadata, look)
+    return found
 
 
 def _partition(partition: bytes, schema: TableSchema) -> dict[str, Any]:

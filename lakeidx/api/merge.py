@@ -70,11 +70,20 @@ def on_of(text: str) -> list[str] | str:
     return text if "=" in text else [name.strip() for name in text.split(",")]
 
 
+_TWICE = "two rows of the source are for one row of the table: leave one of them"
+
+
 def _each_key_once(schema: TableSchema, rows: pa.Table) -> pa.Table:
     keys = list(schema.primary_keys)
     if rows.select(keys).group_by(keys).aggregate([]).num_rows < rows.num_rows:
-        raise InvalidInputError("two rows of the source are for one row of the table: leave one of them")
+        raise InvalidInputError(_TWICE)
     return rows
+
+
+def _each_row_once(numbers: pa.ChunkedArray) -> None:
+    """Refuse a row of the table that several rows of the source match."""
+    if np.bincount(numbers.drop_null()).max(initial=0) > 1:
+        raise InvalidInputError(_TWICE)
 
 
 def _taken(rows: pa.Table, numbers: pa.ChunkedArray) -> pa.Table:
@@ -246,14 +255,20 @@ class Merge:
         numbered = [t.append_column(ROW, pa.array(np.arange(t.num_rows))) for t in (target, source)]
         rows = Rows(dict(zip(names, numbered, strict=True)))
         picked = rows.select(self._matching_sql(schema), "merge")
-        out = []
+        _each_row_once(picked.column("t"))
+        out, new = [], []
         for number, clause in enumerate(self._clauses):
             mine = picked.filter(pc.equal(picked.column("clause"), number))
             if mine.num_rows:
                 out.append(self._rows_of(clause, schema, target, source, mine))
+                new += [out[-1]] if clause.of == NOT_MATCHED else []
         if not out:
             return pa.table({KIND_COLUMN: pa.array([], pa.string())})
-        rows = _each_key_once(schema, pa.concat_tables(out, promote_options="permissive"))
+        rows = pa.concat_tables(out, promote_options="permissive")
+        if new:
+            # Rows found by their key have other keys than those that are not there.
+            by_key = self._columns_of_key(schema) is not None
+            _each_key_once(schema, pa.concat_tables(new, promote_options="permissive") if by_key else rows)
         counted = pc.value_counts(rows.column(KIND_COLUMN).combine_chunks())
         self.kinds = dict(zip(*(counted.field(n).to_pylist() for n in ("values", "counts")), strict=True))
         return rows

@@ -460,13 +460,13 @@ class Table(HistoryMethods, TableHandle):
     ) -> BatchResult | None:
         """Delete rows by key, or all rows that match a condition, as one batch.
 
-        Rows are looked for in the newest snapshot, also those that readers see only after a compaction (deletion vectors). One
-        that another batch updates before this one commits is deleted, too, unless `sequence.field` orders it later.
+        Rows are looked for in the newest snapshot, also those that readers see only after a compaction (deletion vectors); more
+        than 10,000 in the hash index where -D rows are keys alone: it has deleted ones until a compaction shrinks it. A row that
+        another batch updates before this one commits is deleted, too, unless `sequence.field` orders it later.
 
         keys      the primary key's columns; keys that are not there are skipped
         where     as for `scan`
-        dry_run   as for `upsert`
-        limits    as for `upsert`
+        dry_run, limits   as for `upsert`
         returns   None when no row was found: then nothing is written
         errors    InvalidInputError without exactly one of the two, or a primary key; UnsupportedError by merge engine
         memory    the rows to delete (of a deduplicate table only keys and what decides their order)

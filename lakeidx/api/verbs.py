@@ -13,16 +13,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows as GivenRows
 from lakeidx.api.arrow_input import as_table
 from lakeidx.api.expressions import Rows, assigned, check_assignments
+from lakeidx.api.listings import buckets_of
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.stages.rerun import begin_run
 from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch
+from lakeidx.codec.gather import take_rows
 from lakeidx.errors import CommitConflictError, InvalidInputError, UnsupportedError
-from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.landing.cast_rows import AS_STORED
 from lakeidx.landing.kind_rules import KIND_COLUMN, REMOVING_OPTION
 from lakeidx.lookup.point.answers import complete_keys
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from lakeidx.tasks.runner import RunnerLike
 
 log = logging.getLogger(__name__)
+#: Keys above which a delete asks the index alone: to read which of 100,000 of 6,000,000 are there took more than to delete them.
+_MANY_KEYS = 10_000
 _TRIES = 10
 _WAIT_SECONDS = 0.05
 
@@ -59,7 +64,7 @@ def delete_rows(
     schema = table.schema
     check_deletable(schema)
     if keys is not None:
-        rows = rows_of_keys(table, as_table(keys), columns_of_deletes(schema))
+        rows = _rows_to_delete(table, as_table(keys))
     else:
         rows = _rows_where(table, where)
     if rows.num_rows == 0:
@@ -71,6 +76,24 @@ def delete_rows(
     return table._write(context, rows.replace_schema_metadata(AS_STORED), "null", False, on_stage, own=own)
 
 
+def _rows_to_delete(table: Table, keys: pa.Table) -> pa.Table:
+    """Return what -D rows need of the rows of some keys: where that is the key, the HASH index says which of many are there.
+
+    It has deleted keys, too, until a compaction shrinks it (`shrink_index`): to delete one again is counted, and changes nothing.
+    """
+    schema = table.schema
+    columns = columns_of_deletes(schema)
+    by_index = schema.bucket_mode is BucketMode.HASH_DYNAMIC and {*columns} <= {*schema.primary_keys}
+    if by_index and keys.num_rows > _MANY_KEYS:
+        given = complete_keys(keys, schema)[2]
+        given = given.group_by(given.column_names).aggregate([])
+        known = buckets_of(table, given) >= 0
+        if known.any():
+            return given if known.all() else take_rows(given, np.flatnonzero(known))
+    # Also where no key is in the index: one that lacks a file would hide rows.
+    return rows_of_keys(table, keys, columns)
+
+
 def rows_of_keys(table: Table, keys: pa.Table, columns: Sequence[str], *, exact: bool = True) -> pa.Table:
     """Return the rows that are there of some keys, each once, in no order; of many keys by a scan of the columns.
 
@@ -80,11 +103,10 @@ def rows_of_keys(table: Table, keys: pa.Table, columns: Sequence[str], *, exact:
     """
     schema = table.schema
     _, _, given = complete_keys(keys, schema)
-    given = given.group_by(given.column_names).aggregate([])
     found = scan_keys(table, given, columns, exact=exact)
     if found is not None:
         return found
-    answer = table._look_up(given, unseen=True)
+    answer = table._look_up(given.group_by(given.column_names).aggregate([]), unseen=True)
     return answer.filter(answer.column("_FOUND")).select(list(columns))
 
 

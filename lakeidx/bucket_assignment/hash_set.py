@@ -134,11 +134,11 @@ def _mark(words: NDArray[np.uint32], hashes: NDArray[np.int32], shift: int) -> N
 
 @kernel
 def _pass(words: NDArray[np.uint32], hashes: NDArray[np.int32], shift: int, out: NDArray[np.int32]) -> int:
-    # Every hash is written, and the place moves on for those that pass: no branch to predict.
+    # Every position is written, and the place moves on for those that pass: no branch to predict.
     s, kept = np.uint32(shift), 0
     for i in range(len(hashes)):
         at = np.uint32(np.uint32(hashes[i]) >> s)
-        out[kept] = hashes[i]
+        out[kept] = i
         kept += int((words[at >> _S5] >> (at & _MASK_5)) & _ONE)
     return kept
 
@@ -165,7 +165,11 @@ class HashFilter:
         return int(self._words.nbytes)
 
     def passing(self, hashes: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return those of some hashes that pass, in their order, int32[k].
+        """Return those of some hashes that pass, in their order, int32[k]; cost as of `where`."""
+        return hashes[self.where(hashes)]
+
+    def where(self, hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return which of some hashes pass, int32[k] ascending.
 
         cost     one pass, and memory for as many hashes while it runs
         """

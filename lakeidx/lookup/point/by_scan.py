@@ -31,7 +31,7 @@ _RANGED = (*INT_ROOTS, Root.DATE, Root.VARCHAR)
 def scan_keys(table: TableHandle, keys: pa.Table, columns: Sequence[str], *, exact: bool = True) -> pa.Table | None:
     """Return the rows of some keys, as the next compaction leaves them; None where looking the keys up takes less.
 
-    keys      the primary key's columns in their own types, each key once, without nulls
+    keys      the primary key's columns in their own types, without nulls
     columns   to give back
     exact     without rows of a few other keys, whose hashes look alike: whoever joins them with the keys leaves them out anyway
     """

@@ -15,6 +15,8 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
+from lakeidx.bucket_assignment.hash_set import HashFilter
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.merge_runs import merge_sorted_runs, with_level
@@ -145,40 +148,33 @@ class FileIndexTest:
         return self._predicate.of_files(file_schema.id, file_schema.fields)[0]
 
 
-#: Slots of a key filter for each key, and leading bits of a key hash that choose the slot, at most: few keys only look alike.
-_FILTER_SLOTS, _FILTER_BITS = 16, 26
-
-
 class KeySubset:
     """Keys of one schema.
 
     keys     tables that hold the key columns; repeats allowed
     names    the key columns; default the trimmed primary key
-    memory   the encoded keys, a filter of 16 to 32 bytes for each (64 MiB at most), and what `rows_of` keeps
+    memory   the keys, also encoded, a filter of their hashes, and what `rows_of` keeps
     """
 
     def __init__(self, schema: TableSchema, keys: Iterable[pa.Table], names: Sequence[str] | None = None) -> None:
         self._names = schema.trimmed_primary_keys if names is None else names
         self._types = list(schema.types_of(list(self._names)))
-        tables = list(keys)
-        slots = _FILTER_SLOTS * sum(t.num_rows for t in tables)
-        self._bits = max(1, min(_FILTER_BITS, slots.bit_length()))
-        self._filter = np.zeros(1 << self._bits, np.bool_)
-        encoded = []
-        for table in tables:
-            self._filter[self._slots(table)] = True
-            encoded.append(self._encoded(self._columns(table), table.num_rows))
-        self._keys = (
-            pa.chunked_array(encoded, pa.large_binary()).unique() if encoded else pa.array([], pa.large_binary())
-        )
+        self._tables = list(keys)
+        self._filter = HashFilter([self._hashes(t) for t in self._tables])
         self._rows: dict[Hashable, list[pa.Table]] = {}
 
     def __len__(self) -> int:
         return len(self._keys)
 
+    @cached_property
+    def _keys(self) -> pa.Array:
+        """The keys, each once; who only wants candidates does not need them."""
+        encoded = [self._encoded(self._columns(t), t.num_rows) for t in self._tables]
+        return pa.chunked_array(encoded, pa.large_binary()).unique()
+
     def candidates(self, table: pa.Table) -> npt.NDArray[np.int64]:
         """Return int64[m] ascending: rows of a table whose key is in the set, and a few others."""
-        return np.flatnonzero(self._filter[self._slots(table)])
+        return self._filter.where(self._hashes(table)).astype(np.int64)
 
     def positions(self, table: pa.Table) -> npt.NDArray[np.int64]:
         """Return int64[m] ascending: rows of a table whose key is in the set."""
@@ -210,11 +206,12 @@ class KeySubset:
     def _encoded(self, columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
         return encode_rows(columns, self._types, rows).to_arrow().cast(pa.large_binary())
 
-    def _slots(self, table: pa.Table) -> npt.NDArray[np.uint32]:
-        hashes = hash_columns(self._columns(table), self._types, table.num_rows)
-        return hashes.view(np.uint32) >> np.uint32(32 - self._bits)
+    def _hashes(self, table: pa.Table) -> npt.NDArray[np.int32]:
+        return hash_columns(self._columns(table), self._types, table.num_rows)
 
 
+#: Chooses rows of a table by their key alone: all versions of a key, or none.
+PickRows: TypeAlias = Callable[[pa.Table], pa.Table]
 VALUE_KIND = "_VALUE_KIND"
 _EVERYTHING = IndexAnswer(False)
 #: Rows per batch of a merge: few rounds, and key columns still fit the processor's cache.
@@ -248,6 +245,7 @@ class SectionReader:
     keep_deletes   give rows of kind -D, too, and the column _VALUE_KIND
     keep_sequence  give the column _SEQUENCE_NUMBER, too
     only           read rows of these keys and no others
+    pick           chooses rows of what is read of a file, before they are merged
     """
 
     def __init__(
@@ -261,6 +259,7 @@ class SectionReader:
         keep_deletes: bool,
         keep_sequence: bool = False,
         only: KeySubset | None = None,
+        pick: PickRows | None = None,
     ) -> None:
         self.metrics = ScanMetrics()
         self._metadata = metadata
@@ -274,6 +273,7 @@ class SectionReader:
         self._keep_deletes = keep_deletes
         self._keep_sequence = keep_sequence
         self._only = only
+        self._pick = pick
         partition = decode_partition_dict(bucket.partition, plan.schema)
         self._partition = partition
         self._directory = metadata.paths.bucket_dir(partition, bucket.bucket)
@@ -427,7 +427,8 @@ class SectionReader:
             )
 
         if self._only is None:
-            yield from read(selection, needed, system_columns)
+            rows = read(selection, needed, system_columns)
+            yield from rows if self._pick is None else map(self._pick, rows)
             return
         only = self._only
         # One state may merge a file that the other one reads alone: both take their columns from what is read once.

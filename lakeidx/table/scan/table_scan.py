@@ -32,7 +32,7 @@ from lakeidx.table.scan.plan import (
     plan_scan,
     selected_columns,
 )
-from lakeidx.table.scan.section_read import VALUE_KIND, FileIndexTest, KeySubset, ScanFilter, SectionReader
+from lakeidx.table.scan.section_read import VALUE_KIND, FileIndexTest, KeySubset, PickRows, ScanFilter, SectionReader
 from lakeidx.table.scan.states import Fallback, find_fallback, time_travel
 from lakeidx.table.view import on_newest, says_expired
 from lakeidx.tasks.in_parallel import requests_of
@@ -178,14 +178,14 @@ class TableScan:
         *,
         threads: int | None = None,
         progress: Progress | None = None,
-        pick: Callable[[pa.Table], pa.Table] | None = None,
+        pick: PickRows | None = None,
     ) -> Iterator[pa.Table]:
         """Read rows in tables of bounded size; the order is the same every time, and key order within a section.
 
         threads   sections read at a time; default: the processors there are, more of small ones that wait for a store, one when
                   the scan has a limit
         progress  called after each section, with the rows of the files that are read, and those of all
-        pick      chooses rows of a table, in the threads
+        pick      chooses rows of a file by their key alone, in the threads and before they are merged
         memory    `_PREFETCH_BYTES` beside what each thread works on
         """
         units = self.units()
@@ -193,7 +193,10 @@ class TableScan:
             largest = max((sum(f.file_size for run in section for f in run) for _, section in units), default=0)
             most = max(available_cores(), requests_of(self.metadata.store, largest))
             threads = most if self.limit is None else 1
-        read = self.read_unit if pick is None else lambda unit: map(pick, self.read_unit(unit))
+
+        def read(unit: ScanUnit) -> Iterator[pa.Table]:
+            return self.read_section(*unit, pick=pick)
+
         found = run_ordered(
             units,
             read if progress is None else _counted(read, units, progress),
@@ -211,10 +214,6 @@ class TableScan:
                 yield rows
             if left is not None and left <= 0:
                 return
-
-    def read_unit(self, unit: ScanUnit) -> Iterator[pa.Table]:
-        """Yield merged and filtered rows of one unit."""
-        return self.read_section(*unit)
 
     def units(self) -> list[ScanUnit]:
         """Plan what is read at a time, in the order of the rows."""
@@ -266,10 +265,12 @@ class TableScan:
         for section in bucket.sections:
             yield from self.read_section(bucket, section, only=only)
 
-    def section_reader(self, bucket: BucketFiles, *, only: KeySubset | None = None) -> SectionReader:
+    def section_reader(
+        self, bucket: BucketFiles, *, only: KeySubset | None = None, pick: PickRows | None = None
+    ) -> SectionReader:
         """Make a reader of the sections of one bucket."""
         if bucket.fallback and self._fallback is not None:
-            return self._fallback.section_reader(replace(bucket, fallback=False), only=only)
+            return self._fallback.section_reader(replace(bucket, fallback=False), only=only, pick=pick)
         return SectionReader(
             self.metadata,
             self.plan,
@@ -279,16 +280,17 @@ class TableScan:
             keep_deletes=self.keep_deletes,
             keep_sequence=self.keep_sequence,
             only=only,
+            pick=pick,
         )
 
     def read_section(
-        self, bucket: BucketFiles, section: Section, *, only: KeySubset | None = None
+        self, bucket: BucketFiles, section: Section, *, only: KeySubset | None = None, pick: PickRows | None = None
     ) -> Iterator[pa.Table]:
         """Yield merged and filtered rows of one section."""
         if bucket.fallback and self._fallback is not None:
-            yield from self._fallback.read_section(replace(bucket, fallback=False), section, only=only)
+            yield from self._fallback.read_section(replace(bucket, fallback=False), section, only=only, pick=pick)
             return
-        reader = self.section_reader(bucket, only=only)
+        reader = self.section_reader(bucket, only=only, pick=pick)
         try:
             with says_expired(self.metadata, self.plan.first or self.plan.snapshot, by_changelog=self.plan.outlives):
                 yield from reader.read(section)

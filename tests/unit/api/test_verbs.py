@@ -15,6 +15,7 @@ from lakeidx.api.merge import Merge
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import CommitConflictError, InvalidInputError, UnsupportedError
+from lakeidx.testing.fault_store import FaultStore
 
 FIELDS = [
     {"name": "p", "type": "INT"},
@@ -262,3 +263,61 @@ def test_clauses_of_sql(tmp_path: Path) -> None:
     merge.when("NOT MATCHED BY SOURCE AND target.k = 3 THEN UPDATE SET qty = 99").execute()
     found = {k: (r["name"], r["qty"]) for k, r in content(table).items()}
     assert found == {1: ("NEW", 1), 2: ("old", 2), 3: ("old", 99), 7: ("new", 7), 8: (None, -1)}
+
+
+@pytest.mark.parametrize("many", [0, 10_000])
+@pytest.mark.parametrize("kind", TABLES)
+def test_deletes_by_key_count_each_row_that_is_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, many: int
+) -> None:
+    monkeypatch.setattr("lakeidx.api.verbs._MANY_KEYS", many)
+    table = make(tmp_path, kind)
+    table.upsert([row(k, f"n{k}", k) for k in range(50)])
+    names = table.schema.primary_keys
+    done = table.delete([{n: row(k, None, 0)[n] for n in names} for k in (*range(5, 60), *range(5, 9))])
+    assert isinstance(done, BatchResult)
+    assert done.deletes == 45
+    assert sorted(content(table)) == list(range(5))
+    assert table.delete([{n: row(k, None, 0)[n] for n in names} for k in (70, 80)]) is None
+    # A hash index has the hashes of deleted keys until it is shrunk.
+    table.compact(full=True, shrink_index=True)
+    assert table.delete([{n: row(k, None, 0)[n] for n in names} for k in (5, 20)]) is None
+    assert not table.verify().fails()
+
+
+def opened(table: Table, verb: Callable[[Table], object]) -> list[tuple[int, int]]:
+    """Run a verb; return the partition and the smallest key of each data file of the table that was opened."""
+    before = {f["file"]: (f["p"], f["min_key"][-1]) for f in table.files()}
+    store = FaultStore(table.store)
+    verb(Table(store, table.paths))
+    names = {path.rpartition("/")[2] for method, path in store.calls if method in ("open_input", "get_range")}
+    return sorted(before[n] for n in names & set(before))
+
+
+NARROW: dict[str, tuple[Callable[[Table], object], list[tuple[int, int]]]] = {
+    "delete a partition": (lambda t: t.delete(where="p = 1"), [(1, 0), (1, 100)]),
+    "delete a key range": (lambda t: t.delete(where="k < 50"), [(0, 0), (1, 0), (2, 0)]),
+    "update both": (lambda t: t.update({"qty": 1}, where="p = 2 AND k >= 100"), [(2, 100)]),
+    "delete by keys": (lambda t: t.delete([{"p": 1, "k": 4}]), [(1, 0)]),
+    "delete by keys of the index": (lambda t: t.delete([{"p": 1, "k": 4}, {"p": 1, "k": 999}]), []),
+    "update by keys": (lambda t: t.update({"qty": 1}, keys=[{"p": 1, "k": 104}]), [(1, 100)]),
+    "merge by keys": (
+        lambda t: t.merge([{"p": 1, "k": 4, "qty": 1}], on=["p", "k"]).when_matched_update_all().execute(), [(1, 0)],
+    ),
+    "merge whole rows": (
+        lambda t: t.merge([row(4, "a", 1)], on=["p", "k"]).when_matched_update_all().when_not_matched_insert_all().execute(),
+        [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NARROW)
+def test_verbs_open_the_files_that_partitions_and_keys_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    monkeypatch.setattr("lakeidx.api.verbs._MANY_KEYS", 1)
+    table = make(tmp_path, "partitioned")
+    for first in (0, 100):
+        table.upsert([row(k, "a", k) | {"p": p} for p in range(3) for k in range(first, first + 50)])
+    verb, wanted = NARROW[case]
+    assert opened(table, verb) == wanted
