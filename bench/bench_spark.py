@@ -215,9 +215,12 @@ def environments(names: Sequence[str], cache: Path, lowest: Path) -> Iterator[tu
     of_kind = {k.module.removesuffix("_spark"): k for k in peers() if k.module.endswith("_spark")}
     for name in names:
         if name == "lakeidx":
-            yield "lakeidx", name, Path(sys.executable), {}
-            if lowest.exists():
-                yield "lakeidx, lowest pyspark", name, lowest, {}
+            for label, python in (("lakeidx", Path(sys.executable)), ("lakeidx, lowest pyspark", lowest)):
+                if python.exists():
+                    # Its kernels are compiled once for a machine.
+                    here = {**os.environ, "PYTHONPATH": str(ROOT)}
+                    subprocess.run([python.with_name("lakeidx"), "warm-up"], env=here, check=True, stdout=sys.stderr)
+                    yield label, name, python, {}
             continue
         try:
             kind = of_kind[name]

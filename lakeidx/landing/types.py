@@ -294,7 +294,7 @@ def check_columns(
     extra = sorted(have - known)
     if extra and not options.ignore_extra and options.merge_schema == "refuse":
         raise InvalidInputError(
-            f"the landing file has columns the table does not have: {', '.join(extra)}; add them to the table, let "
+            f"columns the table does not have: {', '.join(extra)}; add them to the table, let "
             "them be added (merge_schema, --merge-schema add) or be ignored (--ignore-extra-columns)",
             path=path,
         )

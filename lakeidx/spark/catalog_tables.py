@@ -68,7 +68,7 @@ def options_of_read(options: Mapping[str, str], schema: StructType) -> Mapping[s
     if not found:
         raise InvalidInputError(
             "Spark does not say where the table is: this name was created with columns, or from a query. DROP TABLE name, then "
-            f"{_HOW_TO_CREATE}; lakeidx.spark.create(..., name=) makes both at once; "
+            f"{_HOW_TO_CREATE}; lakeidx.spark.create(..., name=) makes both, and lakeidx.spark.sql reads and writes it as it is; "
             "a frame names its table by .load(...) or .option('path', ...)"
         )
     return {**json.loads(found[0]), **options}
@@ -120,9 +120,9 @@ def options_of_write(options: Mapping[str, str]) -> Mapping[str, str]:
     if "path" not in options:
         raise InvalidInputError(
             "Spark does not say which table is written: INSERT INTO name WITH (path = '/lake/db.db/table') SELECT ..., "
-            ".writeTo(name).option('path', ...), .write.format('lakeidx').save('/lake/db.db/table') or "
-            ".writeStream.format('lakeidx').start('/lake/db.db/table'); names are made by "
-            f"{_HOW_TO_CREATE}, without a query"
+            ".writeTo(name).option('path', ...), .save('/lake/db.db/table') or .start('/lake/db.db/table') do. A name that was "
+            f"created with columns, or is to be made of a query: DROP TABLE IF EXISTS name, then {_HOW_TO_CREATE}, or "
+            "lakeidx.spark.create(..., name=)"
         )
     return options
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -40,15 +40,17 @@ from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.spark.catalog_tables import only_in_catalog, options_of_read, options_of_write, with_options
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.table_reader import ReadState, SystemReader, TableReader, system_table
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import arrow_schema, spark_schema
 from lakeidx.spark.workers.python import check_worker_python, python_errors
 from lakeidx.types import Field, Root
 
+if TYPE_CHECKING:
+    from lakeidx.spark.table_reader import ReadState
+
 FORMAT = "lakeidx"
-#: Found when a frame is written: Spark starts several processes to plan and read, and each would load the whole pipeline
-#: for it, which takes longer than all that reading needs.
+#: Found when a frame is written: Spark starts several processes to plan, read and write, and what each does not need takes longer
+#: to load than to use.
 _WRITER = "lakeidx.spark.table_writer:TableWriter"
 _STREAM_READER = "lakeidx.spark.streams.reader:TableStreamReader"
 _STREAM_WRITER = "lakeidx.spark.streams.writer:StreamWriter"
@@ -82,6 +84,8 @@ class LakeIdxDataSource(DataSource):
     @one_line
     def schema(self) -> StructType:
         """Return the columns that are read, in Spark's types."""
+        from lakeidx.spark.table_reader import system_table
+
         options = ReadOptions.parse(self.options)
         if options.system is not None:
             return _with_metadata(system_table(options).fields)
@@ -92,6 +96,8 @@ class LakeIdxDataSource(DataSource):
     @one_line
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in `schema`."""
+        from lakeidx.spark.table_reader import SystemReader, TableReader
+
         options = self._options(schema)
         if options.system is not None:
             return SystemReader(options, schema.names, arrow_schema(schema))
@@ -126,6 +132,8 @@ class LakeIdxDataSource(DataSource):
 
     def _find(self, options: ReadOptions) -> ReadState:
         if self._found is None:
+            from lakeidx.spark.table_reader import ReadState
+
             self._found = ReadState.find(options)
         return self._found
 

@@ -86,17 +86,21 @@ def write_frame(
     stage = f"ingest: batch {writer.batch_id} of {table}"
     # pyspark takes a dot in the name of a column for a path.
     numbered = frame.toDF(*map(str, range(len(columns))))
-    with described(session, stage), python_errors():
-        found = numbered.mapInArrow(_staging(writer, columns.names), _RESULT).toArrow()
-    messages = []
-    for ok, payload in zip(found.column("ok").to_pylist(), found.column("result").to_pylist(), strict=True):
-        value = pickle.loads(payload)  # noqa: S301 - pickled by this job, sent by Spark
-        if not ok:
-            raise value
-        messages.append(value)
-    if read_on is not None and not any(m.rows for m in messages):
-        return None
-    result = writer.finish(messages, SparkRunner(session, parallelism=parallelism))
+    try:
+        with described(session, stage), python_errors():
+            found = numbered.mapInArrow(_staging(writer, columns.names), _RESULT).toArrow()
+        messages = []
+        for ok, payload in zip(found.column("ok").to_pylist(), found.column("result").to_pylist(), strict=True):
+            value = pickle.loads(payload)  # noqa: S301 - pickled by this job, sent by Spark
+            if not ok:
+                raise value
+            messages.append(value)
+        if read_on is not None and not any(m.rows for m in messages):
+            return None
+        result = writer.finish(messages, SparkRunner(session, parallelism=parallelism))
+    except BaseException:
+        writer.abort([])
+        raise
     refresh_names(session, table)
     return result
 

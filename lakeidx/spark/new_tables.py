@@ -7,13 +7,12 @@ create(frame, "/lake/shop.db/orders", primary_key=["id"], partition_by=["day"], 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakeidx.batch.index_types import check_index_type
-from lakeidx.batch.upsert import BatchResult
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import TableSchema
@@ -24,6 +23,9 @@ from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.values import arrow_schema
 from lakeidx.table.handle import TableHandle
 from lakeidx.types import column_specs
+
+if TYPE_CHECKING:
+    from lakeidx.batch.upsert import BatchResult
 
 #: Options that name a table's primary key and its partition columns.
 _KEYS = ("primary-key", "partition")
@@ -38,13 +40,13 @@ def create(
     options: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> BatchResult | None:
-    """Make a table, and upsert the rows when a data frame is given; return what the batch did.
+    """Make a table, with the rows when a data frame is given; return what their batch did.
 
     table     its directory, absolute, as a path or URI
     options   of the table, and those of writes
     name      also make this name in the catalog of the session
-    errors    InvalidInputError when there is a table or a name, or for columns, keys and options that do not go together; nothing
-              is made then. Rows that the table refuses leave it there, empty
+    errors    InvalidInputError when there is a table or a name, or for columns, keys and options that do not go together, or for
+              rows that the table refuses; nothing is made then
     """
     from lakeidx.spark.frame_upsert import upsert
 
@@ -58,16 +60,19 @@ def create(
         raise InvalidInputError(
             f"Spark's catalog has {name} already: DROP TABLE {name} forgets the name, never the rows"
         )
-    _make(ReadOptions.parse(given, writes=True), arrow_schema(columns), exist_ok=False)
+    # That of a frame is made when its rows are staged.
+    planned = not isinstance(rows, StructType)
+    _make(ReadOptions.parse(given, writes=True), arrow_schema(columns), exist_ok=False, planned=planned)
     done = None if isinstance(rows, StructType) else upsert(rows, path, options=given)
     if name is not None:
         session.sql(f"CREATE TABLE {name} USING lakeidx LOCATION '{escaped(path)}'")
     return done
 
 
-def opened(options: ReadOptions, columns: pa.Schema) -> TableHandle:
-    """Open the table of a write, or make it with the columns of the frame when there is none and a primary key is given.
+def opened(options: ReadOptions, columns: pa.Schema) -> tuple[TableHandle, bool]:
+    """Open the table of a write; plan it with the columns of the frame when there is none and a primary key is given.
 
+    returns  the table, and True when it is planned: it is in memory, and `made` makes it
     errors   NotFoundError; InvalidInputError for options that the table has otherwise
     """
     try:
@@ -78,9 +83,19 @@ def opened(options: ReadOptions, columns: pa.Schema) -> TableHandle:
                 f'{error.message}; .option("primary-key", "id") makes a table with the columns of the data frame',
                 path=error.path,
             ) from error
-        return _make(options, columns, exist_ok=True)
+        return _make(options, columns, exist_ok=True, planned=True), True
     _check_same(table.schema, options)
     _refuse_absent(columns.names, table.schema.primary_keys)
+    return table, False
+
+
+def made(options: ReadOptions, columns: pa.Schema) -> TableHandle:
+    """Make a table that was planned; take one that another program has made meanwhile, when it is the same.
+
+    errors   InvalidInputError when it is another
+    """
+    table = _make(options, columns, exist_ok=True)
+    _check_same(table.schema, options)
     return table
 
 
@@ -90,13 +105,16 @@ def _refuse_absent(columns: Sequence[str], keys: Sequence[str]) -> None:
         raise InvalidInputError(f"the data frame has no column {absent[0]}, which is of the table's keys or partitions")
 
 
-def _make(options: ReadOptions, columns: pa.Schema, *, exist_ok: bool) -> TableHandle:
+def _make(options: ReadOptions, columns: pa.Schema, *, exist_ok: bool, planned: bool = False) -> TableHandle:
+    from lakeidx.batch.index_types import check_index_type
+
     fields = [c for c in columns if c.name != KIND_COLUMN]
     keys = [k for option in _KEYS for k in _texts(options.table_options.get(option, ""))]
     _refuse_absent([c.name for c in fields], keys)
     spec = {"fields": column_specs(fields), "options": dict(options.table_options)}
     check_index_type(new_schema(spec))
-    return TableHandle.create(options.path, spec, options.storage or None, exist_ok=exist_ok)
+    make = TableHandle.plan if planned else TableHandle.create
+    return make(options.path, spec, options.storage or None, exist_ok=exist_ok)
 
 
 def _check_same(schema: TableSchema, options: ReadOptions) -> None:

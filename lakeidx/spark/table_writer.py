@@ -1,12 +1,15 @@
-"""Writing a Spark DataFrame into a table: tasks stage their rows, the driver runs the stages as one batch."""
+"""Writing a Spark DataFrame into a table: tasks stage their rows, the driver runs the stages as one batch.
+
+Tasks load this module in processes of their own: what only the driver needs is imported where it is used.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,10 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, StagedPart
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.parts import content_of, is_full, join_contents, read_part, write_part
-from lakeidx.batch.stages.rerun import begin_run, check_rows, why_superseded
-from lakeidx.batch.upsert import BatchResult, finish_batch, make_context, new_batch_id, replacing
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import schema_digest
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
@@ -27,17 +27,20 @@ from lakeidx.landing.kind_rules import KIND_COLUMN, KindRules, has_upserts
 from lakeidx.landing.missing_columns import GIVEN_MODES, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import new_columns
 from lakeidx.landing.read import LandingOptions, Piece, check_columns
-from lakeidx.maintenance.after_commit import compact_after_commit
-from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_new_columns, put_columns
-from lakeidx.spark.new_tables import opened
+from lakeidx.spark.new_tables import made, opened
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import TIME_ZONE, in_zone
+from lakeidx.storage import open_store
+from lakeidx.storage.base import ObjectStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.process_runner import ProcessRunner, process_count
 from lakeidx.tasks.runner import LocalRunner, Runner
+
+if TYPE_CHECKING:
+    from lakeidx.batch.upsert import BatchResult
 
 #: How often rows are in memory in a process that writes them: as they were staged, by target, sorted, encoded.
 _COPIES = 4
@@ -79,13 +82,22 @@ class TableWriter(DataSourceArrowWriter):
     ) -> None:
         if options.where is not None and not overwrite:
             raise InvalidInputError('where: is for writes with .mode("overwrite"); filter the data frame')
-        table = opened(options, columns)
+        from lakeidx.batch.upsert import new_batch_id
+
+        table, self.planned = opened(options, columns)
+        self.paths = table.paths
         self.options = options
         self.overwrite = overwrite
         self.batch_id = new_batch_id() if options.batch_id is None else options.batch_id
-        self.columns = columns
         self.time_zone = time_zone
         self.base = table.schema
+        unknown = [n for n in columns.names if n not in {*self.base.field_names, KIND_COLUMN}]
+        some = (
+            options.merge_schema == "refuse" and len(set(unknown)) == len(unknown) and all(n.strip() for n in unknown)
+        )
+        #: As the columns that only Spark's catalog has of a name: an INSERT without values for them brings them as null.
+        self.empty = unknown if some else []
+        self.columns = columns = pa.schema(c for c in columns if c.name not in self.empty)
         self.schema = self._merged(table, self.base)
         self.mode = None if not overwrite else "partitions" if self.base.partition_keys and not whole else "table"
         files = self._context(table).files
@@ -96,12 +108,15 @@ class TableWriter(DataSourceArrowWriter):
             KindRules(self.schema, options.on_delete)
         if KIND_COLUMN not in columns.names and not self.known:
             self._refuse_missing()
+        self._check_columns(columns.names)
         self.directory = files.new_dir("ingest")
         #: Of a verb: see `lakeidx.batch.context.BatchContext`.
         self.operation: str | None = None
         self.read_on: int | None = None
 
     def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
+        from lakeidx.batch.upsert import make_context, replacing
+
         context = make_context(
             table.metadata, self.batch_id, runner=runner, overwrite=self.mode, limits=self.options.limits
         )
@@ -112,8 +127,14 @@ class TableWriter(DataSourceArrowWriter):
         missing = "null" if self.overwrite else self.options.missing
         refuse_missing(self.schema, self.columns.names, missing, what="the data frame's rows")
 
+    def _check_columns(self, names: Sequence[str]) -> None:
+        landed = LandingOptions(merge_schema=self.options.merge_schema)
+        check_columns(names, self.schema.fields, landed, "the data frame")
+
     def _merged(self, table: TableHandle, base: TableSchema) -> TableSchema:
         """Return the schema that rows are staged under: the table's, with the columns that the data frame brings."""
+        from lakeidx.maintenance.landed_columns import plan_new_columns
+
         keys = (*base.primary_keys, *base.partition_keys)
         found = new_columns(self.columns, base.fields, self.options.merge_schema, keys=keys)
         return plan_new_columns(table, base, found) if found else base
@@ -121,8 +142,7 @@ class TableWriter(DataSourceArrowWriter):
     @one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage the rows of one task, in order."""
-        table = self.options.open()
-        schema, options = self.schema, LandingOptions(merge_schema=self.options.merge_schema)
+        store, schema = self._store(), self.schema
         kinds = KindRules(schema, self.options.on_delete)
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
@@ -138,7 +158,6 @@ class TableWriter(DataSourceArrowWriter):
             nonlocal staged, content, waiting_bytes, upserts
             found = in_zone(pa.Table.from_batches(waiting), schema.fields, zone)
             piece = Piece(found, rows - found.num_rows + 1)
-            check_columns(piece.rows.column_names, schema.fields, options, "the data frame")
             upserts = upserts or has_upserts(piece.rows)
             if self.operation is not None and KIND_COLUMN in found.column_names:
                 counts.update(
@@ -148,7 +167,7 @@ class TableWriter(DataSourceArrowWriter):
                 self._refuse_missing()
             kept = _cast(piece, schema, number, kinds)
             if kept.num_rows:
-                parts.append(write_part(table.store, f"{self.directory}-{attempt}", number, len(parts), kept))
+                parts.append(write_part(store, f"{self.directory}-{attempt}", number, len(parts), kept))
             content += content_of(kept, schema)
             staged += found.num_rows
             waiting.clear()
@@ -157,7 +176,10 @@ class TableWriter(DataSourceArrowWriter):
         for batch in iterator:
             if batch.num_rows == 0:
                 continue
-            waiting.append(batch)
+            if self.empty:
+                filled = [n for n in self.empty if batch.column(n).null_count < batch.num_rows]
+                self._check_columns([*self.columns.names, *filled])
+            waiting.append(batch.drop_columns(self.empty) if self.empty else batch)
             waiting_bytes += batch.nbytes
             size += batch.nbytes
             rows += batch.num_rows
@@ -173,6 +195,8 @@ class TableWriter(DataSourceArrowWriter):
 
         More rows than it may hold are those of processes that it starts, and lie in local files between these.
         """
+        from lakeidx.batch.index_types import TableIndex
+
         size = sum(m.size for m in messages if m is not None)
         if size * _COPIES <= TableIndex.of(self.schema).options.index_driver_memory:
             self.finish(messages, LocalRunner(available_cores()))
@@ -185,8 +209,17 @@ class TableWriter(DataSourceArrowWriter):
 
         messages   what tasks returned; None for one that Spark lost
         """
+        from lakeidx.batch.stages.rerun import begin_run, check_rows
+        from lakeidx.batch.upsert import finish_batch
+        from lakeidx.maintenance.after_commit import compact_after_commit
+        from lakeidx.maintenance.landed_columns import put_columns
+
         started = time.monotonic()
-        table = self.options.open()
+        if self.planned:
+            table = made(self.options, self.columns)
+            self.base = self.schema = table.schema
+        else:
+            table = self.options.open()
         staged = [m for m in messages if m is not None]
         parts = sorted((p for m in staged for p in m.parts), key=lambda p: (p.source, p.path))
         context = self._context(table, runner=runner)
@@ -237,6 +270,8 @@ class TableWriter(DataSourceArrowWriter):
 
         errors   InvalidInputError when the rows lack columns that it has added, before anything is put
         """
+        from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, put_columns
+
         staged_under = self.schema
         for _ in range(MERGE_TRIES):
             self.base = table.schema
@@ -258,16 +293,22 @@ class TableWriter(DataSourceArrowWriter):
         return made, join_contents(contents)
 
     def abort(self, messages: list[Any]) -> None:
-        """Remove the staged files, but for those of a batch that has begun: it is held, or comes again."""
-        table = self.options.open()
-        report = self._context(table).files.read(IngestReport)
+        """Remove what was staged, by failed tasks, too, but for files of a batch that has begun: it is held, or comes again."""
+        store = self._store()
+        report = BatchFiles(store, self.paths, self.batch_id).read(IngestReport)
         kept = set() if report is None else {p.path for p in report.parts}
-        staged = {p.path for m in messages if m is not None for p in m.parts}
-        table.store.delete_many(staged - kept)
+        folder, _, own = self.directory.rpartition("/")
+        found = [f.path for f in store.walk(folder) if f.path.startswith(f"{folder}/{own}-")]
+        store.delete_many(set(found) - kept)
+
+    def _store(self) -> ObjectStore:
+        return open_store(self.paths.root, self.options.storage or None)
 
 
 def _counts(metadata: TableMetadata, files: BatchFiles) -> bool:
     """Return True when the batch was ingested, and its rows are in the table or may still come."""
+    from lakeidx.batch.stages.rerun import why_superseded
+
     ingest = files.read(IngestReport)
     return ingest is not None and why_superseded(metadata, files, ingest) is None
 

@@ -15,6 +15,7 @@ from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore, name_of
 from lakeidx.storage.local import absolute
+from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -80,12 +81,37 @@ class TableHandle:
         exist_ok   take a table that is already there, if its columns and keys are the same
         errors     InvalidInputError naming the column or option; when the table exists already
         """
+        return cls._create(uri, spec, storage_options, exist_ok=exist_ok, planned=False)
+
+    @classmethod
+    def plan(
+        cls,
+        uri: PathLike,
+        spec: Mapping[str, Any],
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        exist_ok: bool = False,
+    ) -> Self:
+        """Create a table as `create` does, but in memory, above what is there: nothing is written."""
+        return cls._create(uri, spec, storage_options, exist_ok=exist_ok, planned=True)
+
+    @classmethod
+    def _create(
+        cls,
+        uri: PathLike,
+        spec: Mapping[str, Any],
+        storage_options: Mapping[str, Any] | None,
+        *,
+        exist_ok: bool,
+        planned: bool,
+    ) -> Self:
         from lakeidx.table.usable import check_usable
 
         uri = path_text(uri)
         check_table_name(name_of(uri), path=uri)
         schema = new_schema(spec)
-        table = cls(open_store(uri, storage_options), TablePaths.of(absolute(uri), schema))
+        store = open_store(uri, storage_options)
+        table = cls(OverlayStore(store) if planned else store, TablePaths.of(absolute(uri), schema))
         if not table.metadata.schema_ids():
             check_usable(schema)
             if table.store.info(table.paths.root) is not None:

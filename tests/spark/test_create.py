@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeidx.api import Table
+from lakeidx.errors import InvalidInputError
 from lakeidx.spark import create, upsert
 from lakeidx.spark.read_options import OF_SPARK, ReadOptions
+from lakeidx.spark.table_writer import TableWriter
 
 pytestmark = pytest.mark.spark
 COLUMNS = "id LONG, day STRING, total DECIMAL(10, 2), at TIMESTAMP, wall TIMESTAMP_NTZ, tags ARRAY<STRING>"
@@ -46,15 +50,49 @@ def test_a_write_makes_the_table(frame: DataFrame, tmp_path: Path, mode: str) ->
         writer.option("bucket", "3").save(path)
 
 
-def test_a_first_write_that_fails_comes_again(frame: DataFrame, tmp_path: Path) -> None:
-    path = f"{tmp_path}/shop.db/orders"
-    failing = frame.selectExpr("* EXCEPT (tags)", "if(id = 5, cast(raise_error('torn') AS ARRAY<STRING>), tags) tags")
-    with pytest.raises(Exception, match="torn"):
-        failing.write.format("lakeidx").option("primary-key", "id").mode("append").save(path)
-    # Whoever has opened the table by now may write into it: it stays.
-    assert Table.open(path).snapshot is None
-    frame.write.format("lakeidx").option("primary-key", "id").mode("append").save(path)
+def test_a_first_write_that_fails_leaves_nothing(frame: DataFrame, spark: SparkSession, tmp_path: Path) -> None:
+    path, made = f"{tmp_path}/shop.db/orders", {"primary-key": "id"}
+    torn = frame.selectExpr("* EXCEPT (tags)", "if(id = 5, cast(raise_error('torn') AS ARRAY<STRING>), tags) tags")
+    no_key = frame.selectExpr("* EXCEPT (id)", "if(id = 5, null, id) id")
+    for failing, says in ((torn, "torn"), (no_key, "id")):
+        writer = failing.write.format("lakeidx").options(path=path, **made).mode("append")
+        for write in (
+            writer.save,
+            partial(writer.saveAsTable, "never"),
+            partial(upsert, failing, path, options=made),
+            partial(create, failing, path, primary_key=["id"], name="never"),
+        ):
+            with pytest.raises(Exception, match=says):
+                write()
+            assert not spark.catalog.tableExists("never")
+            assert not Path(path).exists()
+    frame.write.format("lakeidx").options(**made).mode("append").save(path)
     assert ids(Table.open(path)) == list(range(6))
+
+
+def test_a_table_that_another_program_makes_meanwhile_is_taken_when_it_is_the_same(tmp_path: Path) -> None:
+    """Both begin while there is none; what the second one stages counts in the table of the first."""
+    columns = pa.schema([("id", pa.int64()), ("v", pa.string())])
+    path = f"{tmp_path}/shop.db/orders"
+
+    def begin(of: pa.Schema, **more: str) -> TableWriter:
+        wanted = {"path": path, "primary-key": "id", "bucket": "1", **more}
+        return TableWriter(ReadOptions.parse(wanted, writes=True), of, overwrite=False)
+
+    first, second = begin(columns), begin(columns)
+    others = {
+        "bucket = 2: the table has 1": begin(columns, bucket="2"),
+        "other columns": begin(columns.append(pa.field("w", pa.string()))),
+    }
+    rows = [pa.record_batch([[1, n], [f"of {n}", f"of {n}"]], schema=columns) for n in (2, 3)]
+    staged = [w.write(iter([r])) for w, r in zip((first, second), rows, strict=True)]
+    first.commit([staged[0]])
+    second.commit([staged[1]])
+    for says, writer in others.items():
+        with pytest.raises(InvalidInputError, match=says):
+            writer.commit([])
+    found = {r["id"]: r["v"] for r in Table.open(path).scan().to_arrow().to_pylist()}
+    assert found == {1: "of 3", 2: "of 2", 3: "of 3"}
 
 
 def test_bad_input_is_one_line_and_leaves_nothing(frame: DataFrame, tmp_path: Path) -> None:
@@ -116,10 +154,17 @@ def test_columns_that_only_the_catalog_has_are_null(spark: SparkSession, frame: 
     create(frame, path, primary_key=["id"], name="altered_orders")
     try:
         spark.sql("ALTER TABLE altered_orders ADD COLUMN note STRING")
+        into = f"INSERT INTO altered_orders WITH (path = '{path}')"
         rows = spark.sql("SELECT id, note FROM altered_orders WHERE id < 2 ORDER BY id").collect()
         assert [tuple(r) for r in rows] == [(0, None), (1, None)]
-        with pytest.raises(Exception, match="note"):
-            spark.sql(f"INSERT INTO altered_orders WITH (path = '{path}') (id, note) VALUES (1, 'x')")
+        of_table = "day, total, at, wall, tags"
+        spark.sql(f"{into} (id, {of_table}) SELECT id + 6, {of_table} FROM altered_orders")
+        spark.sql(f"{into} SELECT id + 12, {of_table}, note FROM altered_orders WHERE id < 3")
+        assert ids(Table.open(path)) == list(range(15))
+        assert Table.open(path).schema.field_names == tuple(frame.columns)
+        for values in (f"SELECT id, {of_table}, 'x' FROM altered_orders", "(id, note) VALUES (1, 'x')"):
+            with pytest.raises(Exception, match="columns the table does not have: note; add them to the table"):
+                spark.sql(f"{into} {values}")
     finally:
         spark.sql("DROP TABLE altered_orders")
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter
+from pyspark.sql.types import StructType
 
 from lakeidx.api import Table
-from lakeidx.spark import create
+from lakeidx.spark import create, sql
 from lakeidx.testing.limits import HANGS_SECONDS
 
 pytestmark = pytest.mark.spark
@@ -53,12 +55,52 @@ def test_spark_says_what_the_page_says(spark: SparkSession, tmp_path: Path) -> N
                 call()
             assert sentence in str(raised.value), str(raised.value)[:300]
         assert spark.sql("SELECT * FROM sentences WITH (`scan.version` = '1')").count() == 3
-        # A name that Spark made of a query says what to do; DROP TABLE leaves the rows.
+        # A name that Spark made of a query says what to do, and lakeidx.spark.sql knows its place; DROP TABLE leaves the rows.
         frame.write.format("lakeidx").options(path=path).mode("append").saveAsTable("named")
-        with pytest.raises(Exception, match="DROP TABLE name, then CREATE TABLE name USING lakeidx LOCATION"):
-            spark.sql("SELECT * FROM named").collect()
+        for statement in ("SELECT * FROM named", "INSERT INTO named VALUES (3, 'b')"):
+            with pytest.raises(Exception, match=r"DROP TABLE.* name, then CREATE TABLE name USING lakeidx LOCATION"):
+                spark.sql(statement).collect()
+        sql(spark, "INSERT INTO named VALUES (3, 'b')")
+        assert sql(spark, "SELECT * FROM named WHERE id > 1").count() == 2
         spark.sql("DROP TABLE named")
-        assert Table.open(path).scan().to_arrow().num_rows == 3
+        assert Table.open(path).scan().to_arrow().num_rows == 4
+        for place in ("", f"LOCATION '{path}'"):
+            with pytest.raises(Exception, match=r"CREATE TABLE name USING lakeidx LOCATION.*create\(\.\.\., name=\)"):
+                spark.sql(f"CREATE TABLE named USING lakeidx {place} AS SELECT 4L id, 'b' day")
+            assert not spark.catalog.tableExists("named")
     finally:
         spark.sql("DROP TABLE IF EXISTS named")
         spark.sql("DROP TABLE IF EXISTS sentences")
+
+
+def test_spark_tells_a_source_the_same_of_save_and_save_as_table(spark: SparkSession) -> None:
+    """Why a name of saveAsTable can neither be read by its path nor be refused. When this fails, it can."""
+
+    class Probe(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "probe"
+
+        def reader(self, schema: StructType) -> DataSourceReader:
+            raise ValueError(f"told {vars(self)} {schema.json()} end")
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+            raise ValueError(f"told {vars(self)} {schema.json()} {overwrite} end")
+
+    def told(call: Callable[[], object]) -> str:
+        with pytest.raises(Exception, match="told") as raised:
+            call()
+        return str(raised.value).rpartition("told ")[2].partition(" end")[0]
+
+    spark.dataSource.register(Probe)
+    writer = spark.range(1).write.format("probe").options(path="/lake/t", Other="1").mode("append")
+    assert "/lake/t" in told(writer.save)
+    assert told(lambda: writer.saveAsTable("probed")) == told(writer.save)
+    spark.sql("CREATE TABLE probed (id BIGINT) USING probe LOCATION '/lake/t' TBLPROPERTIES ('mine' = '1')")
+    try:
+        said = told(lambda: spark.table("probed").collect())
+        assert "id" in said
+        assert "/lake/t" not in said
+        assert "mine" not in said
+    finally:
+        spark.sql("DROP TABLE probed")

@@ -66,14 +66,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Run all staged rows through assignment, write and commit."""
         if batchId != self.number:
             raise InternalError(f"the checkpoint says that batch {self.number} runs, and Spark commits batch {batchId}")
-        found = [m for m in messages if isinstance(m, _StreamRows)]
-        writer = found[0].writer if found else self.writer
-        writer.commit([m.staged for m in found])
+        writer, staged = self._staged(messages)
+        writer.commit(staged)
 
     @one_line
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Remove the staged files; nothing was published."""
-        self.writer.abort([m.staged for m in messages if isinstance(m, _StreamRows)])
+        writer, staged = self._staged(messages)
+        writer.abort(staged)
+
+    def _staged(self, messages: Sequence[WriterCommitMessage | None]) -> tuple[TableWriter, list[WriterCommitMessage]]:
+        found = [m for m in messages if isinstance(m, _StreamRows)]
+        return found[0].writer if found else self.writer, [m.staged for m in found]
 
 
 def running_batch(checkpoint: str, storage: Mapping[str, str]) -> tuple[str, int]:
