@@ -223,13 +223,15 @@ class _FolderLoad:
 
     def _list(self) -> list[FileInfo]:
         """List the folder; NotFoundError and InvalidInputError for what is none."""
+        from lakeidx.landing.dms_files import file_order
         from lakeidx.storage.landing_folders import list_folder
 
         if "*" in self.folder and not self.store.exists(self.folder):
             raise InvalidInputError(
                 "name the folder, and its files by a pattern, as --pattern '*.csv'", path=self.folder
             )
-        return list_folder(self.store, self.folder)
+        order = file_order(self.options.format)
+        return sorted(list_folder(self.store, self.folder), key=lambda f: order(f.name))
 
     def _why_none(self, file: FileInfo) -> str:
         """Return why an entry of the folder is no file to load, "" when it is one."""

@@ -93,7 +93,8 @@ def leads_out(folder: str, file: FileInfo) -> bool:
     if "://" in folder and not folder.startswith("file:"):
         return False
     path = local_path(file.path)
-    if not os.path.islink(path):
+    # Of a file below, a folder on the way may be a link.
+    if "/" not in file.name and not os.path.islink(path):
         return False
     return not os.path.realpath(path).startswith(os.path.realpath(local_path(folder)) + os.sep)
 

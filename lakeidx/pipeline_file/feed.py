@@ -13,7 +13,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema, schema_to_json
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.landing.types import message_formats
+from lakeidx.landing.types import change_formats, message_formats
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig, feed_files
 from lakeidx.pipeline_file.problems import PipelineFileError, fail, model_problems
 from lakeidx.pipeline_file.sections import (
@@ -39,7 +39,8 @@ class FeedConfig(Strict):
     warehouse         folder or ``s3://`` prefix that holds the databases
     database          the database that gets the tables
     description, owners, tags   shown in Dagster
-    landing           feed files; `format` is one of debezium, canal, maxwell, ogg, dms-json
+    landing           feed files; `format` is one of debezium, canal, maxwell, ogg, dms-json; or dms, whose files are in folders of
+                      tables below it, so that `pattern` has a slash
     including_tables, excluding_tables   regular expressions, or lists of them
     schema_changes    columns that a table does not have: ``refuse`` the table's batch, ``add`` them, ``widen`` also types
     strict            refuse a table's batch with rejected rows
@@ -86,8 +87,12 @@ class FeedConfig(Strict):
 
     @model_validator(mode="after")
     def _can_be_read(self) -> FeedConfig:
-        if self.landing.format not in message_formats():
-            raise ValueError(f"landing.format of a feed is one of {', '.join(message_formats())}")
+        if self.landing.format not in change_formats():
+            raise ValueError(f"landing.format of a feed is one of {', '.join(change_formats())}")
+        if self.landing.format not in message_formats() and "/" not in self.landing.pattern:
+            raise ValueError(
+                f"files of {self.landing.format} are in folders, <schema>/<table>/<file>: give landing.pattern a slash, '*/*/*'"
+            )
         if self.landing.source:
             raise ValueError("landing.source chooses one table: choose many with including_tables")
         try:

@@ -20,6 +20,7 @@ from lakeidx.batch.landed_files import UNSAFE, as_source, batch_id_of, committed
 from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import TablePaths
+from lakeidx.landing.dms_files import file_order
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.landing_folders import list_folder
@@ -52,7 +53,7 @@ def partition_key(config: PipelineConfig, file_name: str) -> str | None:
 
 
 def list_landing(store: ObjectStore, config: PipelineConfig, names: Collection[str] | None = None) -> list[FileInfo]:
-    """List the landing folder, by name: for `sort_files`.
+    """List the landing folder, by name: for `sort_files`; with a pattern that has a slash the folders in it, too.
 
     names    only these, and their success markers, or what these mark: asked one by one, so the folder is not listed
     errors   see `list_folder`
@@ -62,9 +63,19 @@ def list_landing(store: ObjectStore, config: PipelineConfig, names: Collection[s
         wanted = set(names)
         if marker is not None:
             wanted = {n for name in names for n in (name.removesuffix(marker), name.removesuffix(marker) + marker)}
-        found = in_parallel(store.info, [f"{folder.rstrip('/')}/{name}" for name in sorted(wanted)])
-        return [f for f in found if f is not None and not f.is_dir]
-    return [f for f in list_folder(store, folder) if not f.is_dir]
+        order = sorted(wanted)
+        found = in_parallel(store.info, [f"{folder.rstrip('/')}/{name}" for name in order])
+        return [f._replace(name=n) for n, f in zip(order, found, strict=True) if f is not None and not f.is_dir]
+    listed = list_folder(store, folder)
+    if _in_folders(config):
+        begins = len(listed[0].path) - len(listed[0].name) if listed else 0
+        listed = sorted((f._replace(name=f.path[begins:]) for f in store.walk(folder)), key=lambda f: f.name)
+    return [f for f in listed if not f.is_dir]
+
+
+def _in_folders(config: PipelineConfig) -> bool:
+    """Return True when landing files are in folders below the landing folder."""
+    return "/" in config.landing.pattern
 
 
 def landing_files(listed: Sequence[FileInfo], config: PipelineConfig) -> list[FileInfo]:
@@ -100,18 +111,15 @@ def sort_files(
 
 
 def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequence[str]) -> list[SourceFile]:
-    """List the landing files of some partitions: in the order of the keys, by name within one.
+    """List the landing files of some partitions: in the order of the keys, by name within one; of DMS as `file_order` says.
 
     errors   NotFoundError when there is none at all
     """
     if config.partitions.by == "files" and config.partitions.key is None:
-        names = [key for key in keys if "/" not in key and "\0" not in key and key not in ("", ".", "..")]
-        paths = [f"{config.landing.path.rstrip('/')}/{name}" for name in names]
-        found = [
-            f
-            for f in map(store.info, paths)
-            if f is not None and not f.is_dir and not leads_out(config.landing.path, f)
-        ]
+        names = [key for key in keys if _may_be_name(key, below=_in_folders(config))]
+        there = ((name, store.info(f"{config.landing.path.rstrip('/')}/{name}")) for name in names)
+        named = [f._replace(name=name) for name, f in there if f is not None and not f.is_dir]
+        found = [f for f in named if not leads_out(config.landing.path, f)]
     else:
         order = {key: i for i, key in enumerate(keys)}
         landed = landing_files(list_landing(store, config), config)
@@ -121,7 +129,14 @@ def files_of_partitions(store: ObjectStore, config: PipelineConfig, keys: Sequen
     if not found:
         shown = ", ".join(keys[:3]) + (", ..." if len(keys) > 3 else "")
         raise NotFoundError(f"partition {shown} of {config.table} has no landing file", path=config.landing.path)
+    if config.landing.format == "dms":
+        found.sort(key=lambda f: file_order("dms")(f.path))
     return [as_source(f) for f in found]
+
+
+def _may_be_name(key: str, *, below: bool) -> bool:
+    parts = key.split("/")
+    return "\0" not in key and (below or len(parts) == 1) and not {"", ".", ".."} & set(parts)
 
 
 def plan_batch(

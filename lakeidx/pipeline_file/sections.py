@@ -131,7 +131,7 @@ class LandingConfig(Strict):
                           ``zip://::/in/x.zip``)
     storage_options       options of the store it is in; of one that fsspec reads those of its file system there. Secrets are
                           written as ``${LAKEIDX_SECRET_NAME}``, and looked up where files are read
-    pattern               glob of file names below it
+    pattern               glob of file names in it; one with a slash (``*/*.csv``) is of paths below it, folders in it included
     format                format of the files; without it the ending of the name decides. Changes of a database: ``debezium``,
                           ``canal``, ``maxwell``, ``ogg``, ``dms-json`` (messages, one a line); ``dms``: files with a column
                           ``Op``, their own format by the ending

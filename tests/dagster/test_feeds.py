@@ -73,6 +73,41 @@ def test_each_table_is_an_asset_and_one_file_is_read_once(tmp_path: Path) -> Non
     assert (feed.rows("s_a"), feed.rows("s_b"), feed.rows("s_c")) == ([1, 2], [1, 2], [1])
 
 
+def test_files_of_dms_are_a_feed_by_their_folders(tmp_path: Path) -> None:
+    def land(name: str, text: str) -> None:
+        (tmp_path / "landing" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "landing" / name).write_text(text, encoding="utf-8")
+
+    landing = {"path": str(tmp_path / "landing"), "pattern": "*/*.csv", "format": "dms", "settle_seconds": 0}
+    feed = Feed(tmp_path, landing=landing, primary_keys={"*": "id"}, excluding_tables="audit")
+    land("shop/orders/LOAD00000001.csv", "id,n\n1,1\n2,1\n")
+    # Its name is before that of the full load, and what it says is newer.
+    land("shop/orders/2026/01/02/20260102-101112123.csv", "Op,id,n\nU,1,2\nD,2,1\n")
+    land("shop/tags/LOAD00000001.csv", "id,n\n7,1\n")
+    land("shop/audit/LOAD00000001.csv", "id,n\n7,1\n")
+    defs = feed.definitions()
+    sensor, resources = (
+        defs.resolve_sensor_def("ods__all__landing_sensor"),
+        {"lakeidx_store": (defs.resources or {})["lakeidx_store"]},
+    )
+    with dg.build_sensor_context(instance=feed.instance, resources=resources) as context:
+        told = sensor(context)
+    assert isinstance(told, dg.SensorResult)
+    requests = list(told.run_requests or ())
+    (added,) = told.dynamic_partitions_requests or ()
+    feed.instance.add_dynamic_partitions("ods__all__files", list(added.partition_keys))
+    assert [r.partition_key for r in requests] == [
+        "shop/audit/LOAD00000001.csv", "shop/orders/LOAD00000001.csv",
+        "shop/orders/2026/01/02/20260102-101112123.csv", "shop/tags/LOAD00000001.csv",
+    ]  # fmt: skip
+    for request in requests:
+        assert feed.run(str(request.partition_key)).success
+    assert (feed.rows("s_orders"), feed.rows("s_tags")) == ([1], [7])
+    assert set(feed.materialized(feed.run("shop/tags/LOAD00000001.csv"))) == {"ods/all/sync", "ods/s_tags"}
+    left = Feed(tmp_path, landing={**landing, "pattern": "*.csv"}).definitions().metadata["lakeidx/left_out/feed.yaml"]
+    assert "are in folders, <schema>/<table>/<file>: give landing.pattern a slash" in str(left.value)
+
+
 def test_a_run_that_died_between_two_tables_is_made_again(tmp_path: Path, monkeypatch: Any) -> None:
     feed, calls = Feed(tmp_path), []
 

@@ -2,7 +2,7 @@
 
 A feed file is known by its path, size and time of change, and so is its batch in every table: a run that died between two
 tables is made again, and goes on with those that lack theirs. The parts lie in ``<warehouse>/_lakeidx/<database>/_feeds/<file>``
-until all tables have theirs; what the file has, ``split.json``, stays.
+until all tables have theirs. What the file has, ``split.json``, and lines that are of no table stay for a week.
 
 Files of AWS DMS have rows of one table each, which their folders name: such a file is its own part.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,8 +33,9 @@ from lakeidx.batch.upsert import BatchResult
 from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
 from lakeidx.landing.cast_rows import REJECT_SCHEMA
-from lakeidx.landing.cdc.feed_split import PART, SplitTable, split_feed, table_of_folders
+from lakeidx.landing.cdc.feed_split import PART, SplitTable, split_feed
 from lakeidx.landing.cdc.op_column import DMS_COLUMN
+from lakeidx.landing.dms_files import file_order, table_of_folders
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.new_columns import grows, merge_policy
 from lakeidx.landing.reject_limit import RejectLimit
@@ -45,6 +47,11 @@ from lakeidx.tasks.runner import Runner
 from lakeidx.types import DataType, parse_type
 
 log = logging.getLogger(__name__)
+
+#: Folder of the files that say of which table of the source a table is.
+_CLAIMS = "_tables"
+#: How long what is known of a feed file stays after it was last touched.
+_KEPT_MS = 7 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -140,6 +147,7 @@ def sync_database(
         raise InvalidInputError("merge_schema (--merge-schema) is for one table: a feed has schema_changes")
     limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
     job = _Job(warehouse, database, landing, feed or FeedOptions(), strict, max_rejected, limit, runner, on_stage)
+    _forget_old(warehouse, database)
     return [job.sync(file) for path in files for file in job.files(path)]
 
 
@@ -167,9 +175,7 @@ class _Job:
         store = landing_store(self.warehouse.store, path, self.landing.storage_options)
         if not self.by_folders or store.info(path) is not None:
             return [path]
-        found = [f for f in store.walk(path) if not f.is_dir]
-        found.sort(key=lambda f: (table_of_folders(f.path), not f.name.startswith("LOAD"), f.path))
-        return [f.path for f in found] or [path]
+        return sorted((f.path for f in store.walk(path)), key=file_order(self.landing.format)) or [path]
 
     def sync(self, path: str) -> FeedResult:
         """Bring one file into its tables."""
@@ -410,8 +416,19 @@ def _feeds_folder(warehouse: Warehouse, database: str) -> str:
     return join(warehouse.uri, STAGING_DIR, database, "_feeds")
 
 
+def _forget_old(warehouse: Warehouse, database: str) -> None:
+    """Remove what is kept of feed files that nobody has touched for long: a run of one of them would read it again."""
+    folder = _feeds_folder(warehouse, database)
+    newest: dict[str, int] = {}
+    found = [(f.path.rpartition(f"{folder}/")[2].partition("/")[0], f) for f in warehouse.store.walk(folder)]
+    for name, file in found:
+        newest[name] = max(newest.get(name, 0), file.mtime_ms)
+    old = {n for n, at in newest.items() if n != _CLAIMS and at < time.time() * 1000 - _KEPT_MS}
+    warehouse.store.delete_many([f.path for name, f in found if name in old])
+
+
 def _claim_path(warehouse: Warehouse, database: str, target: str) -> str:
-    return join(_feeds_folder(warehouse, database), "_tables", target)
+    return join(_feeds_folder(warehouse, database), _CLAIMS, target)
 
 
 def _part(folder: str, source: str) -> str:

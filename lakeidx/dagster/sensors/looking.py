@@ -110,7 +110,9 @@ def _named(
             warnings.append(f"{events.url}: message {message.id} stays in the queue: {error.message}")
     listed = list_landing(stores.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline, names)
     placed, unplaced = sort_files(listed, pipeline, fixed_partitions(pipeline))
-    files = {f.name: f for f in (*pending, *placed)}
+    folder = f"{pipeline.landing.path.rstrip('/')}/"
+    waiting = (f._replace(name=f.path.removeprefix(folder)) for f in pending)
+    files = {f.name: f for f in (*waiting, *placed)}
     return FoundFiles(
         [f for _, f in sorted(files.items())],
         unplaced,
@@ -138,7 +140,7 @@ def landing_names(pipeline: PipelineConfig, body: str) -> set[str]:
                 f"s3://{found.bucket}/{found.key} is not in {landing.path}: configure the bucket to send events of that folder only"
             )
         plain = name.removesuffix(landing.success_marker or "")
-        if plain and "/" not in name and fnmatchcase(plain, landing.pattern):
+        if plain and ("/" not in name or "/" in landing.pattern) and fnmatchcase(plain, landing.pattern):
             names.add(name)
     return names
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.dms_files import file_order
 from lakeidx.pipeline_file.sections import LandingConfig
 from lakeidx.storage.base import FileInfo, name_of
 
@@ -161,7 +162,8 @@ def plan_batches(
     settle_ms = 0 if config.success_marker or config.events else config.settle_seconds * 1000
     ready = [f for m, f in fresh.items() if now_ms - max(after.waiting[m], _time_of(f, now_ms)) >= settle_ms]
     batches: list[PlannedBatch] = []
-    for group in _cut(sorted(ready, key=lambda f: f.name), config, now_ms):
+    order = file_order(config.format)
+    for group in _cut(sorted(ready, key=lambda f: order(f.name)), config, now_ms):
         if len(batches) == max_batches:
             break
         keys = dict.fromkeys(k for k in (key_of(f.name) for f in group) if k is not None)

@@ -108,19 +108,6 @@ def split_feed(
     return found
 
 
-def table_of_folders(path: str) -> str:
-    """Return the table that a file of AWS DMS is of: ``<schema>/<table>/[<date>/]<file>``.
-
-    errors   InvalidInputError for a file that is not in two folders
-    """
-    folders = [name for name in path.rpartition("://")[2].split("/")[:-1] if name]
-    while folders and folders[-1].isdecimal():
-        folders.pop()
-    if len(folders) < 2:
-        raise InvalidInputError("the folders of the file do not name its table: <schema>/<table>/<file>", path=path)
-    return ".".join(folders[-2:])
-
-
 @dataclass(slots=True)
 class _Part:
     """A part that is written; `line`: the next one of it."""

@@ -81,7 +81,7 @@ def _column(node: Any) -> tuple[pa.DataType, _Made | None]:
         return _LOGICAL[logical], None
     if kind == "array":
         t, made = _column(node["items"])
-        return pa.list_(t), None if made is None else _each(lambda v: list(map(made, v)))
+        return pa.list_(t), None if made is None else _items(made)
     if kind == "map":
         t, made = _column(node["values"])
         return pa.map_(pa.string(), t), _each(lambda v: [(k, x if made is None else made(x)) for k, x in v.items()])
@@ -95,6 +95,10 @@ def _column(node: Any) -> tuple[pa.DataType, _Made | None]:
 
 def _each(made: _Made) -> _Made:
     return lambda value: None if value is None else made(value)
+
+
+def _items(made: _Made) -> _Made:
+    return _each(lambda values: [made(v) for v in values])
 
 
 def _decimal(value: bytes, scale: int) -> Decimal:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from lakeidx.api import feeds
 from lakeidx.api.feeds import FeedError
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
+from lakeidx.landing import dms_files
 from lakeidx.landing.cdc import feed_split
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.text import compressed
@@ -259,6 +262,21 @@ def test_a_file_is_read_once_for_all_tables_and_not_again(feed: Any, monkeypatch
     assert len(opened) == 1
 
 
+def test_what_is_kept_of_a_feed_file_goes_after_a_week(feed: Any, tmp_path: Path) -> None:
+    feed([canal("a", {"id": "1", "name": "x"}), {"data": []}], "canal", name="1.json", max_rejected=1)
+    kept = tmp_path / "lake/_lakeidx/ods/_feeds"
+    (first,) = [f for f in kept.iterdir() if f.name != "_tables"]
+    for old_days in (6, 8):
+        for file in first.rglob("*"):
+            os.utime(file, (time.time() - old_days * 86_400,) * 2)
+        feed([canal("a", {"id": "2", "name": "x"})], "canal", name=f"{old_days}.json")
+        assert (first / "split.json").exists() == (old_days == 6)
+        assert any(f.is_file() for f in first.rglob("*")) == (old_days == 6)
+    assert (kept / "_tables" / "a").exists()
+    feed([canal("a", {"id": "1", "name": "x"}), {"data": []}], "canal", name="1.json", max_rejected=1)
+    assert len(rows(feed.warehouse, "a")) == 2
+
+
 def test_two_tables_of_the_source_never_go_into_one(feed: Any) -> None:
     messages = [canal("a", {"id": "1", "name": "x"}), {**canal("a", {"id": "1", "name": "y"}), "database": "old"}]
     with pytest.raises(InvalidInputError, match=r"(old|shop)\.a and (old|shop)\.a of the source"):
@@ -399,4 +417,4 @@ def test_files_of_dms_are_of_the_tables_that_their_folders_name(tmp_path: Path) 
         (3, True, "new"),
     ]
     with pytest.raises(InvalidInputError, match="<schema>/<table>/<file>"):
-        feed_split.table_of_folders("/LOAD1.csv")
+        dms_files.table_of_folders("/LOAD1.csv")

@@ -64,7 +64,7 @@ def test_files_are_loaded_once_and_what_is_skipped_says_why(table: lakeidx.Table
     first = table.load(folder, pattern="[!o]*")
     assert {f.file: f.reason for f in first.of_state("skipped")} == {
         "_part.csv": "names that begin with . or _ are those of programs at work",
-        "a.txt": "of an unknown kind (.parquet .arrow .csv .json .xlsx, texts also .gz .zst; others need a format)",
+        "a.txt": "of an unknown kind (.parquet .arrow .orc .avro .csv .json .xlsx, texts also .gz .zst; others need a format)",
         "below.csv": "a folder: only files right in the folder are loaded",
         "link.csv": "a link that leads out of the folder",
         "other.csv": "not named [!o]*",
