@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -342,6 +343,7 @@ def timestamp_unit(precision: int) -> str:
     return "ms" if precision <= 3 else "us" if precision <= 6 else "ns"
 
 
+@cache
 def to_arrow(t: DataType) -> pa.DataType:
     """Return the Arrow type that columns of this type have everywhere in lakeidx."""
     simple = _ARROW_SIMPLE.get(t.root)

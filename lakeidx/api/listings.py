@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.batch.assignment.row_keys import partition_codes
 from lakeidx.codec.hashes.murmur import hash_words
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows
 from lakeidx.codec.values import internal_to_json
 from lakeidx.format.schema.feature_gate import gate_report
@@ -21,8 +22,9 @@ from lakeidx.format.snapshot import Snapshot, snapshot_to_json
 from lakeidx.results import Listing
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.key_buckets import buckets_by_function, find_buckets, hash_entries, key_hashes
+from lakeidx.table.newest import load_newest, on_newest
 from lakeidx.table.times import iso_utc
-from lakeidx.table.view import HASH_INDEX, data_file_path, decode_partition_dict, load_newest, on_newest
+from lakeidx.table.view import HASH_INDEX, data_file_path, decode_partition_dict
 
 
 def as_html(table: TableHandle) -> str:

@@ -34,8 +34,8 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.options.limits import GivenLimits
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.table_scan import scan_committed
-from lakeidx.table.view import on_newest
 
 if TYPE_CHECKING:
     from lakeidx.api.table import Table

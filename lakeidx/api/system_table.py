@@ -20,6 +20,7 @@ from lakeidx.predicate import Predicate
 from lakeidx.predicate.mask import filter_table
 from lakeidx.results import Listing
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.changes import ChangeScan, scan_with_kinds
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import SYSTEM_ROW_KIND, Layout
@@ -30,7 +31,6 @@ from lakeidx.table.system.names import OF_A_STATE, OF_ROWS, check_system_name, s
 from lakeidx.table.system.of_warehouse import warehouse_rows
 from lakeidx.table.system.rows import system_fields, system_rows
 from lakeidx.table.times import Moment, epoch_ms
-from lakeidx.table.view import on_newest
 from lakeidx.types import Field, to_arrow_schema
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from lakeidx.lookup.point.by_scan import scan_keys
 from lakeidx.options.limits import GivenLimits
 from lakeidx.predicate import Predicate
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.table_scan import scan_committed
-from lakeidx.table.view import on_newest
 from lakeidx.types import to_arrow
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from lakeidx.batch.index_types import TableIndex
 from lakeidx.errors import CommitConflictError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS
-from lakeidx.format.schema.schema_file import TableSchema, schema_digest
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 
@@ -44,7 +44,7 @@ def lost_schema(metadata: TableMetadata, ingest: IngestReport) -> str:
         there = metadata.load_schema(ingest.schema_id)
     except NotFoundError:
         return f"schema {ingest.schema_id} was taken away, as a fast-forwarded branch does"
-    if ingest.schema_digest in ("", schema_digest(there)):
+    if ingest.schema_digest in ("", there.digest):
         return ""
     return f"another schema {ingest.schema_id} has taken its place, as after the fast-forward of a branch"
 

@@ -169,7 +169,7 @@ def make_context(
     paths: TablePaths = metadata.paths
     files = BatchFiles(metadata.store, paths, batch_id)
     asked = schema.table_options.lakeidx_limits if limits is None else limits
-    bounds = (BatchLimits.parse(asked) or None) if asked else None
+    bounds = None if asked is None else BatchLimits.parse(asked) or None
     return BatchContext(metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes, limits=bounds)
 
 

@@ -14,7 +14,16 @@ import numpy as np
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, timestamp_unit, to_arrow
+from lakeidx.types import (
+    BYTES_ROOTS,
+    NESTED_ROOTS,
+    STRING_ROOTS,
+    TIMESTAMP_ROOTS,
+    DataType,
+    Root,
+    timestamp_unit,
+    to_arrow,
+)
 
 # Wide enough for 38 digits shifted by any scale; the default context would round at 28.
 _EXACT = Context(prec=120)
@@ -73,7 +82,7 @@ def arrow_to_internal(column: pa.Array | pa.ChunkedArray, t: DataType) -> list[A
     """
     if isinstance(column, pa.ChunkedArray):
         return [v for chunk in column.chunks for v in arrow_to_internal(chunk, t)]
-    if column.type != to_arrow(t) and not t.is_nested:
+    if column.type != to_arrow(t) and t.root not in NESTED_ROOTS:
         try:
             column = column.cast(to_arrow(t))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
@@ -87,7 +96,7 @@ def arrow_to_internal(column: pa.Array | pa.ChunkedArray, t: DataType) -> list[A
         return [None if v is None else (v["value"], v["metadata"]) for v in column.to_pylist()]
     if t.root is Root.ROW:
         return _structs(column, t)
-    if t.is_nested:
+    if t.root in NESTED_ROOTS:
         return _lists(column, t)
     return list(column.to_pylist())
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.order.normalized_key import NormalizedKeys, normalized_keys, search_sorted
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import BoundPredicate, Compare, Op, and_

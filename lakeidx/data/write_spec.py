@@ -8,8 +8,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lakeidx.data.parquet.file import ParquetColumns
-from lakeidx.data.parquet.properties import ParquetProperties, WriterSettings, parquet_properties
+from lakeidx.data.parquet.file import ParquetColumns, WriterSettings
+from lakeidx.data.parquet.properties import ParquetProperties, parquet_properties
 from lakeidx.data.parquet.schema import file_fields
 from lakeidx.data.stats import StatsMode, parse_stats_mode, stats_modes
 from lakeidx.errors import UnsupportedError

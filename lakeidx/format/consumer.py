@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lakeidx.format.json_text import JsonObject, format_json
+from lakeidx.format.json_text import JsonObject
+from lakeidx.format.json_write import format_json
 
 _POSITION = "lakeidx.position"
 

@@ -24,14 +24,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from lakeidx.codec.containers.avro import (
-    Record,
-    RecordSchema,
-    decode_records,
-    encode_container,
-    open_blocks,
-    plain_schema,
-)
+from lakeidx.codec.containers.avro import Record, RecordSchema, decode_records, encode_container, open_blocks
+from lakeidx.codec.containers.avro_schemas import plain_schema
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
     Path,

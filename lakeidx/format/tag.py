@@ -21,7 +21,8 @@ from decimal import Decimal
 from typing import Any
 
 from lakeidx.format.data_file import local_ms_of_epoch
-from lakeidx.format.json_text import JsonObject, format_json
+from lakeidx.format.json_text import JsonObject
+from lakeidx.format.json_write import format_json
 from lakeidx.format.snapshot import Snapshot, snapshot_from_json, snapshot_to_json
 
 _NANOS = 10**9

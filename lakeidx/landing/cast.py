@@ -22,6 +22,7 @@ from lakeidx.types import (
     BYTES_ROOTS,
     INT_ROOTS,
     MAX_LENGTH,
+    NESTED_ROOTS,
     STRING_ROOTS,
     TIMESTAMP_ROOTS,
     DataType,
@@ -86,7 +87,7 @@ def cast_column(column: pa.ChunkedArray | pa.Array, wanted: DataType, *, as_stor
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], type=column.type)
     cast = _cast_array(array, wanted)
-    if wanted.is_nested or wanted.root is Root.VARIANT:
+    if wanted.root in NESTED_ROOTS or wanted.root is Root.VARIANT:
         if not as_stored and has_ranges(wanted):
             cast = _failing_too(_cast_nested(cast.values, wanted), cast.failed)
         values, bad = without_hidden_nulls(cast.values)
@@ -169,7 +170,7 @@ def _cast_array(array: pa.Array, wanted: DataType) -> CastColumn:
         except _VALUE_ERRORS:
             encoded = array.dictionary_encode()
             return _take_back(_cast_texts(encoded.dictionary, wanted, target), encoded.indices)
-    if wanted.is_nested or wanted.root is Root.VARIANT:
+    if wanted.root in NESTED_ROOTS or wanted.root is Root.VARIANT:
         return _cast_nested(array, wanted)
     if pa.types.is_boolean(array.type) != (wanted.root is Root.BOOLEAN) and not pa.types.is_string(target):
         raise InvalidInputError(f"{array.type} does not cast to {wanted}")
@@ -365,7 +366,7 @@ def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Arr
         return pc.cast(array, target)
     if wanted.root in BYTES_ROOTS:
         return decode_hex(pc.cast(array, pa.string()))
-    if wanted.is_nested or wanted.root is Root.VARIANT:
+    if wanted.root in NESTED_ROOTS or wanted.root is Root.VARIANT:
         return nested_from_json(pc.cast(array, pa.string()), wanted, lambda text, t: _cast_text(text, t, to_arrow(t)))
     text = pc.utf8_trim_whitespace(pc.cast(array, pa.string()))
     if wanted.root is Root.BOOLEAN:

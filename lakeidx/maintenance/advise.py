@@ -40,7 +40,8 @@ from lakeidx.key_index.registry import data_file_footer
 from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import data_file_path, on_newest, says_expired
+from lakeidx.table.newest import on_newest, says_expired
+from lakeidx.table.view import data_file_path
 from lakeidx.tasks.in_parallel import in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner

@@ -13,7 +13,8 @@ import logging
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lakeidx.batch.index_types import TableIndex, check_index_type
+from lakeidx.batch.index_type_checks import check_index_type
+from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.schema_drift import drift_reason, staged_batches
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, LakeIdxError
 from lakeidx.format.schema.changes import evolve
@@ -26,10 +27,11 @@ from lakeidx.landing.missing_columns import check_default
 from lakeidx.results import Result
 from lakeidx.storage.probe import ensure_safe
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.scan.table_scan import scan_committed
 from lakeidx.table.usable import check_usable
-from lakeidx.table.view import load_live, on_newest
+from lakeidx.table.view import load_live
 
 log = logging.getLogger(__name__)
 

@@ -35,7 +35,8 @@ from lakeidx.table.commit.earlier_commit import may_plan_again, missing_files
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, is_superseded, load_newest
+from lakeidx.table.newest import is_superseded, load_newest
+from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict
 from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.in_parallel import runner_of_small_files
 from lakeidx.tasks.runner import Runner

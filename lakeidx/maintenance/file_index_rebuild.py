@@ -39,7 +39,8 @@ from lakeidx.storage.base import join
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.earlier_commit import may_plan_again
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import data_file_path, is_superseded, load_newest
+from lakeidx.table.newest import is_superseded, load_newest
+from lakeidx.table.view import data_file_path
 from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.runner import Runner
 

@@ -30,7 +30,8 @@ from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.earlier_commit import may_plan_again
 from lakeidx.table.index_files import examine_hash_index, write_hash_index
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import HASH_INDEX, SnapshotView, data_file_path, is_superseded, load_newest
+from lakeidx.table.newest import is_superseded, load_newest
+from lakeidx.table.view import HASH_INDEX, SnapshotView, data_file_path
 from lakeidx.tasks.runner import Runner
 
 _log = logging.getLogger(__name__)

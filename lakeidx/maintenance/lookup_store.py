@@ -31,8 +31,9 @@ from lakeidx.results import Result
 from lakeidx.storage.base import FileInfo, parent_of
 from lakeidx.table.expiration.orphans import used_names
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import is_superseded, load_newest
 from lakeidx.table.scan.plan import skips_level_0
-from lakeidx.table.view import data_file_path, is_superseded, load_newest
+from lakeidx.table.view import data_file_path
 from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.in_parallel import in_parallel, parallel_walk, runner_of_small_files
 from lakeidx.tasks.runner import Runner

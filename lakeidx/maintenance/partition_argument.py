@@ -17,7 +17,8 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast import cast_column
 from lakeidx.options import arguments
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.view import decode_partition_dict, load_newest
+from lakeidx.table.newest import load_newest
+from lakeidx.table.view import decode_partition_dict
 
 log = logging.getLogger(__name__)
 

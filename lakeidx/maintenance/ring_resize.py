@@ -62,9 +62,10 @@ from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_chan
 from lakeidx.table.index_files import StoredVector, deletion_vectors, read_deletion_vector, write_hash_index
 from lakeidx.table.intervals import sections_of
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.stream.follow import least_level
-from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view, on_newest
+from lakeidx.table.view import SnapshotView, decode_partition_dict, load_view
 from lakeidx.tasks.runner import Runner
 
 _MAX_ROUNDS = 10

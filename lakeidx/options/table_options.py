@@ -10,7 +10,7 @@ source   org.apache.paimon.CoreOptions, release 1.4.2 (keys, types, defaults, fa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,7 @@ from lakeidx.options.descriptors import (
 )
 from lakeidx.options.limits import BatchLimits
 
+_limits: Callable[[str], BatchLimits | None] = BatchLimits.parse
 STATS_MODES = "none, counts, truncate(n) or full"
 
 
@@ -288,7 +289,7 @@ class TableOptions(RetentionOptions):
     )
 
     lakeidx_limits = Option(
-        "lakeidx.limits", "limits", BatchLimits.parse, BatchLimits(()),
+        "lakeidx.limits", "limits", _limits, None,
         "BatchLimits beyond which a batch is held before its commit, as deletes=5%,inserts=2x; lakeidx's own option.",
     )  # fmt: skip
 

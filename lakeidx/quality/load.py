@@ -26,8 +26,9 @@ from lakeidx.quality.tasks.bucket_keys import read_live_keys
 from lakeidx.quality.tasks.decode_files import decode_files
 from lakeidx.table.index_files import examine_hash_index, index_file_path
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import load_newest
 from lakeidx.table.scan.plan import BucketFiles, plan_scan
-from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict, load_newest
+from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict
 from lakeidx.tasks.in_parallel import requests_of, runner_of_small_files
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner, Runner

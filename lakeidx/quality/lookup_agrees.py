@@ -21,9 +21,9 @@ from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, RuleResult, Severity, bounded
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.intervals import Section
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.plan import BucketFiles
 from lakeidx.table.scan.table_scan import ScanUnit, TableScan, scan_table
-from lakeidx.table.view import on_newest
 
 
 @dataclass(slots=True)

@@ -27,7 +27,8 @@ from lakeidx.quality.verify import Limits, verify
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.entries import of_partitions
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import SnapshotView, load_newest
+from lakeidx.table.newest import load_newest
+from lakeidx.table.view import SnapshotView
 from lakeidx.tasks.runner import Progress, Runner
 
 #: Rows of the partitions that are looked at together, where there are several.

@@ -20,7 +20,6 @@ from lakeidx.batch.artifacts import BatchFiles, IngestReport, StagedPart
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import content_of, is_full, join_contents, read_part, write_part
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema.schema_file import schema_digest
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.kind_rules import KIND_COLUMN, KindRules, has_upserts
@@ -239,7 +238,7 @@ class TableWriter(DataSourceArrowWriter):
         report = IngestReport(
             batch_id=self.batch_id,
             schema_id=self.schema.id,
-            schema_digest=schema_digest(self.schema),
+            schema_digest=self.schema.digest,
             sources=(),
             parts=tuple(parts),
             rows_in=rows,

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.types import STRING_ROOTS, DataType, Root

@@ -8,16 +8,16 @@ source   org.apache.paimon.manifest.FileEntry#mergeEntries, org.apache.paimon.op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
-from lakeidx.errors import CorruptFileError, NotFoundError
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -28,14 +28,10 @@ from lakeidx.table.entries import Entries, KeepPartitions, live_files, no_entrie
 from lakeidx.table.intervals import key_order
 from lakeidx.table.manifest_files import KEPT_ENTRIES
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.times import iso_utc
 from lakeidx.types import DataType
 
 HASH_INDEX = "HASH"
 DELETION_VECTORS = "DELETION_VECTORS"
-T = TypeVar("T")
-
-_TRIES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,110 +181,6 @@ def _live(
     return live_files(
         metadata.load_manifests(metas, keep=keep), where=metadata.paths.manifest_path(snapshot.base_manifest_list)
     )
-
-
-def on_newest(metadata: TableMetadata, look: Callable[[Snapshot | None], T]) -> T:
-    """Look at the newest snapshot (None: there is none), and again at a newer one when a file of it was missing.
-
-    errors   NotFoundError when a file is missing in the newest snapshot, or expiry was faster each time
-    """
-    for _ in range(_TRIES - 1):
-        snapshot = metadata.latest_snapshot()
-        try:
-            return look(snapshot)
-        except NotFoundError:
-            if not is_superseded(metadata, snapshot):
-                raise
-    snapshot = metadata.latest_snapshot()
-    with says_expired(metadata, snapshot):
-        return look(snapshot)
-
-
-def load_newest(metadata: TableMetadata, *, partitions: Collection[bytes] | None = None) -> SnapshotView:
-    """Load the live files of the newest snapshot, as `load_view`."""
-    return on_newest(metadata, lambda snapshot: load_view(metadata, snapshot, partitions=partitions))
-
-
-def until_newest(metadata: TableMetadata, ask: Callable[[], T], answered_by: Callable[[], Snapshot | None]) -> T:
-    """Ask what looks for the newest snapshot itself; again when a file was missing and there is a newer one.
-
-    answered_by   the snapshot that was asked last
-    """
-    for _ in range(_TRIES - 1):
-        try:
-            return ask()
-        except NotFoundError:
-            asked, newest = answered_by(), metadata.latest_snapshot()
-            if (asked and asked.identity) == (newest and newest.identity):
-                raise
-    return ask()
-
-
-@contextmanager
-def says_expired(metadata: TableMetadata, snapshot: Snapshot | None, *, by_changelog: bool = False) -> Iterator[None]:
-    """Say in the error of a missing file that the snapshot which is read has expired or was rolled back, when it has.
-
-    by_changelog   only what its commit changed is read, and a changelog that outlives the snapshot keeps that
-    """
-    try:
-        yield
-    except NotFoundError as error:
-        if snapshot is None or error.snapshot_id is not None or not (gone := _how_gone(metadata, snapshot)):
-            raise
-        if by_changelog and metadata.store.exists(metadata.paths.changelog_path(snapshot.id)):
-            raise
-        raise NotFoundError(
-            f"snapshot {snapshot.id} of {iso_utc(snapshot.time_millis)} {gone} while it was read "
-            f"({error.path or error.message} is gone); {_what_exists(metadata)}: read again, or "
-            "keep snapshots longer (snapshot.time-retained, snapshot.num-retained.min and .max), or tag the one to read",
-            path=metadata.paths.root,
-            snapshot_id=snapshot.id,
-        ) from error
-
-
-def snapshot_at(metadata: TableMetadata, time_ms: int) -> Snapshot:
-    """Find the newest snapshot of a time (epoch ms) or before it; again when one that was looked at has expired meanwhile.
-
-    errors   NotFoundError when all are newer; it says of which time the oldest is
-    """
-    for _ in range(_TRIES - 1):
-        try:
-            return metadata.snapshot_at(time_ms)
-        except NotFoundError as error:
-            if error.path == metadata.paths.root:
-                raise
-    return metadata.snapshot_at(time_ms)
-
-
-def is_superseded(metadata: TableMetadata, snapshot: Snapshot | None) -> bool:
-    """Return True when another snapshot is the newest one now."""
-    newest = metadata.latest_snapshot()
-    return snapshot is not None and (newest is None or newest.identity != snapshot.identity)
-
-
-def _what_exists(metadata: TableMetadata) -> str:
-    """Say which snapshots can be read, and of which time the oldest is."""
-    for snapshot in metadata.snapshots():
-        newest = metadata.latest_snapshot_id()
-        return f"snapshots {snapshot.id} to {newest} exist, the oldest of {iso_utc(snapshot.time_millis)}"
-    return "the table has no snapshot"
-
-
-def _how_gone(metadata: TableMetadata, snapshot: Snapshot) -> str | None:
-    """Say what became of a snapshot that neither the history nor a tag keeps; None when one of them does.
-
-    An expiry deletes the snapshot last, after it has moved EARLIEST.
-    """
-    if any(metadata.load_tag(name).identity == snapshot.identity for name in metadata.tag_names()):
-        return None
-    if snapshot.id > (metadata.latest_snapshot_id() or 0):
-        return "was rolled back"
-    if snapshot.id < (metadata.earliest_snapshot_id() or 0):
-        return "expired"
-    try:
-        return None if metadata.load_snapshot(snapshot.id).identity == snapshot.identity else "was rolled back"
-    except NotFoundError:
-        return "expired"
 
 
 def number_partitions(first: Sequence[bytes], more: Iterable[bytes]) -> tuple[tuple[bytes, ...], Mapping[bytes, int]]:

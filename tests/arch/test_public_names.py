@@ -162,5 +162,5 @@ def test_what_follows_from_a_schema_is_kept_under_a_name_of_one_module() -> None
                 name = call.args[0].values[0] if isinstance(call.args[0], ast.JoinedStr) else call.args[0]
                 assert isinstance(name, ast.Constant), f"{module}:{call.lineno}: a name begins with a literal"
                 users.setdefault(str(name.value), set()).add(module)
-    assert {"digest", "table_index"} <= set(users)
+    assert {"table_index"} <= set(users)
     assert not {name: modules for name, modules in users.items() if len(modules) > 1}

@@ -12,7 +12,8 @@ import pytest
 
 from lakeidx.codec.bucket import FUNCTIONS, buckets_of_hashes, fixed_buckets
 from lakeidx.codec.hashes.murmur import hash_bytes, hash_bytes_many, hash_words
-from lakeidx.codec.rows.binary_row import decode_row, encode_row, split_arity, with_arity
+from lakeidx.codec.rows.binary_row import encode_row, split_arity, with_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.codec.rows.compacted_row import (
     decode_compacted,

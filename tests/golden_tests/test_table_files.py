@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.codec.order.fields import compare_rows
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.values import arrow_to_internal, internal_to_json, json_to_internal
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.read_data_file import read_data_file

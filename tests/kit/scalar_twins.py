@@ -21,7 +21,7 @@ from lakeidx.codec.hudi.hashes import java_string_hash, signed32
 from lakeidx.codec.order.fields import compare_rows
 from lakeidx.codec.rows.compacted_row import decode_compacted
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.json_text import format_json
+from lakeidx.format.json_write import format_json
 from lakeidx.format.lookup.hash_store import PAGE_HEADER_SIZE
 from lakeidx.format.statistics import TableStatistics
 from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata

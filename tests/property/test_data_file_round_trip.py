@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.order.fields import compare_values
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.data.parquet.schema import is_int96
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import write_data_files

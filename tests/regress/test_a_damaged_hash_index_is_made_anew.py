@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from lakeidx.api.table import Table
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lakeidx.table.view import load_newest
+from lakeidx.table.newest import load_newest
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import SPEC, content, make_table, upsert

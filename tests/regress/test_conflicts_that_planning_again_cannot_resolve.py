@@ -13,7 +13,7 @@ from lakeidx.api.table import Table
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import encode_schema
-from lakeidx.table.commit.conflicts import key_reader
+from lakeidx.table.commit.compaction_conflicts import key_reader
 from lakeidx.table.commit.manifest_write import partition_stats
 from lakeidx.table.view import decode_row, split_arity  # type: ignore[attr-defined]
 from lakeidx.types import parse_type

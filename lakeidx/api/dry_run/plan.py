@@ -24,9 +24,9 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.results import Listing
 from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.scan.plan import skips_level_0
-from lakeidx.table.view import on_newest
 from lakeidx.tasks.logs import logged
 
 #: Rows of the sample, of each kind of change.

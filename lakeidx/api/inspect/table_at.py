@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.file_names import numbered
 from lakeidx.format.partition_names import partition_value_text

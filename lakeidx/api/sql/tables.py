@@ -27,7 +27,8 @@ from lakeidx.api.sql.verbs import VerbResult
 from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError, NotFoundError, did_you_mean
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.table.view import decode_partition_dict, load_newest
+from lakeidx.table.newest import load_newest
+from lakeidx.table.view import decode_partition_dict
 from lakeidx.types import DataType, Field, Root, column_specs
 
 if TYPE_CHECKING:

@@ -29,8 +29,9 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.options.limits import BatchLimits, Limit
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.newest import load_newest
 from lakeidx.table.scan.table_scan import scan_committed
-from lakeidx.table.view import SnapshotView, load_newest
+from lakeidx.table.view import SnapshotView
 
 #: Batches that ``x`` compares with.
 _RECENT = 10

@@ -102,8 +102,8 @@ def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) 
     errors   InvalidInputError for a row in a partition that is not to be replaced
     """
     from lakeidx.predicate import format_predicate, is_row
+    from lakeidx.table.newest import load_newest
     from lakeidx.table.scan.plan import partition_matcher
-    from lakeidx.table.view import load_newest
 
     touched = frozenset(bytes.fromhex(t.partition) for t in assign.targets)
     if context.replaces is None:

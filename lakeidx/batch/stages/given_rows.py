@@ -14,7 +14,7 @@ from lakeidx.batch.artifacts import BatchFiles, IngestReport
 from lakeidx.batch.parts import cut, is_full, key_names, part_checksum, write_part
 from lakeidx.batch.stages.rerun import check_rows
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema.schema_file import TableSchema, schema_digest
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.cast_rows import AS_STORED, cast_piece
 from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, KindRules, OnDelete, has_upserts
 from lakeidx.landing.missing_columns import GIVEN_MODES, LackingRows, check_missing_mode, refuse_missing
@@ -157,7 +157,7 @@ def ingest_report(files: BatchFiles, schema: TableSchema, table_id: str, started
     return IngestReport(
         batch_id=files.batch_id,
         schema_id=schema.id,
-        schema_digest=schema_digest(schema),
+        schema_digest=schema.digest,
         table_id=table_id,
         seconds=time.monotonic() - started,
         **{"rows_rejected": 0, "rejected_path": None, "reject_reasons": {}, **found},

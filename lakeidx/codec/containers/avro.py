@@ -29,7 +29,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, takewhile
-from itertools import count as numbers
 from typing import Any, TypeVar
 
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
@@ -43,6 +42,7 @@ from lakeidx.codec.containers.avro_codecs import (
     compressor,
     inflate_of,
 )
+from lakeidx.codec.containers.avro_schemas import plain_schema
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.cursor import Cursor
 
@@ -53,15 +53,7 @@ _SCHEMA, _CODEC, _CHECKSUM = b"avro.schema", b"avro.codec", b"lakeidx.crc32"
 _DIGITS, _DIGITS_LENGTH = 8, b"\x10"
 # The Java writer closes a block once this many uncompressed bytes are in it.
 BLOCK_BYTES = 64_000
-_MAX_SCHEMA_DEPTH = 32
 _RECORDS = "records"
-_MAX_SCHEMA_NODES = 10_000
-_MAX_FIXED_BYTES = 1 << 20
-_PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_RECORDS_OF = frozenset({"record", "error"})
-_NAMED = _RECORDS_OF | {"enum", "fixed"}
-#: What the type of their items is called.
-_ITEMS = {"array": "items", "map": "values"}
 Record = dict[str, Any]
 T = TypeVar("T")
 
@@ -250,35 +242,6 @@ def decode_records(writer: bytes, records: Sequence[bytes], path: str | None = N
     return _decode_block(_read_schema(writer, cursor), len(records), b"".join(records), cursor, 0)
 
 
-def resolved_schema(writer: bytes) -> Any:
-    """Return a writer's schema with each named type where it is used, so that any part of it can be taken for itself.
-
-    Records, enumerations and fixed types get names that occur once.
-    errors   ValueError, KeyError or TypeError for what is no schema, and for types that hold themselves, which no table has
-    """
-    try:
-        return _Resolver(None).type_of(json.loads(writer), "", 0)
-    except RecursionError as e:
-        raise ValueError("nested too deeply") from e
-
-
-def with_types_named(node: Any, name: str) -> Any:
-    """Return a part of a resolved schema whose named types are called ``name``, ``name_2`` and so on, whatever they were called."""
-    return _Resolver(name).type_of(node, "", 0)
-
-
-def plain_schema(writer: bytes) -> Any:
-    """Return the schema of a writer's records, resolved, without logical types and whatever else does not change the bytes.
-
-    errors   as `resolved_schema`; ValueError for a file of anything but records, or of none that take a byte
-    """
-    plain = _plain(resolved_schema(writer))
-    tops = [branch for branch in plain if branch != "null"] if isinstance(plain, list) else [plain]
-    if not tops or not all(isinstance(top, dict) and top["type"] == "record" for top in tops) or not _smallest(plain):
-        raise ValueError("the top type is not a record")
-    return plain
-
-
 def _packed(cursor: Cursor, sync: bytes) -> Iterator[tuple[int, memoryview, int]]:
     """Yield of each block the number of records, the compressed bytes, and their position."""
     while cursor.remaining:
@@ -307,19 +270,6 @@ def _blocks(cursor: Cursor, schema: Any, sync: bytes, inflate: Unpack) -> Iterat
             yield _decode_block(schema, count, body, cursor, at)
 
 
-def header_schema(data: bytes, path: str | None = None) -> Any:
-    """Return the writer's schema of an Avro file, as JSON, without reading a record.
-
-    errors   CorruptFileError
-    """
-    cursor = Cursor(data, path)
-    text = _read_head(cursor)[0]
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as e:
-        raise cursor.error("avro.schema is not JSON") from e
-
-
 def _decode_block(schema: Any, count: int, body: bytes, cursor: Cursor, at: int) -> list[Record]:
     stream = io.BytesIO(b"".join((_encode_long(count), body, b"\x00")))
     try:
@@ -343,99 +293,6 @@ def _read_schema(text: bytes, cursor: Cursor) -> Any:
 def _parse(text: bytes) -> Any:
     # Manifests of one table repeat one schema text; parsing it costs more than decoding a small file.
     return _block_schema(plain_schema(text))
-
-
-class _Resolver:
-    """Puts the definition of a named type in the place of its name."""
-
-    def __init__(self, name: str | None) -> None:
-        self._name = name
-        self._defined: dict[str, tuple[Any, str]] = {}
-        self._open: set[str] = set()
-        self._taken: set[str] = set()
-        self._nodes = 0
-
-    def type_of(self, node: Any, namespace: str, depth: int) -> Any:
-        """Resolve a node of a schema whose names without a dot are of a namespace."""
-        self._nodes += 1
-        if depth > _MAX_SCHEMA_DEPTH or self._nodes > _MAX_SCHEMA_NODES:
-            raise ValueError("nested too deeply")
-        if isinstance(node, list):
-            return [self.type_of(branch, namespace, depth + 1) for branch in node]
-        kind = node["type"] if isinstance(node, dict) else node
-        if isinstance(kind, (dict, list)):
-            return self.type_of(kind, namespace, depth + 1)
-        if kind in _PRIMITIVES:
-            return node
-        if kind in _NAMED:
-            return self._named(node, namespace, depth)
-        if kind in _ITEMS:
-            item = self.type_of(node[_ITEMS[kind]], namespace, depth + 1)
-            if kind == "array" and _smallest(item) == 0:
-                # A damaged count of what takes no bytes would let a reader loop for ever.
-                raise ValueError("the items of an array take no bytes")
-            return {**node, _ITEMS[kind]: item}
-        full = kind if "." in kind or not namespace else f"{namespace}.{kind}"
-        full = full if full in self._defined else kind
-        if full in self._open or full not in self._defined:
-            raise ValueError(f"there is no type {kind!r}")
-        return self._named(*self._defined[full], depth + 1)
-
-    def _named(self, node: dict[str, Any], namespace: str, depth: int) -> dict[str, Any]:
-        if not isinstance(node["name"], str):
-            raise ValueError("a name is not text")
-        if node["type"] == "fixed" and not 0 <= node["size"] <= _MAX_FIXED_BYTES:
-            raise ValueError(f"a fixed type of {node['size']} bytes")
-        space, _, short = node["name"].rpartition(".")
-        space = space or node.get("namespace", namespace)
-        full = f"{space}.{short}" if space else short
-        self._defined[full] = (node, namespace)
-        wanted = self._name or short
-        name = next(n for i in numbers(1) if (n := wanted if i == 1 else f"{wanted}_{i}") not in self._taken)
-        self._taken.add(name)
-        out = {key: value for key, value in node.items() if key not in ("aliases", "namespace")} | {"name": name}
-        if not self._open and "namespace" in node and not self._name:
-            out["namespace"] = node["namespace"]
-        if node["type"] not in _RECORDS_OF:
-            return out
-        self._open.add(full)
-        out["fields"] = [{**f, "type": self.type_of(f["type"], space, depth + 1)} for f in node["fields"]]
-        self._open.discard(full)
-        return out
-
-
-def _smallest(node: Any) -> int:
-    """Return 0 when a value of a resolved type may take no bytes, else 1."""
-    if isinstance(node, list):
-        return 1
-    kind = node["type"] if isinstance(node, dict) else node
-    if kind in _RECORDS_OF:
-        return max((_smallest(f["type"]) for f in node["fields"]), default=0)
-    return min(1, node["size"]) if kind == "fixed" else int(kind != "null")
-
-
-def _plain(node: Any) -> Any:
-    """Strip a resolved schema of logical types, defaults and documentation."""
-    if isinstance(node, list):
-        return [_plain(branch) for branch in node]
-    kind = node["type"] if isinstance(node, dict) else node
-    if kind in _PRIMITIVES:
-        return kind
-    if kind in _ITEMS:
-        return {"type": kind, _ITEMS[kind]: _plain(node[_ITEMS[kind]])}
-    if kind in _RECORDS_OF:
-        fields = [{"name": f["name"], "type": _plain(f["type"])} for f in node["fields"]]
-        return {"type": "record", "name": node["name"], "fields": fields}
-    return {key: node[key] for key in ("type", "name", "size", "symbols") if key in node}
-
-
-@functools.lru_cache(maxsize=64)
-def _prefix(schema: str, codec: str) -> tuple[bytes, int]:
-    """Return the head up to its checksum, and the checksum of schema and codec."""
-    raw, name = schema.encode(), codec_name(codec).encode()
-    texts = (_SCHEMA, raw, _CODEC, name, _CHECKSUM)
-    written = b"".join((MAGIC, _encode_long(len(texts) // 2 + 1), *map(_encode_bytes, texts), _DIGITS_LENGTH))
-    return written, crc32(raw, name)
 
 
 def _head_size(schema: str, codec: str) -> int:
@@ -503,3 +360,25 @@ def _encode_long(value: int) -> bytes:
 def _encode_bytes(raw: bytes) -> bytes:
     """Encode a byte string as Avro does."""
     return _encode_long(len(raw)) + raw
+
+
+def header_schema(data: bytes, path: str | None = None) -> Any:
+    """Return the writer's schema of an Avro file, as JSON, without reading a record.
+
+    errors   CorruptFileError
+    """
+    cursor = Cursor(data, path)
+    text = _read_head(cursor)[0]
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise cursor.error("avro.schema is not JSON") from e
+
+
+@functools.lru_cache(maxsize=64)
+def _prefix(schema: str, codec: str) -> tuple[bytes, int]:
+    """Return the head up to its checksum, and the checksum of schema and codec."""
+    raw, name = schema.encode(), codec_name(codec).encode()
+    texts = (_SCHEMA, raw, _CODEC, name, _CHECKSUM)
+    written = b"".join((MAGIC, _encode_long(len(texts) // 2 + 1), *map(_encode_bytes, texts), _DIGITS_LENGTH))
+    return written, crc32(raw, name)

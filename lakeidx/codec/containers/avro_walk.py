@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.containers.avro import plain_schema
+from lakeidx.codec.containers.avro_schemas import plain_schema
 from lakeidx.codec.containers.avro_unknown import Path
 from lakeidx.codec.jit import frozen, kernel
 

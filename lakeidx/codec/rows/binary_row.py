@@ -33,11 +33,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Any
 
-from lakeidx.codec.values import decimal_of, map_types, unscaled_of
+from lakeidx.codec.values import map_types, unscaled_of
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
@@ -54,9 +53,9 @@ FIXED = {
     Root.DOUBLE: struct.Struct("<d"),
 }
 _NAN = {Root.FLOAT: bytes.fromhex("0000c07f"), Root.DOUBLE: bytes.fromhex("000000000000f87f")}
-_I32 = struct.Struct("<i")
-_I64 = struct.Struct("<q")
-_LENGTH_OFFSET = struct.Struct("<II")
+I32 = struct.Struct("<i")
+I64 = struct.Struct("<q")
+LENGTH_OFFSET = struct.Struct("<II")
 _ARITY = struct.Struct(">i")
 MAX_NANOS = 999_999
 
@@ -71,7 +70,7 @@ def _reserves_when_null(t: DataType) -> bool:
     return (t.root is Root.DECIMAL or t.root in TIMESTAMP_ROOTS) and not t.is_compact
 
 
-def _element_width(t: DataType) -> int:
+def element_width(t: DataType) -> int:
     """Return the bytes of one array element in the fixed part."""
     fixed = FIXED.get(t.root)
     return fixed.size if fixed is not None else 8
@@ -93,7 +92,7 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
             i = (at - header) // 8
             out[(i + 8) // 8] |= 1 << (i % 8)
             if _reserves_when_null(t):
-                _LENGTH_OFFSET.pack_into(out, at, 0, len(out))
+                LENGTH_OFFSET.pack_into(out, at, 0, len(out))
                 out += bytes(16 if t.root is Root.DECIMAL else 8)
         else:
             _put(out, at, value, t)
@@ -103,10 +102,10 @@ def encode_row(values: Sequence[Any], types: Sequence[DataType], kind: int = 0) 
 
 def _encode_array(values: Sequence[Any], element: DataType) -> bytes:
     """Encode internal values of one element type as BinaryArray bytes."""
-    nulls_at, width = 4, _element_width(element)
+    nulls_at, width = 4, element_width(element)
     fixed_at = nulls_at + (len(values) + 31) // 32 * 4
     out = bytearray((fixed_at + width * len(values) + 7) // 8 * 8)
-    _I32.pack_into(out, 0, len(values))
+    I32.pack_into(out, 0, len(values))
     canonical_nan = _NAN.get(element.root)
     for i, value in enumerate(values):
         at = fixed_at + width * i
@@ -122,7 +121,7 @@ def _encode_array(values: Sequence[Any], element: DataType) -> bytes:
 def _encode_map(pairs: Sequence[tuple[Any, Any]], key: DataType, item: DataType) -> bytes:
     """Encode the pairs as BinaryMap bytes, in the given order."""
     keys = _encode_array([k for k, _ in pairs], key)
-    return _I32.pack(len(keys)) + keys + _encode_array([v for _, v in pairs], item)
+    return I32.pack(len(keys)) + keys + _encode_array([v for _, v in pairs], item)
 
 
 def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
@@ -134,10 +133,10 @@ def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
         elif t.root is Root.DECIMAL:
             unscaled = unscaled_of(value, t)
             if t.is_compact:
-                _I64.pack_into(out, at, unscaled)
+                I64.pack_into(out, at, unscaled)
             else:
                 raw = minimal_twos_complement(unscaled)
-                _LENGTH_OFFSET.pack_into(out, at, len(raw), len(out))
+                LENGTH_OFFSET.pack_into(out, at, len(raw), len(out))
                 out += raw.ljust(16, b"\0")
         elif t.root in TIMESTAMP_ROOTS:
             _put_timestamp(out, at, value, t)
@@ -146,7 +145,7 @@ def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
             if len(raw) <= 7 and (t.root in STRING_ROOTS or t.root in BYTES_ROOTS):
                 out[at : at + 8] = raw.ljust(7, b"\0") + bytes((0x80 + len(raw),))
             else:
-                _LENGTH_OFFSET.pack_into(out, at, len(raw), len(out))
+                LENGTH_OFFSET.pack_into(out, at, len(raw), len(out))
                 out += raw + bytes(-len(raw) % 8)
     except (struct.error, TypeError, ValueError, OverflowError, AttributeError) as e:
         raise InvalidInputError(f"{value!r} is not a value of {t}: {e}") from e
@@ -155,12 +154,12 @@ def _put(out: bytearray, at: int, value: Any, t: DataType) -> None:
 def _put_timestamp(out: bytearray, at: int, value: tuple[int, int], t: DataType) -> None:
     millis, nanos = value
     if t.is_compact:
-        _I64.pack_into(out, at, millis)
+        I64.pack_into(out, at, millis)
         return
     if not 0 <= nanos <= MAX_NANOS:
         raise ValueError("nanos of a milli are 0 to 999999")
-    _LENGTH_OFFSET.pack_into(out, at, nanos, len(out))
-    out += _I64.pack(millis)
+    LENGTH_OFFSET.pack_into(out, at, nanos, len(out))
+    out += I64.pack(millis)
 
 
 def encode_piece(value: Any, t: DataType) -> bytes:
@@ -175,7 +174,7 @@ def encode_piece(value: Any, t: DataType) -> bytes:
         return encode_row(value, [f.type for f in t.fields])
     if t.root is Root.VARIANT:
         body, metadata = value
-        found: bytes = _I32.pack(len(body)) + body + metadata
+        found: bytes = I32.pack(len(body)) + body + metadata
         return found
     return _encode_collection(value, t)
 
@@ -193,129 +192,6 @@ def minimal_twos_complement(value: int) -> bytes:
     """Return big-endian two's complement in as few bytes as hold the sign, at least one (Java BigInteger.toByteArray)."""
     bits = value.bit_length() if value >= 0 else (value + 1).bit_length()
     return value.to_bytes(bits // 8 + 1, "big", signed=True)
-
-
-def decode_row(data: bytes, types: Sequence[DataType], wanted: Iterable[int] | None = None) -> list[Any]:
-    """Decode the internal values of a BinaryRow without arity prefix; the kind byte is ignored.
-
-    wanted   positions of the columns to decode, in order; None = all
-    errors   CorruptFileError when the bytes cannot be such a row
-    """
-    header = header_size(len(types))
-    if len(data) < header + 8 * len(types):
-        raise CorruptFileError(
-            f"a row of {len(types)} columns has at least {header + 8 * len(types)} bytes, found {len(data)}", offset=0
-        )
-    return [
-        None if data[(i + 8) // 8] >> (i % 8) & 1 else _get(data, header + 8 * i, types[i], where=i)
-        for i in (range(len(types)) if wanted is None else wanted)
-    ]
-
-
-def decode_array(data: bytes, element: DataType) -> list[Any]:
-    """Decode the internal values of a BinaryArray.
-
-    errors   CorruptFileError when the bytes cannot be such an array
-    """
-    if len(data) < 4:
-        raise CorruptFileError(f"an array has at least 4 bytes, found {len(data)}", offset=0)
-    (size,) = _I32.unpack_from(data, 0)
-    width = _element_width(element)
-    fixed_at = 4 + (size + 31) // 32 * 4
-    if size < 0 or len(data) < fixed_at + width * size:
-        raise CorruptFileError(f"an array of {size} elements does not fit {len(data)} bytes", offset=0)
-    return [
-        None if data[4 + i // 8] >> (i % 8) & 1 else _get(data, fixed_at + width * i, element, where=i)
-        for i in range(size)
-    ]
-
-
-def decode_map(data: bytes, key: DataType, item: DataType) -> list[tuple[Any, Any]]:
-    """Decode the pairs of a BinaryMap.
-
-    errors   CorruptFileError when the bytes cannot be such a map
-    """
-    if len(data) < 4:
-        raise CorruptFileError(f"a map has at least 4 bytes, found {len(data)}", offset=0)
-    (key_bytes,) = _I32.unpack_from(data, 0)
-    if not 0 <= key_bytes <= len(data) - 4:
-        raise CorruptFileError(f"a key array of {key_bytes} bytes does not fit a map of {len(data)}", offset=0)
-    keys = decode_array(data[4 : 4 + key_bytes], key)
-    items = decode_array(data[4 + key_bytes :], item)
-    if len(keys) != len(items):
-        raise CorruptFileError(f"a map has {len(keys)} keys and {len(items)} values", offset=0)
-    return list(zip(keys, items, strict=True))
-
-
-def _get(data: bytes, at: int, t: DataType, where: int) -> Any:
-    """Read the non-null value whose slot is at `at`; `where` (field or element number) is for messages."""
-    fixed = FIXED.get(t.root)
-    if fixed is not None:
-        return fixed.unpack_from(data, at)[0]
-    if t.is_compact:
-        value = _I64.unpack_from(data, at)[0]
-        return checked_decimal(value, t, at) if t.root is Root.DECIMAL else (value, 0)
-    is_bytes = t.root in STRING_ROOTS or t.root in BYTES_ROOTS
-    if is_bytes and data[at + 7] & 0x80:
-        length = data[at + 7] & 0x7F
-        if length > 7:
-            raise CorruptFileError(f"value {where}: {length} bytes inside a slot, at most 7 fit", offset=at + 7)
-        raw = data[at : at + length]
-    else:
-        length, offset = _LENGTH_OFFSET.unpack_from(data, at)
-        size = 8 if t.root in TIMESTAMP_ROOTS else length
-        if offset + size > len(data):
-            raise CorruptFileError(
-                f"value {where}: {size} bytes at {offset} lie outside the {len(data)} bytes of its row", offset=at
-            )
-        raw = data[offset : offset + size]
-        if t.root in TIMESTAMP_ROOTS:
-            if length > MAX_NANOS:
-                raise CorruptFileError(f"value {where}: {length} nanos in a milli", offset=at)
-            return _I64.unpack(raw)[0], length
-    return decode_piece(raw, t, at)
-
-
-def decode_piece(raw: bytes, t: DataType, at: int) -> Any:
-    """Decode a value stored as bytes of its own: string, binary, DECIMAL p > 18, VARIANT or nested (`at` is for messages)."""
-    if t.root in STRING_ROOTS:
-        try:
-            return str(raw, "utf-8")
-        except UnicodeDecodeError as e:
-            raise CorruptFileError(f"not UTF-8: {e}", offset=at) from e
-    if t.root in BYTES_ROOTS:
-        return bytes(raw)
-    if t.root is Root.DECIMAL:
-        if not 1 <= len(raw) <= 16:
-            raise CorruptFileError(f"an unscaled value has 1 to 16 bytes, found {len(raw)}", offset=at)
-        return checked_decimal(int.from_bytes(raw, "big", signed=True), t, at)
-    if t.root is Root.ROW:
-        return tuple(decode_row(raw, [f.type for f in t.fields]))
-    if t.root is Root.VARIANT:
-        length = _I32.unpack_from(raw, 0)[0] if len(raw) >= 4 else -1
-        if not 0 <= length <= len(raw) - 4:
-            raise CorruptFileError(f"a VARIANT value of {length} bytes does not fit {len(raw)} bytes", offset=at)
-        return bytes(raw[4 : 4 + length]), bytes(raw[4 + length :])
-    return _decode_collection(raw, t)
-
-
-def _decode_collection(raw: bytes, t: DataType) -> Any:
-    """Decode an ARRAY from BinaryArray bytes; a MAP or MULTISET from BinaryMap bytes."""
-    if t.root is Root.ARRAY:
-        assert t.element is not None
-        return decode_array(raw, t.element)
-    key, item = map_types(t)
-    return decode_map(raw, key, item)
-
-
-def checked_decimal(unscaled: int, t: DataType, at: int) -> Decimal:
-    """Return the DECIMAL value of an unscaled integer that was read at `at`.
-
-    errors   CorruptFileError when it has more digits than the type
-    """
-    if abs(unscaled) >= 10**t.precision:
-        raise CorruptFileError(f"the unscaled value {unscaled} has more digits than {t}", offset=at)
-    return decimal_of(unscaled, t)
 
 
 def with_arity(row: bytes, arity: int) -> bytes:

@@ -41,7 +41,7 @@ from lakeidx.codec.kernels import (
     take_spans,
     take_varints,
 )
-from lakeidx.codec.rows import binary_row
+from lakeidx.codec.rows import binary_row, binary_row_read
 from lakeidx.codec.rows.binary_row import MAX_NANOS
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import internal_to_arrow, unscaled_of
@@ -144,7 +144,7 @@ def _decode_field(data: bytes, at: int, t: DataType) -> tuple[Any, int]:
         nanos, end = decode_varint(data, at + 8, limit=binary_row.MAX_NANOS)
         return (millis, nanos), end
     if t.root is Root.DECIMAL and t.is_compact:
-        return binary_row.checked_decimal(_I64.unpack(_take(data, at, 8))[0], t, at), at + 8
+        return binary_row_read.checked_decimal(_I64.unpack(_take(data, at, 8))[0], t, at), at + 8
     length, start = decode_varint(data, at)
     return _decode_compacted_piece(_take(data, start, length), t, start), start + length
 
@@ -158,7 +158,7 @@ def _decode_compacted_piece(piece: bytes, t: DataType, at: int) -> Any:
         body = _take(piece, start, length)
         length, start = decode_varint(piece, start + length)
         return body, _take(piece, start, length)
-    return binary_row.decode_piece(piece, t, at)
+    return binary_row_read.decode_piece(piece, t, at)
 
 
 def _take(data: bytes, at: int, length: int) -> bytes:

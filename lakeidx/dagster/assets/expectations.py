@@ -24,8 +24,8 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import BATCH_FIGURES, ExpectationConfig
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.table_scan import scan_table
-from lakeidx.table.view import on_newest
 
 Where = Literal["landed", "table", "batches"]
 #: Row kinds of rows that stay: +I and +U.

@@ -50,7 +50,7 @@ from lakeidx.quality.whole_table import Verified
 from lakeidx.storage.local import absolute
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.view import load_newest
+from lakeidx.table.newest import load_newest
 from lakeidx.tasks.runner import Progress
 
 

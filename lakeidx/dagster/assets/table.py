@@ -17,7 +17,7 @@ from lakeidx.dagster.names import TABLE, asset_key, table_group
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import load_newest
+from lakeidx.table.newest import load_newest
 
 #: Stages run when what is before them was materialized, of any partition, not of the newest alone; with the automation sensor on.
 FOLLOWS = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window())

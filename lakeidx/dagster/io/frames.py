@@ -17,8 +17,8 @@ from lakeidx.dagster.resources import SparkResource
 from lakeidx.errors import InvalidInputError
 from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.predicate import Predicate, and_, format_predicate
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.table_scan import bind_where
-from lakeidx.table.view import on_newest
 
 #: Names of the types, for messages.
 _FORMS = (

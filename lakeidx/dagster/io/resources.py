@@ -14,7 +14,7 @@ from lakeidx.dagster.metadata.overview import size_metadata
 from lakeidx.dagster.metadata.reports import state_metadata, table_metadata
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.results import Result
-from lakeidx.table.view import load_newest
+from lakeidx.table.newest import load_newest
 
 
 class LakeIdxCatalog(dg.ConfigurableResource):  # type: ignore[type-arg]

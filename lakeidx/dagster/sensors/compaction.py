@@ -15,7 +15,7 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import on_newest
+from lakeidx.table.newest import on_newest
 
 INTERVAL_SECONDS = 60
 

@@ -6,14 +6,15 @@ import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.data.nested_nulls import settle_column
 from lakeidx.data.parquet.chunks import FloatMarks
-from lakeidx.data.parquet.properties import WriterSettings
 from lakeidx.data.parquet.schema import holds_int96, is_int96, leaf_paths, parquet_arrow_schema
 from lakeidx.data.stats import float_marks
 from lakeidx.errors import InvalidInputError
@@ -22,6 +23,22 @@ from lakeidx.types import Field, Root
 
 if TYPE_CHECKING:
     from lakeidx.data.parquet.footer import TimestampMark
+    from lakeidx.data.parquet.properties import ParquetProperties
+
+
+_SAMPLE_ROWS = 4096
+
+
+_DELTA = "DELTA_BINARY_PACKED"
+
+
+class LeafColumn(NamedTuple):
+    """A leaf column of a file: the top-level column it is in, its dotted Parquet path and its Arrow type."""
+
+    column: str
+    path: str
+    type: pa.DataType
+
 
 _BUFFER_BYTES = 256 << 10
 #: What Arrow raises for rows that it cannot write.
@@ -305,3 +322,53 @@ class _Sink(io.RawIOBase):
         """Abort the file."""
         self._given_up = True
         self._stream.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSettings:
+    """Settings of files of one schema.
+
+    fixed        keyword arguments of Arrow's writer that do not depend on rows
+    dictionary   paths of leaf columns with a dictionary; encodings: of others
+    measured     leaf columns that get a dictionary if each of their values is there so many times; otherwise the encoding for
+                 whole numbers, where True
+    bloom        by path the distinct values that a bloom filter is for, None for all rows, and its false positive rate
+    """
+
+    properties: ParquetProperties
+    fixed: Mapping[str, Any]
+    dictionary: Sequence[str]
+    encodings: Mapping[str, str]
+    measured: Sequence[tuple[LeafColumn, int, bool]]
+    bloom: Mapping[str, tuple[int | None, float]]
+
+    def arguments(self, sample: pa.Table) -> dict[str, Any]:
+        """Return the keyword arguments of ``pyarrow.parquet.ParquetWriter`` for a file that begins with the rows of `sample`.
+
+        sample   the first row group; decides encodings and the default size of bloom filters
+        """
+        dictionary, encodings = list(self.dictionary), dict(self.encodings)
+        # Few rows are looked at as they lie.
+        rows, n = None, sample.num_rows
+        if n > _SAMPLE_ROWS and self.measured:
+            rows = pa.array(np.linspace(0, n - 1, _SAMPLE_ROWS).astype(np.int64))
+        for leaf, times, whole in self.measured:
+            if not 0 < n < times and _repeats(sample.column(leaf.column), rows, times):
+                dictionary.append(leaf.path)
+            elif whole:
+                encodings[leaf.path] = _DELTA
+        bloom = {
+            path: {"ndv": max(1, n if ndv is None else ndv), "fpp": fpp} for path, (ndv, fpp) in self.bloom.items()
+        }
+        return {
+            **self.fixed,
+            "use_dictionary": dictionary or False,
+            "column_encoding": encodings or None,
+            "bloom_filter_options": bloom or None,
+        }
+
+
+def _repeats(column: pa.ChunkedArray, rows: pa.Array | None, times: int) -> bool:
+    """Return whether each value is there so many times, on average; `rows`: those to examine, None for all."""
+    values = column if rows is None else column.take(rows)
+    return bool(pc.count_distinct(values, mode="all").as_py() * times <= len(values))

@@ -26,12 +26,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lakeidx.data.parquet.file import _DELTA, LeafColumn, WriterSettings
 from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import KEY_PREFIX, SEQUENCE_NUMBER
@@ -41,25 +40,15 @@ from lakeidx.options.table_options import TableOptions
 T = TypeVar("T")
 
 DEFAULT_ROW_GROUP_BYTES = 32 << 20
-_SAMPLE_ROWS = 4096
 _DEFAULT_FPP = 0.01
 #: With pages of a few bytes Arrow 26 leaves the only row of a nested column out of its last page.
 _LEAST_PAGE_BYTES = 64
-_DELTA = "DELTA_BINARY_PACKED"
 #: What the names of columns begin with whose values hardly ever repeat in a file.
 _DISTINCT = (KEY_PREFIX, SEQUENCE_NUMBER)
 _CODECS = {
     "none": "NONE", "uncompressed": "NONE", "snappy": "SNAPPY", "gzip": "GZIP", "brotli": "BROTLI", "lz4": "LZ4",
     "lz4_raw": "LZ4", "zstd": "ZSTD", "zstandard": "ZSTD",
 }  # fmt: skip
-
-
-class LeafColumn(NamedTuple):
-    """A leaf column of a file: the top-level column it is in, its dotted Parquet path and its Arrow type."""
-
-    column: str
-    path: str
-    type: pa.DataType
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,50 +128,6 @@ class ParquetProperties:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class WriterSettings:
-    """Settings of files of one schema.
-
-    fixed        keyword arguments of Arrow's writer that do not depend on rows
-    dictionary   paths of leaf columns with a dictionary; encodings: of others
-    measured     leaf columns that get a dictionary if each of their values is there so many times; otherwise the encoding for
-                 whole numbers, where True
-    bloom        by path the distinct values that a bloom filter is for, None for all rows, and its false positive rate
-    """
-
-    properties: ParquetProperties
-    fixed: Mapping[str, Any]
-    dictionary: Sequence[str]
-    encodings: Mapping[str, str]
-    measured: Sequence[tuple[LeafColumn, int, bool]]
-    bloom: Mapping[str, tuple[int | None, float]]
-
-    def arguments(self, sample: pa.Table) -> dict[str, Any]:
-        """Return the keyword arguments of ``pyarrow.parquet.ParquetWriter`` for a file that begins with the rows of `sample`.
-
-        sample   the first row group; decides encodings and the default size of bloom filters
-        """
-        dictionary, encodings = list(self.dictionary), dict(self.encodings)
-        # Few rows are looked at as they lie.
-        rows, n = None, sample.num_rows
-        if n > _SAMPLE_ROWS and self.measured:
-            rows = pa.array(np.linspace(0, n - 1, _SAMPLE_ROWS).astype(np.int64))
-        for leaf, times, whole in self.measured:
-            if not 0 < n < times and _repeats(sample.column(leaf.column), rows, times):
-                dictionary.append(leaf.path)
-            elif whole:
-                encodings[leaf.path] = _DELTA
-        bloom = {
-            path: {"ndv": max(1, n if ndv is None else ndv), "fpp": fpp} for path, (ndv, fpp) in self.bloom.items()
-        }
-        return {
-            **self.fixed,
-            "use_dictionary": dictionary or False,
-            "column_encoding": encodings or None,
-            "bloom_filter_options": bloom or None,
-        }
-
-
 def _is_repeated(leaf: LeafColumn, *, whole: bool) -> bool | None:
     """Return whether the values of a column are taken to repeat enough for a dictionary; None: it has to be measured."""
     if pa.types.is_boolean(leaf.type) or (whole and leaf.column.startswith(_DISTINCT)):
@@ -190,12 +135,6 @@ def _is_repeated(leaf: LeafColumn, *, whole: bool) -> bool | None:
     if pa.types.is_dictionary(leaf.type):
         return True
     return not whole if leaf.path != leaf.column else None
-
-
-def _repeats(column: pa.ChunkedArray, rows: pa.Array | None, times: int) -> bool:
-    """Return whether each value is there so many times, on average; `rows`: those to examine, None for all."""
-    values = column if rows is None else column.take(rows)
-    return bool(pc.count_distinct(values, mode="all").as_py() * times <= len(values))
 
 
 def parquet_properties(

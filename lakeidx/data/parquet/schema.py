@@ -32,6 +32,7 @@ source   org.apache.paimon.format.parquet.ParquetSchemaConverter, org.apache.pai
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import pyarrow as pa
 
@@ -76,6 +77,7 @@ def parquet_arrow_schema(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([_with_id(f.name, f.type, f.id, f.id, 0) for f in fields])
 
 
+@cache
 def is_int96(t: DataType) -> bool:
     """Return True for the timestamps that Parquet keeps as INT96 (precision above 6): without statistics, PLAIN only."""
     return t.root in TIMESTAMP_ROOTS and t.precision > 6

@@ -29,7 +29,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
-from lakeidx.format.json_text import JsonObject, format_json
+from lakeidx.format.json_text import JsonObject
+from lakeidx.format.json_write import format_json
 from lakeidx.format.schema.rules import check_schema, parse_columns, parse_key_columns
 from lakeidx.format.schema.table_schema import (
     KEY_PREFIX,
@@ -57,7 +58,6 @@ __all__ = [
     "encode_schema",
     "highest_field_id",
     "new_schema",
-    "schema_digest",
     "schema_to_json",
 ]
 
@@ -97,11 +97,6 @@ def schema_to_json(schema: TableSchema) -> dict[str, Any]:
 def encode_schema(schema: TableSchema) -> bytes:
     """Encode the schema file."""
     return format_json(schema_to_json(schema))
-
-
-def schema_digest(schema: TableSchema) -> str:
-    """Return the SHA-256 of a schema's file: after a branch was fast-forwarded another schema may have the id."""
-    return schema.once("digest", lambda: hashlib.sha256(encode_schema(schema)).hexdigest())
 
 
 def decode_schema(data: bytes, path: str | None = None) -> TableSchema:

@@ -6,6 +6,7 @@ source   org.apache.paimon.schema.TableSchema, org.apache.paimon.table.BucketMod
 from __future__ import annotations
 
 import dataclasses as dc
+import hashlib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Generic, Self, TypeVar, overload
@@ -185,6 +186,13 @@ class TableSchema:
         if not self.primary_keys:
             return BucketMode.BUCKET_UNAWARE
         return BucketMode.KEY_DYNAMIC if self.is_cross_partition else BucketMode.HASH_DYNAMIC
+
+    @Derived
+    def digest(self) -> str:
+        """SHA-256 of the schema's file: after a branch was fast-forwarded another schema may have the id."""
+        from lakeidx.format.schema.schema_file import encode_schema
+
+        return hashlib.sha256(encode_schema(self)).hexdigest()
 
     @Derived
     def arrow_schema(self) -> pa.Schema:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.key_index.keys.codes import has_int_view, int_view

@@ -13,7 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.codec.containers.avro import open_blocks, resolved_schema
+from lakeidx.codec.containers.avro import open_blocks
+from lakeidx.codec.containers.avro_schemas import resolved_schema
 
 #: Records of a batch, about: blocks are smaller.
 _ROWS = 16_384

@@ -15,9 +15,9 @@ from lakeidx.codec.gather import take_rows
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.predicate import TRUE, Predicate, and_, between, col
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.section_read import KeySubset
 from lakeidx.table.scan.table_scan import TableScan, scan_committed
-from lakeidx.table.view import on_newest
 from lakeidx.types import INT_ROOTS, Root
 
 #: Rows of the files for each key up to which they are scanned: below, 600,000 keys of 6,000,000 rows took 0.5 s for 2.9 s.

@@ -47,8 +47,9 @@ from lakeidx.lookup.value_rows import Processor, ValueRows, decode_positions, de
 from lakeidx.options.features import Use
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import until_newest
 from lakeidx.table.scan.states import Fallback, find_fallback
-from lakeidx.table.view import data_file_path, decode_partition_dict, load_view, until_newest
+from lakeidx.table.view import data_file_path, decode_partition_dict, load_view
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.limits import available_cores
 from lakeidx.types import to_arrow

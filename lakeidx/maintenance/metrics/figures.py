@@ -24,7 +24,7 @@ from lakeidx.table.expiration.read import read_consumers
 from lakeidx.table.expiration.tags import list_tags
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import load_newest
+from lakeidx.table.newest import load_newest
 
 
 @dataclass(frozen=True, slots=True)

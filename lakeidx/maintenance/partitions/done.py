@@ -33,7 +33,8 @@ from lakeidx.storage import join
 from lakeidx.table.expiration.success_files import write_success_file
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import decode_partition_dict, load_newest
+from lakeidx.table.newest import load_newest
+from lakeidx.table.view import decode_partition_dict
 
 log = logging.getLogger(__name__)
 _ACTIONS = ("success-file", "http-report", "mark-event")

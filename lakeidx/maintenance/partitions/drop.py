@@ -20,9 +20,10 @@ from lakeidx.options.table_options import TableOptions
 from lakeidx.predicate import Predicate, is_row, or_
 from lakeidx.results import Listing, Result
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.newest import load_newest
 from lakeidx.table.scan.plan import partition_matcher
 from lakeidx.table.times import iso_utc
-from lakeidx.table.view import decode_partition_dict, load_newest
+from lakeidx.table.view import decode_partition_dict
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from lakeidx.errors import (
     CommitConflictError,
@@ -47,22 +46,20 @@ from lakeidx.options.features import Use
 from lakeidx.storage.uuids import random_uuid
 from lakeidx.table.commit.chain import discard_unreadable, was_bypassed
 from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite, TableChanges
+from lakeidx.table.commit.compaction_conflicts import exact_file_conflicts, key_reader, level_overlaps, vector_conflicts
 from lakeidx.table.commit.conflicts import (
     AddedHashes,
     bucket_count_conflicts,
     changed_buckets,
-    exact_file_conflicts,
     file_conflicts,
     index_conflicts,
     index_file_conflicts,
-    key_reader,
-    level_overlaps,
     sequence_conflicts,
-    vector_conflicts,
     writer_conflicts,
 )
 from lakeidx.table.commit.earlier_commit import committed_id, missing_files, was_in_history
 from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index, merge_manifests
+from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
 from lakeidx.table.entries import Entries
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.entry_kernels import found_in
@@ -385,40 +382,6 @@ class _Attempt:
             operation=None if self.delta.kind is CommitKind.COMPACT else self.request.operation,
             next_row_id=latest.next_row_id if latest and latest.next_row_id is not None else 0,
         )
-
-
-def upgrade_overwrite(entries: Sequence[ManifestEntry], schema: TableSchema) -> tuple[ManifestEntry, ...]:
-    """Move the new files of each bucket to the top level, where they do not overlap and have no deletes.
-
-    entries   ADD entries of an overwrite, of any number of buckets
-    returns   the same files, in order
-    """
-    files = [e for e in entries if e.bucket >= 0]
-    if not schema.primary_keys or not schema.table_options.overwrite_upgrade or any(e.file.level > 0 for e in entries):
-        return tuple(entries)
-    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
-    for entry in files:
-        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    top = schema.table_options.max_levels - 1
-    stay = {place for place, found in buckets.items() if not _can_go_up(found, schema)}
-    if stay and (schema.table_options.deletion_vectors_enabled or schema.table_options.merge_engine == "first-row"):
-        log.warning(
-            "rows of %d overwritten buckets are shown after the next compaction: their files overlap", len(stay)
-        )
-    return tuple(
-        e
-        if (e.partition, e.bucket) not in buckets or (e.partition, e.bucket) in stay
-        else replace(e, file=replace(e.file, level=top))
-        for e in entries
-    )
-
-
-def _can_go_up(entries: Sequence[ManifestEntry], schema: TableSchema) -> bool:
-    if any(e.file.delete_row_count != 0 for e in entries):
-        return False
-    read = key_reader(schema.key_types)
-    ordered = sorted(entries, key=lambda e: read(e.file.min_key))
-    return all(read(a.file.max_key) < read(b.file.min_key) for a, b in pairwise(ordered))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,33 +8,27 @@ source   org.apache.paimon.operation.commit.ConflictDetection (rules 1-3), relea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment.hash_set import missing_from
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
-from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.index_files import StoredVector, known_hashes
-from lakeidx.table.intervals import key_order
 from lakeidx.table.key_buckets import find_hits
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX
 from lakeidx.tasks.in_parallel import in_parallel
-from lakeidx.types import DataType
 
 #: (partition bytes, bucket, data file name) -> where its deletion vector lies.
 VectorPlaces = Mapping[tuple[bytes, int, str], StoredVector]
 
 #: At most so many findings are put in words.
-_LIMIT = 5
+MOST_FINDINGS = 5
 #: partition -> bucket -> HASH index entry, as `lakeidx.table.view.SnapshotView.hash_index` gives it.
 HashIndex = Mapping[bytes, Mapping[int, IndexEntry]]
 
@@ -59,7 +53,7 @@ def file_conflicts(live: Sequence[ManifestEntry], delta: Sequence[ManifestEntry]
         if finding:
             place = f"(bucket {entry.bucket}, level {entry.file.level})"
             findings.append(f"data file {entry.file.file_name} {place} {finding}")
-        if len(findings) >= _LIMIT:
+        if len(findings) >= MOST_FINDINGS:
             break
     return findings
 
@@ -77,49 +71,6 @@ def bucket_count_conflicts(have: Mapping[bytes, int], delta: Sequence[ManifestEn
                 "partition once to change the number of its buckets"
             ]
     return []
-
-
-def key_reader(types: Sequence[DataType]) -> Callable[[bytes], tuple[tuple[Any, ...], ...]]:
-    """Return what turns key bytes of a data file into something that compares as the keys are sorted (`key_order`)."""
-
-    def read(data: bytes) -> tuple[tuple[Any, ...], ...]:
-        values = decode_row(split_arity(data)[1], types)
-        return tuple(key_order(v, t) for v, t in zip(values, types, strict=True))
-
-    return read
-
-
-def level_overlaps(
-    live: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], key: Callable[[bytes], Any]
-) -> list[str]:
-    """Check rule 3: files of one bucket and level >= 1 do not overlap in keys.
-
-    live  at least those of the buckets that the delta speaks of
-    key   turns min/max key bytes into something that compares as the keys do
-    """
-    after = {e.identifier: e for e in live}
-    touched: set[tuple[bytes, int, int]] = set()
-    for entry in delta:
-        if entry.kind is FileKind.DELETE:
-            after.pop(entry.identifier, None)
-        else:
-            after[entry.identifier] = entry
-            if entry.file.level >= 1:
-                touched.add((entry.partition, entry.bucket, entry.file.level))
-    runs: dict[tuple[bytes, int, int], list[DataFileMeta]] = {}
-    for entry in after.values():
-        place = (entry.partition, entry.bucket, entry.file.level)
-        if place in touched:
-            runs.setdefault(place, []).append(entry.file)
-    findings: list[str] = []
-    for (_, bucket, level), files in runs.items():
-        ordered = sorted(files, key=lambda f: key(f.min_key))
-        for left, right in pairwise(ordered):
-            if not key(left.max_key) < key(right.min_key):
-                findings.append(
-                    f"files {left.file_name} and {right.file_name} overlap in bucket {bucket} level {level}"
-                )
-    return findings[:_LIMIT]
 
 
 def changed_buckets(
@@ -153,20 +104,7 @@ def index_conflicts(
             findings.append(
                 f"the hash index changed since the batch was assigned (buckets {', '.join(map(str, mine[:8]))})"
             )
-    return findings[:_LIMIT]
-
-
-def exact_file_conflicts(live: Sequence[ManifestEntry], exact: Mapping[tuple[bytes, int], frozenset[str]]) -> list[str]:
-    """Check rule 6: a bucket whose hash index is rebuilt from its rows got no other rows since they were read."""
-    names: dict[tuple[bytes, int], set[str]] = {place: set() for place in exact}
-    for entry in live:
-        if (entry.partition, entry.bucket) in names:
-            names[(entry.partition, entry.bucket)].add(entry.file.file_name)
-    return [
-        f"bucket {place[1]} got other files while its hash index was rewritten"
-        for place, wanted in exact.items()
-        if names[place] != wanted
-    ][:_LIMIT]
+    return findings[:MOST_FINDINGS]
 
 
 def index_file_conflicts(live: Sequence[IndexEntry], changes: Sequence[IndexEntry]) -> list[str]:
@@ -176,28 +114,12 @@ def index_file_conflicts(live: Sequence[IndexEntry], changes: Sequence[IndexEntr
         f"index file {e.file_name} of bucket {e.bucket} is no longer live: another writer deleted rows or compacted"
         for e in changes
         if e.kind is FileKind.DELETE and index_identity(e) not in known
-    ][:_LIMIT]
+    ][:MOST_FINDINGS]
 
 
 def index_identity(entry: IndexEntry) -> tuple[object, ...]:
     """Return what identifies the state of an index file: the same file may come again with fewer deletion vectors."""
     return entry.partition, entry.bucket, entry.index_type, entry.file_name, entry.dv_ranges
-
-
-def vector_conflicts(live: VectorPlaces, delta: Sequence[ManifestEntry], read: VectorPlaces) -> list[str]:
-    """Check rule 9: the files whose rows a compaction has read have the deletion vectors they were read with.
-
-    live, read   now, and when the compaction was planned. A file that only changes its level keeps its vector
-    """
-    added = {(e.partition, e.bucket, e.file.file_name) for e in delta if e.kind is FileKind.ADD}
-    findings = []
-    for entry in delta:
-        place = (entry.partition, entry.bucket, entry.file.file_name)
-        if entry.kind is FileKind.DELETE and place not in added and live.get(place) != read.get(place):
-            findings.append(
-                f"rows of data file {entry.file.file_name} (bucket {entry.bucket}) were deleted while it was compacted"
-            )
-    return findings[:_LIMIT]
 
 
 def writer_conflicts(since: int, kinds: Mapping[int, CommitKind | None]) -> list[str]:
@@ -224,7 +146,7 @@ def sequence_conflicts(live_max: Mapping[tuple[bytes, int], int], delta: Sequenc
                     f"bucket {entry.bucket} already has sequence number {top}, the batch starts at "
                     f"{entry.file.min_sequence_number}: another batch was committed in between"
                 )
-    return findings[:_LIMIT]
+    return findings[:MOST_FINDINGS]
 
 
 class AddedHashes:
@@ -262,7 +184,7 @@ class AddedHashes:
                     "keys of the batch were added to other buckets since it was assigned (buckets "
                     f"{', '.join(map(str, both[:8]))})"
                 )
-        return findings[:_LIMIT]
+        return findings[:MOST_FINDINGS]
 
     def _of(self, partition: bytes, now: Mapping[int, IndexEntry]) -> NDArray[np.int32]:
         """Return the hashes added to a partition; the files that are replaced are live still, or rule 4 had found it."""

@@ -25,7 +25,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lakeidx.codec.containers.avro import Record
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry

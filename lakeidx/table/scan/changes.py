@@ -40,6 +40,7 @@ from lakeidx.format.snapshot import CommitKind
 from lakeidx.predicate import TRUE, Predicate
 from lakeidx.results import Listing
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.incremental import IncrementalMode, plan_incremental
 from lakeidx.table.scan.incremental_diff import (
     DiffPlan,
@@ -54,7 +55,6 @@ from lakeidx.table.scan.plan import BucketFiles, ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State, StateName, check_range, find_state, snapshot_state
 from lakeidx.table.scan.table_scan import ScanUnit, TableScan, as_pandas, bind_where
-from lakeidx.table.view import on_newest
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered
 

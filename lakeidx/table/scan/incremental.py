@@ -18,9 +18,9 @@ from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.options.features import Use
 from lakeidx.predicate import TRUE, Predicate, project
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import says_expired
 from lakeidx.table.scan.metrics import LayerTrace
 from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan, partition_matcher
-from lakeidx.table.view import says_expired
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta, SimpleStats

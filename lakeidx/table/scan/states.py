@@ -12,9 +12,9 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.options import arguments
 from lakeidx.predicate import TRUE, Predicate
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import says_expired, snapshot_at
 from lakeidx.table.scan.plan import ScanPlan, plan_scan
 from lakeidx.table.times import epoch_ms
-from lakeidx.table.view import says_expired, snapshot_at
 
 log = logging.getLogger(__name__)
 _BRANCH = "branch:"

@@ -22,6 +22,7 @@ from lakeidx.predicate import TRUE, BoundPredicate, Predicate, bind, format_pred
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import on_newest, says_expired
 from lakeidx.table.scan.metrics import LayerTrace, ScanMetrics
 from lakeidx.table.scan.plan import (
     BucketFiles,
@@ -34,7 +35,6 @@ from lakeidx.table.scan.plan import (
 )
 from lakeidx.table.scan.section_read import VALUE_KIND, FileIndexTest, KeySubset, PickRows, ScanFilter, SectionReader
 from lakeidx.table.scan.states import Fallback, find_fallback, time_travel
-from lakeidx.table.view import on_newest, says_expired
 from lakeidx.tasks.in_parallel import requests_of
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.ordered_threads import run_ordered

@@ -24,9 +24,9 @@ from enum import StrEnum
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import snapshot_at
 from lakeidx.table.stream.position import Position
 from lakeidx.table.times import epoch_ms
-from lakeidx.table.view import snapshot_at
 
 log = logging.getLogger(__name__)
 

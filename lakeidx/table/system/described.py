@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lakeidx.format.data_file import local_ms_of_epoch
-from lakeidx.format.json_text import JsonObject, flat_json, format_json
+from lakeidx.format.json_text import JsonObject
+from lakeidx.format.json_write import flat_json, format_json
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.statistics import decode_statistics

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.data.cast import scalar_cast
 from lakeidx.file_index.container import FileIndexContainer, IndexAt
 from lakeidx.file_index.write import INDEX_SUFFIX

@@ -17,10 +17,11 @@ from lakeidx.format.data_file import epoch_ms_of_local
 from lakeidx.format.partition_names import partition_dir_name, unescape
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.newest import on_newest
 from lakeidx.table.system.described import Row
 from lakeidx.table.system.filed import AskedState, partition_sums
 from lakeidx.table.system.rows import arrow_rows, system_columns
-from lakeidx.table.view import decode_partition_dict, on_newest
+from lakeidx.table.view import decode_partition_dict
 from lakeidx.types import Field
 
 #: Tables by ``database.table``.

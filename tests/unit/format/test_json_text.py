@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.json_text import JsonObject, format_json
+from lakeidx.format.json_text import JsonObject
+from lakeidx.format.json_write import format_json
 
 text = st.text(st.characters(codec="utf-8"), max_size=10)
 values = st.recursive(

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lakeidx
-from lakeidx.codec.rows.binary_row import decode_row, split_arity
+from lakeidx.codec.rows.binary_row import split_arity
+from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.maintenance.partition_argument import find_partitions, parse_partitions

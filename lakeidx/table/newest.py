@@ -1,0 +1,122 @@
+"""Reads of the newest state, and of one by id, tag or time, while other programs expire snapshots and roll them back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from lakeidx.errors import NotFoundError
+from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.times import iso_utc
+from lakeidx.table.view import SnapshotView, load_view
+
+T = TypeVar("T")
+
+
+_TRIES = 10
+
+
+def on_newest(metadata: TableMetadata, look: Callable[[Snapshot | None], T]) -> T:
+    """Look at the newest snapshot (None: there is none), and again at a newer one when a file of it was missing.
+
+    errors   NotFoundError when a file is missing in the newest snapshot, or expiry was faster each time
+    """
+    for _ in range(_TRIES - 1):
+        snapshot = metadata.latest_snapshot()
+        try:
+            return look(snapshot)
+        except NotFoundError:
+            if not is_superseded(metadata, snapshot):
+                raise
+    snapshot = metadata.latest_snapshot()
+    with says_expired(metadata, snapshot):
+        return look(snapshot)
+
+
+def load_newest(metadata: TableMetadata, *, partitions: Collection[bytes] | None = None) -> SnapshotView:
+    """Load the live files of the newest snapshot, as `load_view`."""
+    return on_newest(metadata, lambda snapshot: load_view(metadata, snapshot, partitions=partitions))
+
+
+def until_newest(metadata: TableMetadata, ask: Callable[[], T], answered_by: Callable[[], Snapshot | None]) -> T:
+    """Ask what looks for the newest snapshot itself; again when a file was missing and there is a newer one.
+
+    answered_by   the snapshot that was asked last
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return ask()
+        except NotFoundError:
+            asked, newest = answered_by(), metadata.latest_snapshot()
+            if (asked and asked.identity) == (newest and newest.identity):
+                raise
+    return ask()
+
+
+@contextmanager
+def says_expired(metadata: TableMetadata, snapshot: Snapshot | None, *, by_changelog: bool = False) -> Iterator[None]:
+    """Say in the error of a missing file that the snapshot which is read has expired or was rolled back, when it has.
+
+    by_changelog   only what its commit changed is read, and a changelog that outlives the snapshot keeps that
+    """
+    try:
+        yield
+    except NotFoundError as error:
+        if snapshot is None or error.snapshot_id is not None or not (gone := _how_gone(metadata, snapshot)):
+            raise
+        if by_changelog and metadata.store.exists(metadata.paths.changelog_path(snapshot.id)):
+            raise
+        raise NotFoundError(
+            f"snapshot {snapshot.id} of {iso_utc(snapshot.time_millis)} {gone} while it was read "
+            f"({error.path or error.message} is gone); {_what_exists(metadata)}: read again, or "
+            "keep snapshots longer (snapshot.time-retained, snapshot.num-retained.min and .max), or tag the one to read",
+            path=metadata.paths.root,
+            snapshot_id=snapshot.id,
+        ) from error
+
+
+def snapshot_at(metadata: TableMetadata, time_ms: int) -> Snapshot:
+    """Find the newest snapshot of a time (epoch ms) or before it; again when one that was looked at has expired meanwhile.
+
+    errors   NotFoundError when all are newer; it says of which time the oldest is
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return metadata.snapshot_at(time_ms)
+        except NotFoundError as error:
+            if error.path == metadata.paths.root:
+                raise
+    return metadata.snapshot_at(time_ms)
+
+
+def is_superseded(metadata: TableMetadata, snapshot: Snapshot | None) -> bool:
+    """Return True when another snapshot is the newest one now."""
+    newest = metadata.latest_snapshot()
+    return snapshot is not None and (newest is None or newest.identity != snapshot.identity)
+
+
+def _what_exists(metadata: TableMetadata) -> str:
+    """Say which snapshots can be read, and of which time the oldest is."""
+    for snapshot in metadata.snapshots():
+        newest = metadata.latest_snapshot_id()
+        return f"snapshots {snapshot.id} to {newest} exist, the oldest of {iso_utc(snapshot.time_millis)}"
+    return "the table has no snapshot"
+
+
+def _how_gone(metadata: TableMetadata, snapshot: Snapshot) -> str | None:
+    """Say what became of a snapshot that neither the history nor a tag keeps; None when one of them does.
+
+    An expiry deletes the snapshot last, after it has moved EARLIEST.
+    """
+    if any(metadata.load_tag(name).identity == snapshot.identity for name in metadata.tag_names()):
+        return None
+    if snapshot.id > (metadata.latest_snapshot_id() or 0):
+        return "was rolled back"
+    if snapshot.id < (metadata.earliest_snapshot_id() or 0):
+        return "expired"
+    try:
+        return None if metadata.load_snapshot(snapshot.id).identity == snapshot.identity else "was rolled back"
+    except NotFoundError:
+        return "expired"
