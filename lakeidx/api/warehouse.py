@@ -101,6 +101,7 @@ class Warehouse:
         *,
         strict: bool = False,
         max_rejected: str | int | None = None,
+        limits: GivenLimits | None = None,
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> builtins.list[FeedResult]:
@@ -114,7 +115,7 @@ class Warehouse:
 
         return sync_database(
             self, as_text(database, name="database"), [absolute(f) for f in paths(files, name="files")], landing, feed,
-            strict=strict, max_rejected=max_rejected, runner=make_runner(runner), on_stage=on_stage,
+            strict=strict, max_rejected=max_rejected, limits=limits, runner=make_runner(runner), on_stage=on_stage,
         )  # fmt: skip
 
     def sql(

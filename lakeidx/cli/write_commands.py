@@ -222,6 +222,7 @@ def sync_database(
     schema_changes: SchemaChanges = "widen",
     strict: StrictOption = False,
     max_rejected: MaxRejectedOption = None,
+    limits: LimitOption = None,
     spark: SparkOption = False,
     master: MasterOption = None,
     remote: RemoteOption = None,
@@ -244,6 +245,7 @@ def sync_database(
     given: dict[str, Any] = {
         "strict": strict,
         "max_rejected": max_rejected,
+        "limits": given_limits(limits),
         "runner": chosen_runner(spark, master, remote, threads),
     }
     opened = Warehouse(warehouse)

@@ -22,6 +22,7 @@ from lakeidx.pipeline_file.sections import (
     FolderText,
     GroupsConfig,
     LandingConfig,
+    LimitsText,
     OptionText,
     RetriesConfig,
     SchedulesConfig,
@@ -45,6 +46,7 @@ class FeedConfig(Strict):
     schema_changes    columns that a table does not have: ``refuse`` the table's batch, ``add`` them, ``widen`` also types
     strict            refuse a table's batch with rejected rows
     max_rejected      refuse it with more rejected rows: a number, a share like 5%, or both like 100,5%
+    limits            hold a table's batch that is beyond one, as in a table's pipeline file; the other tables get theirs
     retries           retries of a run after an error that may pass
     schedules         cron lines of compaction, expiry, orphans and verification of each table
     checks            limits of the verification's checks
@@ -71,6 +73,7 @@ class FeedConfig(Strict):
     schema_changes: Literal["refuse", "add", "widen"] = "widen"
     strict: bool = False
     max_rejected: int | str | None = None
+    limits: LimitsText = Field(default_factory=dict)
     retries: RetriesConfig = RetriesConfig()
     schedules: SchedulesConfig = SchedulesConfig()
     checks: ChecksConfig = ChecksConfig()
@@ -145,7 +148,7 @@ class FeedConfig(Strict):
         )
 
     def _pipeline(self, name: str, more: Mapping[str, Any]) -> PipelineConfig:
-        shared = ("warehouse", "landing", "owners", "tags", "retries", "schedules", "checks", "alerts", "groups",
+        shared = ("warehouse", "landing", "owners", "tags", "limits", "retries", "schedules", "checks", "alerts", "groups",
                   "resource_prefix")  # fmt: skip
         return PipelineConfig.model_validate(
             {"table": f"{self.database}.{name}", **{n: getattr(self, n) for n in shared}, **more}

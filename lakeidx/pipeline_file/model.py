@@ -22,7 +22,6 @@ from lakeidx.landing.kind_rules import REMOVING_OPTION, check_on_delete
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import LandingOptions
 from lakeidx.landing.written.file_columns import check_file_columns
-from lakeidx.options.limits import BatchLimits
 from lakeidx.pipeline_file.expectations import cast_arguments, check_type
 from lakeidx.pipeline_file.problems import PipelineFileError, column_problems, fail, model_problems, schema_problems
 from lakeidx.pipeline_file.sections import (
@@ -36,6 +35,7 @@ from lakeidx.pipeline_file.sections import (
     FreshnessConfig,
     GroupsConfig,
     LandingConfig,
+    LimitsText,
     OptionText,
     PartitionsConfig,
     RetriesConfig,
@@ -109,7 +109,7 @@ class PipelineConfig(Strict):
     partitions: PartitionsConfig = PartitionsConfig()
     strict: bool = False
     max_rejected: int | str | None = None
-    limits: dict[str, int | str] = Field(default_factory=dict)
+    limits: LimitsText = Field(default_factory=dict)
     publish: Literal["at_once", "after_checks"] = "at_once"
     lookup_store: bool = False
     schedules: SchedulesConfig = SchedulesConfig()
@@ -172,15 +172,6 @@ class PipelineConfig(Strict):
                 RejectLimit.parse(value)
             except InvalidInputError as error:
                 raise ValueError(error.message) from error
-        return value
-
-    @field_validator("limits")
-    @classmethod
-    def _readable_limits(cls, value: dict[str, int | str]) -> dict[str, int | str]:
-        try:
-            BatchLimits.parse(value)
-        except InvalidInputError as error:
-            raise ValueError(error.message) from error
         return value
 
     @property

@@ -25,6 +25,7 @@ from lakeidx.landing.kind_rules import parse_on_delete
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.types import message_formats
 from lakeidx.options.arguments import path_text
+from lakeidx.options.limits import BatchLimits
 from lakeidx.storage.landing_folders import refuse_plain_secrets
 
 _FIELDS = (
@@ -70,6 +71,18 @@ def _folder_text(value: str) -> str:
 
 #: A folder: a blank one, such as an empty variable leaves, would be the root of the file system.
 FolderText = Annotated[str, AfterValidator(_folder_text)]
+
+
+def _readable_limits(value: dict[str, int | str]) -> dict[str, int | str]:
+    try:
+        BatchLimits.parse(value)
+    except InvalidInputError as error:
+        raise ValueError(error.message) from error
+    return value
+
+
+#: Limits of a batch, by what they count.
+LimitsText = Annotated[dict[str, int | str], AfterValidator(_readable_limits)]
 # The JSON schema, by which other tools check a file, says what YAML may hold there.
 DateText = Annotated[str, BeforeValidator(_date_text), WithJsonSchema({"description": "ISO date or time"})]
 #: A word of a file, which YAML may read as a number or a boolean; `no` and `yes` in quotes.

@@ -41,6 +41,7 @@ from lakeidx.landing.new_columns import grows, merge_policy
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import OTHER_TABLES, BadLine, LandingOptions, change_formats, message_formats
 from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_new_columns, put_columns
+from lakeidx.options.limits import GivenLimits
 from lakeidx.results import Result
 from lakeidx.storage import join
 from lakeidx.tasks.runner import Runner
@@ -127,6 +128,7 @@ def sync_database(
     *,
     strict: bool = False,
     max_rejected: str | int | None = None,
+    limits: GivenLimits | None = None,
     runner: Runner | None = None,
     on_stage: Callable[[str], None] | None = None,
 ) -> list[FeedResult]:
@@ -134,6 +136,8 @@ def sync_database(
 
     landing   how messages are read; `merge_schema` and `source` are said by the feed
     strict, max_rejected   as for `Table.upsert_files`, for each table; and for the lines that are of no table
+    limits    as there: a table's batch beyond one is held, an error of this table; once it is released or discarded, the feed
+              goes on where it stopped
     errors    FeedError after a file of which some tables could not get their rows, and no file after it; InvalidInputError for
               options; NotFoundError, CorruptFileError for a file that cannot be read
     """
@@ -146,7 +150,9 @@ def sync_database(
     if landing.merge_schema != "refuse":
         raise InvalidInputError("merge_schema (--merge-schema) is for one table: a feed has schema_changes")
     limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
-    job = _Job(warehouse, database, landing, feed or FeedOptions(), strict, max_rejected, limit, runner, on_stage)
+    job = _Job(
+        warehouse, database, landing, feed or FeedOptions(), strict, max_rejected, limit, limits, runner, on_stage
+    )
     _forget_old(warehouse, database)
     return [job.sync(file) for path in files for file in job.files(path)]
 
@@ -162,6 +168,7 @@ class _Job:
     strict: bool
     max_rejected: str | int | None
     limit: RejectLimit | None
+    limits: GivenLimits | None
     runner: Runner | None
     on_stage: Callable[[str], None] | None
 
@@ -305,7 +312,7 @@ class _Job:
         options = replace(self.landing, merge_schema=policy, optional=tuple(optional))
         return table.upsert_files(
             [part], options, batch_id=batch, strict=self.strict, max_rejected=self.max_rejected,
-            runner=self.runner, on_stage=None if self.on_stage is None else partial(self._tell, target),
+            limits=self.limits, runner=self.runner, on_stage=None if self.on_stage is None else partial(self._tell, target),
         )  # fmt: skip
 
     def _tell(self, target: str, stage: str) -> None:

@@ -66,7 +66,7 @@ def build_feed_assets(feed: FeedConfig) -> list[Any]:
                 try:
                     (result,) = warehouse.sync_database(
                         feed.database, [file.path], feed.landing.options(), feed.options(), strict=feed.strict,
-                        max_rejected=feed.max_rejected, runner=spark.runner(feed.warehouse),
+                        max_rejected=feed.max_rejected, limits=feed.limits or None, runner=spark.runner(feed.warehouse),
                     )  # fmt: skip
                 except FeedError as error:
                     if error.result is not None:

@@ -418,3 +418,24 @@ def test_files_of_dms_are_of_the_tables_that_their_folders_name(tmp_path: Path) 
     ]
     with pytest.raises(InvalidInputError, match="<schema>/<table>/<file>"):
         dms_files.table_of_folders("/LOAD1.csv")
+
+
+@pytest.mark.parametrize("decision", ["release", "discard"])
+def test_a_batch_beyond_a_limit_is_held_and_the_others_get_theirs(feed: Any, decision: str) -> None:
+    def people(*ids: int) -> list[Message]:
+        return [{"id": str(i), "name": f"n{i}"} for i in ids]
+
+    feed([canal("a", *people(*range(10))), canal("b", *people(0))], "canal")
+    later = [canal("a", *people(1, 2), word="DELETE"), canal("b", *people(5))]
+    with pytest.raises(FeedError, match="deletes") as caught:
+        feed(later, "canal", name="g.json", limits={"deletes": "5%"})
+    assert set(caught.value.errors) == {"a"}
+    table = feed.warehouse.table("ods.a")
+    assert (len(rows(feed.warehouse, "a")), len(rows(feed.warehouse, "b"))) == (10, 2)
+    (held,) = table.held_batches()
+    getattr(table, f"{decision}_batch")(held["batch"])
+    left = 8 if decision == "release" else 10
+    assert len(rows(feed.warehouse, "a")) == left
+    again = feed(later, "canal", name="g.json", limits={"deletes": "5%"})
+    assert again.tables["a"].already
+    assert len(rows(feed.warehouse, "a")) == left
