@@ -22,6 +22,7 @@ from lakeidx.tasks.runner import Progress, Runner, RunnerLike, make_runner
 from lakeidx.types import Field
 
 if TYPE_CHECKING:
+    from lakeidx.api.dry_run.plan import BatchPlan
     from lakeidx.api.reports import (
         ConsumerResult,
         DiscardResult,
@@ -260,6 +261,17 @@ class Maintenance(History):
         from lakeidx.batch.held.hold import describe_held
 
         return HeldBatch(describe_held(self.table.metadata, batch_id))
+
+    def explain_batch(self, batch_id: BatchResult | str) -> BatchPlan:
+        """Return what a finished batch did, in the form that its dry run has, with what was measured.
+
+        batch_id   what the verb returned, or an id whose reports are still staged (`lakeidx expire --staging-age`)
+        errors     NotFoundError when there is none, or a snapshot that it is compared with has expired
+        """
+        from lakeidx.api.dry_run.plan import explain_batch
+        from lakeidx.api.table import Table
+
+        return explain_batch(Table(self.table.store, self.table.paths), batch_id)
 
     def release_batch(
         self, batch_id: str, *, runner: RunnerLike = None, on_stage: OnStage | None = None

@@ -99,6 +99,7 @@ class Table(HistoryMethods, TableHandle):
     build_lookup_store = of_table(Maintenance.build_lookup_store)
     held_batches = of_table(Maintenance.held_batches)
     held_batch = of_table(Maintenance.held_batch)
+    explain_batch = of_table(Maintenance.explain_batch)
     release_batch = of_table(Maintenance.release_batch)
     discard_batch = of_table(Maintenance.discard_batch)
     advise = of_table(Maintenance.advise)

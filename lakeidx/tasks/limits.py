@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -27,6 +28,12 @@ def available_bytes() -> int:
     own, _ = resource.getrlimit(resource.RLIMIT_AS)
     limits = (whole, _granted_bytes(), None if own == resource.RLIM_INFINITY else own)
     return min(limit for limit in limits if limit is not None)
+
+
+def peak_bytes() -> int:
+    """Return the memory that this process has had at its largest."""
+    # Kibibytes, but bytes on macOS.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 @cache

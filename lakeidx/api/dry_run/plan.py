@@ -1,4 +1,5 @@
-"""The plan of a batch: the batch itself, run in a copy of the table that is in memory, and what it changed there.
+"""The plan of a batch: the batch itself, run in a copy of the table that is in memory, and what it changed there. What a batch did
+that has been run is told in the same form.
 
 All that a run writes stays in memory (`lakeidx.storage.overlay`), so a plan says what the run would do, file by file, for every
 merge engine, bucket mode and index type, and there is nothing to delete when it fails.
@@ -16,10 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.api.table import Table
+from lakeidx.batch.artifacts import BatchFiles, CommitReport
+from lakeidx.batch.committed_batch import batch_commits, read_reports
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.upsert import BatchResult
 from lakeidx.data.json_values import json_rows
-from lakeidx.errors import BatchHeldError
+from lakeidx.errors import BatchHeldError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.results import Listing
 from lakeidx.storage.overlay import OverlayStore
@@ -27,6 +30,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.scan.plan import skips_level_0
+from lakeidx.tasks.limits import peak_bytes
 from lakeidx.tasks.logs import logged
 
 #: Rows of the sample, of each kind of change.
@@ -36,19 +40,23 @@ _WORDS = {"+I": "inserts", "+U": "updates", "-D": "deletes"}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class BatchPlan(BatchResult):
-    """Plan of a batch: the result it would have, and what readers would see of it.
+    """Plan of a batch: the result it would have, and what readers would see of it; of a finished one, what it has, and they see.
 
     changes      inserts, updates, deletes and moves (keys that change their partition) that readers would see: a row that stays
                  as it is is none; None for a table without a primary key, where the rows are counted as they come
     partitions   the same by partition, for a partitioned table: a move leaves one, and comes into another
     sample       some rows of each kind of change: ``before`` and ``after``; a move is a delete and an insert
     beyond       limits that would hold it before its commit, in words
+    memory       bytes that this process had at most until it was done; None for a finished batch of another process
+    dry_run      nothing was written
     """
 
     changes: Mapping[str, int] | None = None
     partitions: tuple[Mapping[str, Any], ...] = ()
     sample: tuple[Mapping[str, Any], ...] = ()
     beyond: tuple[str, ...] = ()
+    memory: int | None = None
+    dry_run: bool = True
 
     @property
     def inserts(self) -> int:
@@ -77,12 +85,12 @@ class BatchPlan(BatchResult):
 
     @property
     def seconds(self) -> float:
-        """How long the stages took, in memory: about what the run takes, but for the store it writes to."""
+        """How long the stages took: of a dry run in memory, about what the run takes, but for the store it writes to."""
         return self.ingest.seconds + self.assign.seconds + self.write.seconds + self.commit.seconds
 
     def note(self) -> str:
         """Return that nothing was written, and what would keep the batch from its commit."""
-        if self.already:
+        if self.already or not self.dry_run:
             # By its own name: a class with slots is made anew by its decorator, and `super()` has the old one.
             return BatchResult.note(self)
         held = f"; it would be held: {'; '.join(self.beyond)}" if self.beyond else ""
@@ -91,13 +99,15 @@ class BatchPlan(BatchResult):
     def as_dict(self) -> dict[str, object]:
         """Return the metrics of the result, those of the files, and the changes, for scripts."""
         return {
-            "dryRun": True,
+            "dryRun": self.dry_run,
             **{k: v for k, v in BatchResult.as_dict(self).items() if k not in ("snapshots", "replans")},
+            **({} if self.dry_run else {"snapshots": list(self.snapshots)}),
             **{name: getattr(self, name) for name in ("inserts", "updates", "upserts", "deletes", "moved")},
             "dataBytes": self.write.data_bytes,
             "indexFiles": self.write.index_files,
             "indexBytes": self.write.index_bytes,
             "seconds": round(self.seconds, 3),
+            "memoryBytes": self.memory,
             "beyond": list(self.beyond),
             "partitions": [dict(p) for p in self.partitions],
             "sample": [dict(s) for s in self.sample],
@@ -154,20 +164,43 @@ def _planned(trial: _Trial, run: Callable[[], BatchResult | None]) -> BatchPlan 
         result = trial.release_batch(error.batch_id)
     if result is None:
         return None
-    plan = BatchPlan(result.ingest, result.assign, result.write, result.commit, beyond=beyond)
-    if not trial.schema.primary_keys:
+    memory = peak_bytes()
+    if hidden and result.snapshots and not result.already:
+        trial.compact()
+    return replace(_with_changes(trial, result), beyond=beyond, memory=memory)
+
+
+def explain_batch(table: Table, batch: BatchResult | str) -> BatchPlan:
+    """Return what a finished batch did, in the form of its plan.
+
+    batch    its result, or the id of one whose reports are still staged
+    errors   NotFoundError for a batch that is not there or not finished, and when a snapshot it is compared with has expired
+    """
+    if isinstance(batch, str):
+        files = BatchFiles(table.store, table.paths, batch)
+        if files.read(CommitReport) is None:
+            raise NotFoundError(f"batch {batch!r} is not staged here as held or finished", path=table.uri)
+        reports = read_reports(files)
+        result, memory = BatchResult(reports.ingest, reports.assign, reports.write, reports.commit), None
+    else:
+        result, memory = batch, peak_bytes()
+    return replace(_with_changes(table, result), memory=memory, dry_run=False)
+
+
+def _with_changes(table: Table, result: BatchResult) -> BatchPlan:
+    """Return the result of a batch with what readers see of it."""
+    plan = BatchPlan(result.ingest, result.assign, result.write, result.commit)
+    if not table.schema.primary_keys:
         return plan
-    seen = _Changes(trial.schema)
-    if result.snapshots and not result.already:
-        if hidden:
-            trial.compact()
-        after = trial.metadata.latest_snapshot_id() or 0
-        for rows in trial.diff(min(result.snapshots) - 1, after).batches():
+    seen = _Changes(table.schema)
+    commits = None if result.already else batch_commits(table.metadata, result.snapshots)
+    if commits is not None:
+        for rows in table.diff(*commits).batches():
             seen.add(rows)
     places = seen.by_partition()
     total = {name: sum(p[name] for p in places) for name in ("inserts", "updates", "deletes", "moved_in")}
     total["moved"] = total.pop("moved_in")
-    partitions = places if trial.schema.partition_keys else ()
+    partitions = places if table.schema.partition_keys else ()
     return replace(plan, changes=total, partitions=partitions, sample=tuple(seen.sample))
 
 

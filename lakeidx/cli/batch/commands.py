@@ -42,13 +42,15 @@ def list_batches(
 
 @report_errors
 def show(table: TableArgument, batch: BatchArgument, as_json: JsonOption = False) -> None:
-    """Show why a batch is held, its rows, and where they came from.
+    """Show why a batch is held, its rows, and where they came from; of a finished batch, what it did, in the form of its dry run.
 
     Examples:
         lakeidx batch show lake/shop.db/orders orders-monday
 
     """
-    print_result(Table.open(table).held_batch(batch), as_json=as_json)
+    opened = Table.open(table)
+    is_held = any(held["batch"] == batch for held in opened.held_batches())
+    print_result(opened.held_batch(batch) if is_held else opened.explain_batch(batch), as_json=as_json)
 
 
 @report_errors

@@ -136,7 +136,11 @@ def _job(pipeline: PipelineConfig, verb: _Verb) -> dg.JobDefinition:
             table = tables.open(pipeline)
             done = verb.run(VerbCall(pipeline, context, table, tables, spark), config)
             asked = config.model_dump(exclude_defaults=True)  # type: ignore[attr-defined]
-            metadata = {"lakeidx/verb": verb.name, "lakeidx/asked": dg.MetadataValue.json(asked), **_metadata(done)}
+            metadata = {
+                "lakeidx/verb": verb.name,
+                "lakeidx/asked": dg.MetadataValue.json(asked),
+                **_metadata(table, done),
+            }
             context.add_output_metadata(metadata)
             if done is None or config.dry_run:  # type: ignore[attr-defined]
                 return
@@ -157,15 +161,17 @@ def _job(pipeline: PipelineConfig, verb: _Verb) -> dg.JobDefinition:
     return job
 
 
-def _metadata(done: Result | None) -> dict[str, Any]:
-    """Return what a verb did: rows by kind and what they cost, or what it found."""
+def _metadata(table: Table, done: Result | None) -> dict[str, Any]:
+    """Return what a verb did, or would do: rows by kind and what they cost, or what it found."""
     if done is None:
         return {"lakeidx/note": "no such row: nothing is written"}
+    measured: dict[str, Any] = {}
     if isinstance(done, BatchResult) and not isinstance(done, BatchPlan):
         reports = None if done.already else BatchReports(done.ingest, done.assign, done.write, done.commit)
         about = {"batch_id": done.ingest.batch_id, "already_committed": done.already, "replans": done.commit.replans}
-        return {**{f"lakeidx/{name}": v for name, v in about.items()}, **run_metadata(reports)}
+        measured = {**{f"lakeidx/{name}": v for name, v in about.items()}, **run_metadata(reports)}
+        done = table.explain_batch(done)
     found = {n: list(v) if isinstance(v, tuple) else v for n, v in done.as_dict().items()}
     tables = {n: records_table(found.pop(n)) for n in ("partitions", "sample") if isinstance(done, BatchPlan)}
     note = {"note": done.note()} if done.note() else {}
-    return {f"lakeidx/{name}": v for name, v in {**note, **found, **tables}.items()}
+    return {**{f"lakeidx/{name}": v for name, v in {**note, **found, **tables}.items()}, **measured}

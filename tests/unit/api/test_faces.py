@@ -111,6 +111,7 @@ PARAMETERS = {
 TOO = {
     "table create": "Table.create_from",
     "load": "Table.watch",
+    "batch show": "Table.explain_batch",
     "advise": "Table.advise_files",
     "tail": "Table.upsert_changes",
 }

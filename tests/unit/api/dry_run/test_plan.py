@@ -93,6 +93,11 @@ def test_a_dry_run_says_what_the_run_does_and_writes_nothing(
     after = content(table)
     wanted = counts(before, after)
     assert plan.changes == wanted
+    assert plan.memory
+    told = table.explain_batch(result)
+    assert told.as_dict().keys() - {"snapshots"} == plan.as_dict().keys()
+    assert (told.dry_run, told.changes, told.partitions) == (False, wanted, plan.partitions)
+    assert told.memory
     if table.schema.partition_keys:
         sums = {n: sum(p[n] for p in plan.partitions) for n in ("inserts", "updates", "deletes", "moved_in")}
         assert list(sums.values()) == list(wanted.values())
@@ -173,3 +178,10 @@ def test_dry_runs_on_the_command_line(tmp_path: Path) -> None:
         "merge": [True, 1, 1, 0, 0],
     }
     assert files(tmp_path) == there
+
+    CliRunner().invoke(app, ["upsert", table.uri, str(good), "--batch-id", "b1", "--no-progress"])
+    done = CliRunner().invoke(app, ["batch", "show", table.uri, "b1", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert [told[n] for n in ("dryRun", "inserts", "updates", "deletes", "batch")] == [False, 1, 1, 0, "b1"]
+    assert CliRunner().invoke(app, ["batch", "show", table.uri, "b2"]).exit_code == 2
