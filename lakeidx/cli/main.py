@@ -19,7 +19,7 @@ COMMANDS: dict[str, Command | Group] = {
         "Look at files, propose a table, and make it: a pipeline file with comments, the table, its first batch.",
     ),
     "table": Group(
-        "Create, show, alter, list or drop tables.",
+        "Create, show, alter, list, rename or drop tables.",
         {
             "create": Command(
                 "table_commands",
@@ -41,6 +41,11 @@ COMMANDS: dict[str, Command | Group] = {
                 "table_commands",
                 "drop",
                 "Delete a table with all its files and the staging of its batches; stop all writers first.",
+            ),
+            "rename": Command(
+                "table_commands",
+                "rename",
+                "Give a table another name: its files are copied, then deleted under the old one; stop all writers first.",
             ),
         },
     ),

@@ -263,6 +263,30 @@ def drop(
 
 
 @report_errors
+def rename(
+    table: WholeTableArgument,
+    to: Annotated[str, typer.Argument(metavar="NAME|DATABASE.NAME", help="the new name, in the same warehouse")],
+    as_json: JsonOption = False,
+) -> None:
+    """Give a table another name: its files are copied, then deleted under the old one; stop all writers first.
+
+    Examples:
+        lakeidx table rename lake/shop.db/orders orders_of_2025
+
+    """
+    folder, _, name = table.rstrip("/").rpartition("/")
+    place, _, database = folder.rpartition("/")
+    database = database.removesuffix(".db")
+    target = to if "." in to else f"{database}.{to}"
+    warehouse = Warehouse(place or ".")
+    copied = warehouse.rename(f"{database}.{name}", target)
+    if for_programs(as_json):
+        print_json({"table": warehouse.path(target), "files_copied": copied})
+    else:
+        typer.echo(f"{warehouse.path(target)}: renamed, {copied} files copied")
+
+
+@report_errors
 @takes_landing_options
 def init(
     options: LandingOptions,

@@ -26,6 +26,7 @@ COMMANDS = {
     "table alter": "Table.alter",
     "table list": "Warehouse.list",
     "table drop": "Warehouse.drop",
+    "table rename": "Warehouse.rename",
     "upsert": "Table.upsert_files",
     "load": "Table.load",
     "sync-database": "Warehouse.sync_database",
@@ -78,6 +79,7 @@ COMMANDS = {
 ONLY_PYTHON = {
     "Table.open", "Table.upsert", "Table.overwrite", "Warehouse.table", "Warehouse.tables", "Warehouse.databases",
     "Warehouse.path", "Warehouse.create", "Table.file_system", "Table.system", "Table.branch", "Warehouse.system",
+    "Table.plan",
 }  # fmt: skip
 
 
@@ -103,6 +105,7 @@ PARAMETERS = {
     ("table create", "schema"): "spec", ("table create", "if_not_exists"): "exist_ok", ("table create", "table"): "uri",
     ("table alter", "not_null"): "nullable", ("table alter", "no_default"): "defaults", ("table alter", "set_"): "set",
     ("table alter", "plan"): "dry_run", ("table list", "warehouse"): "self", ("table drop", "table"): "name",
+    ("table rename", "table"): "name",
     ("update", "assignments"): "set",
     **{("batch " + c, "batch"): "batch_id" for c in ("show", "release", "discard")},
     ("load", "settle"): "settle_seconds", ("load", "watch"): "every", ("advise", "what"): "self files", ("tail", "into"): "step",

@@ -62,6 +62,14 @@ def test_scan_gives_rows_as_json_lines(table: str) -> None:
     assert sorted(lines(call("scan", table)), key=lambda r: str(r["id"])) == ROWS
 
 
+def test_a_table_gets_another_name(table: str) -> None:
+    call("table", "rename", table, "sales_of_2026")
+    assert len(lines(call("scan", f"{table}_of_2026"))) == len(ROWS)
+    assert "not a Paimon table" in call("scan", table, code=2).output
+    call("table", "rename", f"{table}_of_2026", "db.sales")
+    assert len(lines(call("scan", table))) == len(ROWS)
+
+
 def test_scan_selects_projects_and_limits(table: str) -> None:
     found = lines(call("scan", table, "--where", "day = DATE '2026-01-01' AND amount > 1.75", "--columns", "note,id"))
     assert found == [{"note": None, "id": 2}]

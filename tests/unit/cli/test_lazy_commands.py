@@ -62,7 +62,7 @@ def test_help_imports_nothing_heavy(arguments: str) -> None:
 def test_completion_imports_nothing_heavy() -> None:
     words = {"_LAKEIDX_COMPLETE": "complete_bash", "COMP_WORDS": "lakeidx table ", "COMP_CWORD": "2"}
     printed, heavy = imported_by("", **words)
-    assert printed.split() == ["create", "show", "alter", "list", "drop"]
+    assert printed.split() == ["create", "show", "alter", "list", "drop", "rename"]
     assert heavy == set()
 
 

@@ -68,7 +68,7 @@ def test_a_file_of_excel_becomes_a_table_a_pipeline_file_and_its_rows(here: Path
 
 def test_without_an_answer_nothing_is_written(here: Path) -> None:
     (here / "in/a.csv").write_text("id,v\n1,x\n")
-    assert "nothing is written yet: --yes writes" in run("init", "in", code=2)
+    assert "nothing is done yet: --yes does it" in run("init", "in", code=2)
     assert sorted(p.name for p in here.iterdir()) == ["in"]
 
 
