@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -49,27 +51,67 @@ def of_java(value: Any, t: DataType) -> Any:
 
 
 def _java(table: lakeidx.Table, columns: Sequence[Column], _: Path) -> Shown:
-    place = Path(table.uri)
-    rows = JavaPaimon(str(place.parents[1]), f"{place.parent.stem}.{place.name}").json("read")
+    rows = JavaPaimon(*_place(table)).json("read")
     # The witness has no words for a MULTISET.
     columns = [c for c in columns if c.type.root is not Root.MULTISET]
     return {r["id"]: {c.name: of_java(r.get(c.name), c.type) for c in columns} for r in rows}
 
 
-def _pypaimon(engine: str, table: lakeidx.Table, columns: Sequence[Column], folder: Path) -> Shown:
+def _place(table: lakeidx.Table) -> tuple[str, str]:
     place = Path(table.uri)
-    reader = PyPaimon(place.parents[1])
+    return str(place.parents[1]), f"{place.parent.stem}.{place.name}"
+
+
+def _copied_by_java(table: lakeidx.Table, below: int, added: int) -> None:
+    JavaPaimon(*_place(table)).run("copy", str(below), str(added))
+
+
+def _compacted_by_java(table: lakeidx.Table) -> None:
+    JavaPaimon(*_place(table)).run("compact", "write-only=false")
+
+
+@contextmanager
+def _python(table: lakeidx.Table) -> Iterator[tuple[PyPaimon, str]]:
+    warehouse, name = _place(table)
+    made = PyPaimon(Path(warehouse))
     try:
-        reader.read_into(folder / "read.arrow", f"{place.parent.stem}.{place.name}", engine)
+        yield made, name
     finally:
-        reader.close()
+        made.close()
+
+
+def _pypaimon(engine: str, table: lakeidx.Table, columns: Sequence[Column], folder: Path) -> Shown:
+    with _python(table) as (reader, name):
+        reader.read_into(folder / "read.arrow", name, engine)
     with pa.ipc.open_file(str(folder / "read.arrow")) as file:
         return of_arrow(file.read_all(), columns)
 
 
-#: The judges, and the types that they do not read.
-JUDGES: dict[str, tuple[WayOut, tuple[str, ...]]] = {
-    "Java": (WayOut(_java), ()),
-    "pypaimon": (WayOut(partial(_pypaimon, "python")), (Root.MULTISET,)),
-    "pypaimon-rust": (WayOut(partial(_pypaimon, "rust")), (Root.MULTISET, Root.MAP)),
+def _copied_by_python(engine: str, table: lakeidx.Table, below: int, added: int) -> None:
+    with _python(table) as (writer, name):
+        writer.copy(name, below, added, engine)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A released program.
+
+    reads     what it sees of a table
+    copies    writes the rows with an id below a number once more, with another number added to it
+    but       words of types that it does not read
+    compacts  a table, where it can
+    """
+
+    reads: WayOut
+    copies: Callable[[lakeidx.Table, int, int], None]
+    but: tuple[str, ...] = ()
+    compacts: Callable[[lakeidx.Table], None] | None = None
+
+
+JUDGES = {
+    "Java": Judge(WayOut(_java), _copied_by_java, (), _compacted_by_java),
+    "pypaimon": Judge(WayOut(partial(_pypaimon, "python")), partial(_copied_by_python, "python"), (Root.MULTISET,)),
+    "pypaimon-rust": Judge(
+        WayOut(partial(_pypaimon, "rust")), partial(_copied_by_python, "rust"), (Root.MULTISET, Root.MAP)
+    ),
 }

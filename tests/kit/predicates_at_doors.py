@@ -26,6 +26,8 @@ polars = pytest.importorskip("polars")
 
 #: Predicates for each table: of `make test-all` 2,000 and more for each type. LAKEIDX_EXAMPLES says another number.
 PREDICATES = int(os.environ.get("LAKEIDX_EXAMPLES", "0")) or (700 if WHOLE else 12)
+#: LAKEIDX_SEED, which `make test-all` sets and prints, makes other predicates.
+SEED = os.environ.get("LAKEIDX_SEED", "")
 _OPS: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip

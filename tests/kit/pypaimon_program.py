@@ -1,6 +1,7 @@
 """pypaimon and pypaimon-rust as a program in an environment of its own: commands as JSON lines on stdin, answers on stdout.
 
-``{"warehouse", "table", "engine": "python" | "rust", "do": "read" | "write" | "create", ...}``; imports nothing of lakeidx.
+``{"warehouse", "table", "engine": "python" | "rust", "do": "read" | "write" | "copy" | "create", ...}``.
+Imports nothing of lakeidx.
 """
 
 # The packages are not in the environment of the tests, so no types are known here.
@@ -10,6 +11,7 @@ import json
 import sys
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pypaimon import CatalogFactory, Schema
 from pypaimon_rust.datafusion import PaimonCatalog
 
@@ -52,12 +54,13 @@ class Python:
     def write(self, name, rows):
         """Upsert rows as one batch, or delete them: `v` says the kind then."""
         table = self.catalog.get_table(name)
-        if any(row.get("_kind", "+I") != "+I" for row in rows):
+        if isinstance(rows, list) and any(row.get("_kind", "+I") != "+I" for row in rows):
             table = table.copy({"rowkind.field": "v"})
             rows = [{**row, "v": row["_kind"]} for row in rows]
         builder = table.new_batch_write_builder()
         writer, commit = builder.new_write(), builder.new_commit()
-        writer.write_arrow(arrow([(f.name, str(f.type)) for f in table.fields], rows))
+        typed = isinstance(rows, pa.Table)
+        writer.write_arrow(rows if typed else arrow([(f.name, str(f.type)) for f in table.fields], rows))
         commit.commit(writer.prepare_commit())
         writer.close()
         commit.close()
@@ -78,8 +81,10 @@ class Rust:
     def write(self, name, rows):
         """Upsert rows as one batch, or delete them."""
         table = self.catalog.get_table(name)
-        data = arrow([(f.name(), str(f.field_type())) for f in table.schema().fields()], rows)
-        kinds = [KINDS[row.get("_kind", "+I")] for row in rows]
+        data, kinds = rows, []
+        if isinstance(rows, list):
+            data = arrow([(f.name(), str(f.field_type())) for f in table.schema().fields()], rows)
+            kinds = [KINDS[row.get("_kind", "+I")] for row in rows]
         if any(kinds):
             data = data.append_column("_VALUE_KIND", pa.array(kinds, pa.int8()))
         builder = table.new_batch_write_builder()
@@ -87,6 +92,12 @@ class Rust:
         for batch in data.to_batches():
             writer.write_arrow(batch)
         builder.new_commit().commit(writer.prepare_commit())
+
+
+def copied(rows, below, added):
+    """The rows whose first column, an int32, is below a number, with another number added to it."""
+    rows = rows.filter(pc.less(rows.column(0), below))
+    return rows.set_column(0, rows.schema.field(0), pc.add(rows.column(0), pa.scalar(added, pa.int32())))
 
 
 def answer(request):
@@ -100,6 +111,9 @@ def answer(request):
             return file.write_table(rows)
     if request["do"] == "read":
         return engine.read(request["table"]).to_pylist()
+    if request["do"] == "copy":
+        rows = copied(engine.read(request["table"]), request["below"], request["added"])
+        return engine.write(request["table"], rows)
     return engine.write(request["table"], request["rows"])
 
 

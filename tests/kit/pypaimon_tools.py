@@ -66,6 +66,10 @@ class PyPaimon:
         """Upsert rows, or delete those whose `_kind` is ``-D``."""
         self._call(table, "write", engine=engine, rows=rows)
 
+    def copy(self, table: str, below: int, added: int, engine: str = "python") -> None:
+        """Write the rows whose first column, an INT, is below a number once more, with another number added to it."""
+        self._call(table, "copy", engine=engine, below=below, added=added)
+
     def _call(self, table: str, what: str, **more: Any) -> Any:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
