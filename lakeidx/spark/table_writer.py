@@ -167,7 +167,8 @@ class TableWriter(DataSourceArrowWriter):
             kept = _cast(piece, schema, number, kinds)
             if kept.num_rows:
                 parts.append(write_part(store, f"{self.directory}-{attempt}", number, len(parts), kept))
-            content += content_of(kept, schema)
+            # Rows of a batch whose id was drawn here never come again.
+            content += 0 if self.options.batch_id is None else content_of(kept, schema)
             staged += found.num_rows
             waiting.clear()
             waiting_bytes = 0
@@ -248,7 +249,7 @@ class TableWriter(DataSourceArrowWriter):
             seconds=time.monotonic() - started,
             table_id=table.metadata.table_id,
             rows_ignored=rows - sum(p.rows for p in parts),
-            content=content,
+            content=None if self.options.batch_id is None else content,
             completed_on=self.read_on,
             operation=self.operation,
         )
