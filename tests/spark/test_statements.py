@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakeidx.api import Table
-from lakeidx.errors import LakeIdxError
+from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.spark import sql
 
 pytestmark = pytest.mark.spark
@@ -37,7 +39,17 @@ def content(table: Table) -> list[tuple[str, int, Decimal | None]]:
     return [(r["day"], r["id"], r["total"]) for r in rows.to_pylist()]
 
 
-def test_verbs_change_a_table_with_frames_and_views_as_sources(spark: SparkSession, table: Table) -> None:
+def test_verbs_change_a_table_with_frames_and_views_as_sources(
+    spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames: Any = type(spark.range(1))
+    to_arrow = frames.toArrow
+
+    def only_reports(frame: DataFrame) -> pa.Table:
+        assert "result" in frame.columns, "rows came to the driver"
+        return to_arrow(frame)
+
+    monkeypatch.setattr(frames, "toArrow", only_reports)
     path = f"lakeidx.`{table.uri}`"
     spark.range(4).selectExpr("concat('d', id % 2) day", "id", "id * 1.5 total").createOrReplaceTempView("source_rows")
     assert counts(spark, f"INSERT INTO {path} (day, id, total) SELECT day, id, total FROM source_rows") == (4, 0, 0, 0)
@@ -82,11 +94,45 @@ def test_verbs_change_a_table_with_frames_and_views_as_sources(spark: SparkSessi
     assert content(table) == [("d1", 8, None), ("d5", 3, None)]
     assert sql(spark, "SELECT id FROM orders_by_name WHERE day = 'd5'").collect()[0].id == 3
 
+    # Conditions and values with subqueries, of the table itself, too.
+    assert counts(spark, f"UPDATE {path} SET total = (SELECT max(id) FROM {path}) WHERE id IN (SELECT id + 5 FROM source_rows)"
+                  ) == (0, 1, 0, 0)  # fmt: skip
+    assert counts(spark, f"DELETE FROM {path} o WHERE EXISTS (SELECT 1 FROM {path} x WHERE x.id = o.id + 5)") == (
+        0,
+        0,
+        1,
+        0,
+    )
+    assert content(table) == [("d1", 8, d(8))]
+
     assert sql(spark, f"ALTER TABLE {path} ADD COLUMN note STRING").collect()[0].change == "added"
     assert sql(spark, f"CALL sys.create_tag(table => '{path}', tag => 'now')").collect()[0].tag == "now"
     assert [r["tag"] for r in table.tags()] == ["now"]
     spark.catalog.dropTempView("source_rows")
     spark.catalog.dropTempView("changes")
+
+
+def test_a_table_is_made_by_its_path_and_described(spark: SparkSession, tmp_path: Path) -> None:
+    made, copy = (f"lakeidx.`{tmp_path}/d.db/{n}`" for n in ("made", "copy"))
+    sql(
+        spark,
+        f"CREATE TABLE {made} (id BIGINT, day STRING COMMENT 'of it') PARTITIONED BY (day) "
+        "TBLPROPERTIES ('primary-key' = 'id,day')",
+    )
+    sql(spark, f"CREATE TABLE IF NOT EXISTS {made} (x INT) TBLPROPERTIES ('primary-key' = 'x')")
+    assert counts(spark, f"INSERT INTO {made} VALUES (1, 'a'), (2, 'b')") == (2, 0, 0, 0)
+    assert counts(
+        spark, f"CREATE TABLE {copy} TBLPROPERTIES ('primary-key' = 'id') AS SELECT id, upper(day) day FROM {made}"
+    ) == (2, 0, 0, 0)
+    assert sorted(map(tuple, sql(spark, f"SELECT * FROM {copy}").collect())) == [(1, "A"), (2, "B")]
+    assert sql(spark, f"DESCRIBE {made}").collect()[1].comment == "of it"
+    assert [r.partition for r in sql(spark, f"SHOW PARTITIONS {made}").collect()] == ["day=a", "day=b"]
+    with pytest.raises(InvalidInputError):
+        sql(
+            spark,
+            f"CREATE TABLE lakeidx.`{tmp_path}/d.db/bad` TBLPROPERTIES ('primary-key' = 'id') AS SELECT null::int AS id",
+        )
+    assert not (tmp_path / "d.db" / "bad").exists()
 
 
 @pytest.mark.parametrize(

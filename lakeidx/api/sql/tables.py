@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any
 
@@ -105,46 +107,70 @@ def _text(statement: Statement, node: Node) -> str:
 # -- CREATE, DROP ------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A CREATE TABLE taken apart.
+
+    spec     as schema JSON writes it; its fields are those of a query where there is one
+    exists   nothing is to be done where there is a table of this name
+    """
+
+    name: tuple[str, ...]
+    spec: dict[str, Any]
+    exists: bool
+    query: Node
+
+    @classmethod
+    def of(cls, statement: Statement, tree: Node) -> NewTable:
+        """Take a CREATE TABLE apart; InvalidInputError for clauses that are not understood."""
+        if tree.args.get("kind") != "TABLE":
+            a_database = tree.args.get("kind") in ("DATABASE", "SCHEMA")
+            more = "; a database is there with its first table" if a_database else ""
+            raise statement.error(f"CREATE takes TABLE{more}", statement.tokens[1])
+        statement.only(tree, ("this", "kind", "exists", "properties", "expression"), "CREATE TABLE")
+        node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+        columns = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
+        spec = _properties(statement, tree)
+        keys = [c for c in columns if isinstance(c, exp.PrimaryKey)]
+        for key in keys:
+            spec["primaryKeys"] = [p.name for p in key.expressions]
+        fields = [_column_spec(statement, c) for c in columns if c not in keys]
+        if fields and tree.expression is not None:
+            raise statement.error("CREATE TABLE takes columns or AS with a query, not both", node)
+        parts = TableName.of(statement, node).parts
+        return cls(parts, {**spec, "fields": fields}, bool(tree.args.get("exists")), tree.expression)
+
+
 def create_table(statement: Statement, tree: Node, places: Places, warehouse: Warehouse) -> QueryResult | VerbResult:
     """Run CREATE TABLE, with a query also what inserts its rows."""
-    known = ("this", "kind", "exists", "properties", "expression")
-    if tree.args.get("kind") != "TABLE":
-        more = "; a database is there with its first table" if tree.args.get("kind") in ("DATABASE", "SCHEMA") else ""
-        raise statement.error(f"CREATE takes TABLE{more}", statement.tokens[1])
-    statement.only(tree, known, "CREATE TABLE")
-    node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
-    columns = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-    spec, primary = _properties(statement, tree)
-    fields = []
-    for column in columns:
-        if isinstance(column, exp.PrimaryKey):
-            primary = [p.name for p in column.expressions]
-        else:
-            fields.append(_column_spec(statement, column))
-    if primary:
-        spec["primaryKeys"] = primary
-    name = ".".join(TableName.of(statement, node).parts)
-    exists = bool(tree.args.get("exists"))
-    if exists and name in warehouse:
-        return _texts({"result": [f"{name} is there"]})
-    if tree.expression is None:
-        warehouse.create(name, {**spec, "fields": fields}, exist_ok=exists)
-        return _texts({"result": [f"created {name}"]})
-    if fields:
-        raise statement.error("CREATE TABLE takes columns or AS with a query, not both", node)
-    found = Query(statement, tree.expression, places).result()
-    made = warehouse.create(name, {**spec, "fields": column_specs(found.arrow_schema)})
-    try:
+    new = NewTable.of(statement, tree)
+    name = ".".join(new.name)
+    if new.exists and name in warehouse:
+        return texts({"result": [f"{name} is there"]})
+    if new.query is None:
+        warehouse.create(name, new.spec, exist_ok=new.exists)
+        return texts({"result": [f"created {name}"]})
+    found = Query(statement, new.query, places).result()
+    made = warehouse.create(name, {**new.spec, "fields": column_specs(found.arrow_schema)})
+    with dropped_if_empty(made):
         return VerbResult.of(made.upsert(found.to_reader()))
+
+
+@contextmanager
+def dropped_if_empty(made: Table) -> Iterator[None]:
+    """Drop a table that a query cannot fill: nobody has seen it with rows."""
+    try:
+        yield
     except LakeIdxError:
-        # Nobody has seen it with rows: a table that a query cannot fill was not made.
+        from lakeidx.api.warehouse import drop_table
+
         if made.metadata.latest_snapshot() is None:
-            warehouse.drop(name)
+            drop_table(made)
         raise
 
 
-def _properties(statement: Statement, tree: Node) -> tuple[dict[str, Any], list[str]]:
-    """Return comment, partitions and options of a CREATE TABLE, and the key that PRIMARY KEY in its properties names."""
+def _properties(statement: Statement, tree: Node) -> dict[str, Any]:
+    """Return comment, partitions and options of a CREATE TABLE."""
     options: dict[str, str] = {}
     spec: dict[str, Any] = {"options": options}
     properties = tree.args.get("properties")
@@ -161,7 +187,7 @@ def _properties(statement: Statement, tree: Node) -> tuple[dict[str, Any], list[
             spec["partitionKeys"] = [n.name for n in names]
         elif not (isinstance(part, exp.FileFormatProperty) and part.name.lower() in _PROVIDERS):
             raise statement.error(f"CREATE TABLE does not take {part.sql(dialect='spark')[:60]}", part)
-    return spec, []
+    return spec
 
 
 def _option_name(node: Node) -> str:
@@ -179,12 +205,12 @@ def drop_named(statement: Statement, tree: Node, warehouse: Warehouse) -> QueryR
         raise statement.error("DROP TABLE takes a table", node)
     written = ".".join(name.parts)
     if tree.args.get("exists") and written not in warehouse:
-        return _texts({"result": [f"{written} is not there"]})
+        return texts({"result": [f"{written} is not there"]})
     try:
         warehouse.drop(written)
     except NotFoundError as error:
         raise NotFoundError(statement.error(error.message, node).message) from None
-    return _texts({"result": [f"dropped {written}"]})
+    return texts({"result": [f"dropped {written}"]})
 
 
 # -- ALTER ---------------------------------------------------------------------------------------------------------------
@@ -231,7 +257,7 @@ def _renamed(statement: Statement, node: Node, reader: Reader, warehouse: Wareho
         raise statement.error("RENAME TO takes a table, and database.table or a name", node)
     name = ".".join(to if len(to) == 2 else [old.parts[0], *to])
     warehouse.rename(".".join(old.parts), name)
-    return _texts({"result": [f"{'.'.join(old.parts)} is now {name}"]})
+    return texts({"result": [f"{'.'.join(old.parts)} is now {name}"]})
 
 
 def _without_partitions(statement: Statement, node: Node, places: Places) -> QueryResult:
@@ -245,7 +271,7 @@ def _without_partitions(statement: Statement, node: Node, places: Places) -> Que
         if not named[-1]:
             raise reader.refusal("PARTITION (column = value) must stand here")
     places.table(statement, node).drop_partitions(named)
-    return _texts({"result": [f"dropped {n}" for n in named]})
+    return texts({"result": [f"dropped {n}" for n in named]})
 
 
 def _column_edits(statement: Statement, change: ColumnChange) -> dict[str, Any]:
@@ -313,20 +339,20 @@ def show(statement: Statement, asked: Show, places: Places, warehouse: Warehouse
         if warehouse is None:
             raise statement.error(f"SHOW {asked.what} is for spark.sql: it knows the names of its catalog")
         if asked.what == "DATABASES":
-            return _texts({"namespace": _matching(warehouse.databases(), asked.like)})
+            return texts({"namespace": _matching(warehouse.databases(), asked.like)})
         pairs = [n.split(".", 1) for n in warehouse.tables(asked.database)]
         names = _matching([n for _, n in pairs], asked.like)
         pairs = [p for p in pairs if p[1] in names]
-        return _texts({"namespace": [p[0] for p in pairs], "tableName": [p[1] for p in pairs]})
+        return texts({"namespace": [p[0] for p in pairs], "tableName": [p[1] for p in pairs]})
     table = places.table(statement, asked.table)
     schema = table.schema
     if asked.what == "COLUMNS":
-        return _texts({"col_name": list(schema.field_names)})
+        return texts({"col_name": list(schema.field_names)})
     if asked.what == "TBLPROPERTIES":
         pairs = [[k, v] for k, v in sorted(_options(schema).items()) if asked.like in (None, k)]
         if asked.like is not None and not pairs:
             raise statement.error(f"the table does not set option {asked.like!r}", asked.table)
-        return _texts({"key": [p[0] for p in pairs], "value": [p[1] for p in pairs]})
+        return texts({"key": [p[0] for p in pairs], "value": [p[1] for p in pairs]})
     if asked.what == "PARTITIONS":
         if not schema.partition_keys:
             raise statement.error("the table has no partitions", asked.table)
@@ -336,11 +362,12 @@ def show(statement: Statement, asked: Show, places: Places, warehouse: Warehouse
             raise statement.error(f"partitions are of {', '.join(schema.partition_keys)}", statement.find(unknown))
         rows = [decode_partition_dict(p, schema) for p in found]
         rows = [r for r in rows if all(str(r[n]) == str(v) for n, v in asked.partition.items())]
-        return _texts({"partition": sorted("/".join(f"{k}={v}" for k, v in r.items()) for r in rows)})
-    return _texts({"createtab_stmt": [_create_statement(".".join(p.name for p in asked.table.parts), schema)]})
+        return texts({"partition": sorted("/".join(f"{k}={v}" for k, v in r.items()) for r in rows)})
+    return texts({"createtab_stmt": [_create_statement(".".join(p.name for p in asked.table.parts), schema)]})
 
 
-def _texts(columns: Mapping[str, Sequence[str | None]]) -> QueryResult:
+def texts(columns: Mapping[str, Sequence[str | None]]) -> QueryResult:
+    """Make a result of texts by column."""
     return QueryResult.of(pa.table({n: pa.array(list(v), pa.string()) for n, v in columns.items()}))
 
 
@@ -432,7 +459,7 @@ def describe(statement: Statement, places: Places) -> QueryResult:
             raise statement.error(said, statement.find([asked]))
         field = schema.field(names[asked.lower()])
         shown = {"col_name": field.name, "data_type": _sql_type(field.type), "comment": field.description or "NULL"}
-        return _texts({"info_name": list(shown), "info_value": list(shown.values())})
+        return texts({"info_name": list(shown), "info_value": list(shown.values())})
     rows = [
         (f.name, _sql_type(f.type) + ("" if f.type.nullable else " NOT NULL"), f.description)
         for f in table.schema.fields
@@ -441,7 +468,7 @@ def describe(statement: Statement, places: Places) -> QueryResult:
     rows += [("# partitioned by", ", ".join(schema.partition_keys), None)] if schema.partition_keys else []
     if more:
         rows += _details(table)
-    return _texts({n: [r[i] for r in rows] for i, n in enumerate(("col_name", "data_type", "comment"))})
+    return texts({n: [r[i] for r in rows] for i, n in enumerate(("col_name", "data_type", "comment"))})
 
 
 def _details(table: Table) -> list[tuple[str, str, str | None]]:

@@ -1,4 +1,5 @@
-"""INSERT, UPDATE, DELETE, MERGE INTO, ALTER TABLE and CALL in Spark, which can do none of them with a Python source of its own.
+"""INSERT, UPDATE, DELETE, MERGE INTO, CREATE and ALTER TABLE, SHOW, DESCRIBE and CALL in Spark: what it does not do with a Python
+source, or by the path of a table.
 
 An INSERT is an upsert of a frame, the other verbs are those of `lakeidx.spark.LakeTable`: rows are computed, joined and written in
 Spark's tasks, and none comes to this process.
@@ -19,6 +20,7 @@ from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.query import QueryResult
 from lakeidx.api.sql.run import run_among
 from lakeidx.api.sql.statement import WITH, LakeidxSql, Statement, one_statement, statements
+from lakeidx.api.sql.tables import NewTable, dropped_if_empty, texts
 from lakeidx.api.sql.verbs import (
     Insertion,
     Merging,
@@ -39,11 +41,12 @@ from lakeidx.spark.datasource import FORMAT
 from lakeidx.spark.frame_upsert import upsert
 from lakeidx.spark.lake_table import LakeTable, MergeBuilder
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.spark.values import spark_schema
+from lakeidx.spark.values import arrow_schema, spark_schema
+from lakeidx.types import column_specs
 
 #: Statements by their first words.
-KINDS = ("INSERT", "UPDATE", "DELETE", "MERGE INTO", "ALTER TABLE", "CALL")
-_VERB_WORDS = ("INSERT", "UPDATE", "DELETE", "MERGE", "WITH")
+KINDS = ("INSERT", "UPDATE", "DELETE", "MERGE INTO", "CREATE TABLE", "ALTER TABLE", "SHOW", "DESCRIBE", "CALL")
+_VERB_WORDS = ("INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "CREATE")
 
 
 def is_change(query: str) -> bool:
@@ -51,7 +54,7 @@ def is_change(query: str) -> bool:
     try:
         first = statements(query)[0]
         if first.word(0) != "WITH":
-            return first.word(0) in {k.split()[0] for k in KINDS}
+            return first.word(0) in {"DESC", *(k.split()[0] for k in KINDS)}
         return isinstance(first.parse(), tuple(_VERBS))
     except InvalidInputError:
         return False
@@ -68,6 +71,8 @@ def run_change(spark: SparkSession, query: str) -> DataFrame:
         assert isinstance(done, QueryResult)
         return spark.createDataFrame(done.to_arrow())
     result = verb(spark, statement, tree, places)
+    if isinstance(result, QueryResult):
+        return spark.createDataFrame(result.to_arrow())
     counts = {
         "inserted": result.inserted,
         "updated": result.updated,
@@ -84,7 +89,7 @@ class _Catalog:
         self._spark = spark
 
     def open(self, parts: Sequence[str]) -> Table:
-        if len(parts) == 2 and parts[0].lower() == FORMAT and "/" in parts[1]:
+        if _is_path(parts):
             return Table.open(parts[1])
         place = place_of_name(self._spark, parts)
         if place is None:
@@ -95,6 +100,10 @@ class _Catalog:
 
     def system(self, name: str) -> pa.Table | None:
         return None
+
+
+def _is_path(parts: Sequence[str]) -> bool:
+    return len(parts) == 2 and parts[0].lower() == FORMAT and "/" in parts[1]
 
 
 def _frame(spark: SparkSession, query: Any, committed: str | None = None) -> DataFrame:
@@ -142,6 +151,34 @@ def _delete(spark: SparkSession, statement: Statement, tree: Any, places: Places
     return VerbResult.of(LakeTable(spark, table.uri).delete(_condition(tree)))
 
 
+def _create(spark: SparkSession, statement: Statement, tree: Any, places: Places) -> VerbResult | QueryResult:
+    """Make a table by its path, and upsert the rows of a query in Spark's tasks."""
+    new = NewTable.of(statement, tree)
+    if not _is_path(new.name):
+        raise statement.error(
+            "a table is made by its path, CREATE TABLE lakeidx.`/lake/db.db/table`, and a name of it by spark.sql",
+            tree.this,
+        )
+    path = new.name[1]
+    if new.exists and _is_there(path):
+        return texts({"result": [f"{path} is there"]})
+    if new.query is None:
+        Table.create(path, new.spec, exist_ok=new.exists)
+        return texts({"result": [f"created {path}"]})
+    frame = _frame(spark, new.query)
+    made = Table.create(path, {**new.spec, "fields": column_specs(arrow_schema(frame.schema))})
+    with dropped_if_empty(made):
+        return VerbResult.of(upsert(frame, path))
+
+
+def _is_there(path: str) -> bool:
+    try:
+        Table.open(path)
+    except NotFoundError:
+        return False
+    return True
+
+
 def _has_subquery(tree: Any) -> bool:
     return any(
         part.find(exp.Query) is not None for part in (*tree.expressions, *filter(None, [tree.args.get("where")]))
@@ -182,4 +219,4 @@ def _insert(spark: SparkSession, statement: Statement, tree: Any, places: Places
     return VerbResult.of(upsert(numbered.select(*columns), table.uri, overwrite=parts.overwrite, options=options))
 
 
-_VERBS = {exp.Insert: _insert, exp.Merge: _merge, exp.Update: _update, exp.Delete: _delete}
+_VERBS = {exp.Create: _create, exp.Insert: _insert, exp.Merge: _merge, exp.Update: _update, exp.Delete: _delete}
