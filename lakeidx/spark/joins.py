@@ -28,8 +28,8 @@ from lakeidx.types import Field
 T = TypeVar("T")
 
 _SHARD = "__lakeidx_shard"
-#: Keys that a task holds, and rows that it gives at a time.
-_MOST_KEYS, _BATCH_ROWS = 1 << 20, 1 << 16
+#: Rows that a task gives at a time.
+_BATCH_ROWS = 1 << 16
 #: Of this worker process, by table.
 _LOOKUPS: dict[tuple[str, str, int | None, bool], TableLookup] = {}
 
@@ -118,7 +118,7 @@ def lookup_join(
 def find_rows(keys: DataFrame, table: TableHandle, columns: Sequence[str]) -> DataFrame:
     """Return the rows that a table has of some keys, as its next compaction leaves them, with some of its columns.
 
-    keys   the columns of the primary key, each key once, without nulls
+    keys   the columns of the primary key, without nulls; a task holds those of its buckets
     """
     schema = table.schema
     found = spark_schema([Field(0, name, schema.field(name).type.with_nullable(True)) for name in columns])
@@ -217,17 +217,13 @@ class _Finding:
         self._join = join
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        waiting: list[pa.RecordBatch] = []
-        for batch in batches:
-            waiting.append(batch)
-            if sum(b.num_rows for b in waiting) >= _MOST_KEYS:
-                yield from self._rows_of(pa.Table.from_batches(waiting))
-                waiting = []
-        if waiting:
-            yield from self._rows_of(pa.Table.from_batches(waiting))
-
-    def _rows_of(self, keys: pa.Table) -> Iterator[pa.RecordBatch]:
-        keys = in_zone(keys.drop_columns([_SHARD]), self._join.key_fields, self._join.zone)
+        found = list(batches)
+        if not found:
+            return
+        names = [k for _, k in self._join.keys]
+        # Equal keys are of one shard, and so of one task.
+        keys = pa.Table.from_batches(found).group_by(names).aggregate([])
+        keys = in_zone(keys, self._join.key_fields, self._join.zone)
         answer = _look_up(self._join, lambda lookup: lookup.lookup(keys))
         rows = answer.rows.select([c for c, _ in self._join.columns]).filter(pa.array(answer.found))
         yield from to_spark(rows, self._join.added).to_batches(max_chunksize=_BATCH_ROWS)

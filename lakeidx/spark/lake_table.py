@@ -309,7 +309,7 @@ class MergeBuilder:
             source = source.persist()
             kept.append(source)
         if by_key and not by_source:
-            keys = source.select(*(equal[k].alias(k) for k in schema.primary_keys)).dropna().distinct()
+            keys = source.select(*(equal[k].alias(k) for k in schema.primary_keys)).dropna()
             target = find_rows(keys, table._handle, needed)
         else:
             where = [] if by_source else [*matching.where(), *_around(schema, source, equal)]

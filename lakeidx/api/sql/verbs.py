@@ -319,7 +319,7 @@ def query_of_keys(tree: Node, schema: TableSchema, values: Sequence[Node] = ()) 
     if not schema.primary_keys:
         raise InvalidInputError("rows can be changed in tables with a primary key only")
     target = tree.this.copy()
-    keys = [exp.column(k, table=target.alias_or_name, quoted=True) for k in schema.primary_keys]
+    keys = [exp.column(k, table=target.alias or None, quoted=True) for k in schema.primary_keys]
     query = exp.select(*keys, *values).from_(target)
     if tree.args.get("where") is not None:
         query.set("where", tree.args["where"].copy())
