@@ -146,10 +146,10 @@ def create_table(statement: Statement, tree: Node, places: Places, warehouse: Wa
     new = NewTable.of(statement, tree)
     name = ".".join(new.name)
     if new.exists and name in warehouse:
-        return text_columns({"result": [f"{name} is there"]})
+        return result_of({"result": [f"{name} is there"]})
     if new.query is None:
         warehouse.create(name, new.spec, exist_ok=new.exists)
-        return text_columns({"result": [f"created {name}"]})
+        return result_of({"result": [f"created {name}"]})
     found = Query(statement, new.query, places).result()
     made = warehouse.create(name, {**new.spec, "fields": column_specs(found.arrow_schema)})
     with dropped_if_empty(made):
@@ -205,12 +205,12 @@ def drop_named(statement: Statement, tree: Node, warehouse: Warehouse) -> QueryR
         raise statement.error("DROP TABLE takes a table", node)
     written = ".".join(name.parts)
     if tree.args.get("exists") and written not in warehouse:
-        return text_columns({"result": [f"{written} is not there"]})
+        return result_of({"result": [f"{written} is not there"]})
     try:
         warehouse.drop(written)
     except NotFoundError as error:
         raise NotFoundError(statement.error(error.message, node).message) from None
-    return text_columns({"result": [f"dropped {written}"]})
+    return result_of({"result": [f"dropped {written}"]})
 
 
 # -- ALTER ---------------------------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def _renamed(statement: Statement, node: Node, reader: Reader, warehouse: Wareho
         raise statement.error("RENAME TO takes a table, and database.table or a name", node)
     name = ".".join(to if len(to) == 2 else [old.parts[0], *to])
     warehouse.rename(".".join(old.parts), name)
-    return text_columns({"result": [f"{'.'.join(old.parts)} is now {name}"]})
+    return result_of({"result": [f"{'.'.join(old.parts)} is now {name}"]})
 
 
 def _without_partitions(statement: Statement, node: Node, places: Places) -> QueryResult:
@@ -271,7 +271,7 @@ def _without_partitions(statement: Statement, node: Node, places: Places) -> Que
         if not named[-1]:
             raise reader.refusal("PARTITION (column = value) must stand here")
     places.table(statement, node).drop_partitions(named)
-    return text_columns({"result": [f"dropped {n}" for n in named]})
+    return result_of({"result": [f"dropped {n}" for n in named]})
 
 
 def _column_edits(statement: Statement, change: ColumnChange) -> dict[str, Any]:
@@ -339,20 +339,20 @@ def show(statement: Statement, asked: Show, places: Places, warehouse: Warehouse
         if warehouse is None:
             raise statement.error(f"SHOW {asked.what} is for spark.sql: it knows the names of its catalog")
         if asked.what == "DATABASES":
-            return text_columns({"namespace": _matching(warehouse.databases(), asked.like)})
+            return result_of({"namespace": _matching(warehouse.databases(), asked.like)})
         pairs = [n.split(".", 1) for n in warehouse.tables(asked.database)]
         names = _matching([n for _, n in pairs], asked.like)
         pairs = [p for p in pairs if p[1] in names]
-        return text_columns({"namespace": [p[0] for p in pairs], "tableName": [p[1] for p in pairs]})
+        return result_of({"namespace": [p[0] for p in pairs], "tableName": [p[1] for p in pairs]})
     table = places.table(statement, asked.table)
     schema = table.schema
     if asked.what == "COLUMNS":
-        return text_columns({"col_name": list(schema.field_names)})
+        return result_of({"col_name": list(schema.field_names)})
     if asked.what == "TBLPROPERTIES":
         pairs = [[k, v] for k, v in sorted(_options(schema).items()) if asked.like in (None, k)]
         if asked.like is not None and not pairs:
             raise statement.error(f"the table does not set option {asked.like!r}", asked.table)
-        return text_columns({"key": [p[0] for p in pairs], "value": [p[1] for p in pairs]})
+        return result_of({"key": [p[0] for p in pairs], "value": [p[1] for p in pairs]})
     if asked.what == "PARTITIONS":
         if not schema.partition_keys:
             raise statement.error("the table has no partitions", asked.table)
@@ -362,11 +362,11 @@ def show(statement: Statement, asked: Show, places: Places, warehouse: Warehouse
             raise statement.error(f"partitions are of {', '.join(schema.partition_keys)}", statement.find(unknown))
         rows = [decode_partition_dict(p, schema) for p in found]
         rows = [r for r in rows if all(str(r[n]) == str(v) for n, v in asked.partition.items())]
-        return text_columns({"partition": sorted("/".join(f"{k}={v}" for k, v in r.items()) for r in rows)})
-    return text_columns({"createtab_stmt": [_create_statement(".".join(p.name for p in asked.table.parts), schema)]})
+        return result_of({"partition": sorted("/".join(f"{k}={v}" for k, v in r.items()) for r in rows)})
+    return result_of({"createtab_stmt": [_create_statement(".".join(p.name for p in asked.table.parts), schema)]})
 
 
-def text_columns(columns: Mapping[str, Sequence[str | None]]) -> QueryResult:
+def result_of(columns: Mapping[str, Sequence[str | None]]) -> QueryResult:
     """Make a result of texts by column."""
     return QueryResult.of(pa.table({n: pa.array(list(v), pa.string()) for n, v in columns.items()}))
 
@@ -459,7 +459,7 @@ def describe(statement: Statement, places: Places) -> QueryResult:
             raise statement.error(said, statement.find([asked]))
         field = schema.field(names[asked.lower()])
         shown = {"col_name": field.name, "data_type": _sql_type(field.type), "comment": field.description or "NULL"}
-        return text_columns({"info_name": list(shown), "info_value": list(shown.values())})
+        return result_of({"info_name": list(shown), "info_value": list(shown.values())})
     rows = [
         (f.name, _sql_type(f.type) + ("" if f.type.nullable else " NOT NULL"), f.description)
         for f in table.schema.fields
@@ -468,7 +468,7 @@ def describe(statement: Statement, places: Places) -> QueryResult:
     rows += [("# partitioned by", ", ".join(schema.partition_keys), None)] if schema.partition_keys else []
     if more:
         rows += _details(table)
-    return text_columns({n: [r[i] for r in rows] for i, n in enumerate(("col_name", "data_type", "comment"))})
+    return result_of({n: [r[i] for r in rows] for i, n in enumerate(("col_name", "data_type", "comment"))})
 
 
 def _details(table: Table) -> list[tuple[str, str, str | None]]:

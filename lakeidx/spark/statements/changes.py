@@ -20,7 +20,7 @@ from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.query import QueryResult
 from lakeidx.api.sql.run import run_among
 from lakeidx.api.sql.statement import WITH, LakeidxSql, Statement, one_statement, statements
-from lakeidx.api.sql.tables import NewTable, dropped_if_empty, text_columns
+from lakeidx.api.sql.tables import NewTable, dropped_if_empty, result_of
 from lakeidx.api.sql.verbs import (
     Insertion,
     Merging,
@@ -161,10 +161,10 @@ def _create(spark: SparkSession, statement: Statement, tree: Any, places: Places
         )
     path = new.name[1]
     if new.exists and _is_there(path):
-        return text_columns({"result": [f"{path} is there"]})
+        return result_of({"result": [f"{path} is there"]})
     if new.query is None:
         Table.create(path, new.spec, exist_ok=new.exists)
-        return text_columns({"result": [f"created {path}"]})
+        return result_of({"result": [f"created {path}"]})
     frame = _frame(spark, new.query)
     made = Table.create(path, {**new.spec, "fields": column_specs(arrow_schema(frame.schema))})
     with dropped_if_empty(made):
