@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.batch.assignment.row_keys import partition_codes
 from lakeidx.codec.hashes.murmur import hash_words
+from lakeidx.codec.json_values import internal_to_json
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows
-from lakeidx.codec.values import internal_to_json
 from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema, schema_to_json
 from lakeidx.format.snapshot import Snapshot, snapshot_to_json

@@ -281,7 +281,7 @@ class Maintenance(History):
         errors   NotFoundError when it is not held; InvalidInputError when it was discarded; CommitConflictError when its rows
                  were made of rows that others have changed since: discard it, and run it again
         """
-        from lakeidx.batch.upsert import release_batch
+        from lakeidx.batch.held.release import release_batch
         from lakeidx.maintenance.after_commit import compact_after_commit
 
         made = make_runner(runner)

@@ -70,7 +70,7 @@ def scan_of(
 
 def _with_batch(table: TableHandle, batch_id: str) -> TableHandle:
     """Return a table as it would be with a held batch; it is in memory, and nobody else sees it. NotFoundError."""
-    from lakeidx.batch.upsert import held_context
+    from lakeidx.batch.held.release import held_context
     from lakeidx.maintenance.after_commit import table_with
     from lakeidx.table.handle import TableHandle
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import copy
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 from typing import Any, Literal, TypeVar
@@ -22,15 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CommitUnknownError, CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_uri
-from lakeidx.storage.base import FileInfo, ObjectStore
-from lakeidx.tasks.in_parallel import parallel_walk
+from lakeidx.storage.base import ObjectStore
 
 STAGING_DIR = "_lakeidx"
 #: Names of what a job sends to the asset that has submitted it.
 REPORT_MESSAGE, ERROR_MESSAGE = "lakeidx_report", "lakeidx_error"
-#: Begins no batch id.
-_BRANCH_FOLDER = "_branch-"
-_WRITING_FOLDER = "_writing"
+WRITING_FOLDER = "_writing"
 _COMMITTING = "committing"
 HELD_NAME, _DECISION = "held.json", "decision.json"
 #: Mode of a batch that replaces nothing; the others are the overwrite modes of `lakeidx.batch.context`.
@@ -408,7 +403,7 @@ class BatchFiles:
     def replace(self, report: AnyReport, *, attempt: int = 1) -> None:
         """Replace a report of a finished batch by a shorter one."""
         text = report.model_dump_json(exclude_defaults=True)
-        stage = f'{{"stage":"{_stage_name(type(report))}",'
+        stage = f'{{"stage":"{stage_name(type(report))}",'
         self._published.clear()
         self.store.put(self._report_path(type(report), attempt), seal((stage + text[1:]).encode()))
 
@@ -420,7 +415,7 @@ class BatchFiles:
         """Read the report of an earlier stage; InvalidInputError names the stage that has to run first."""
         report = self.read(model, attempt=attempt)
         if report is None:
-            said = f"stage {_stage_name(model)} of batch {self.batch_id!r} has not run: run it first"
+            said = f"stage {stage_name(model)} of batch {self.batch_id!r} has not run: run it first"
             raise InvalidInputError(said, path=self.root)
         return report
 
@@ -441,11 +436,11 @@ class BatchFiles:
 
     def _report_path(self, model: type[BaseModel], attempt: int) -> str:
         suffix = "" if attempt == 1 else f"-{attempt}"
-        return f"{self.root}/{_stage_name(model)}{suffix}.json"
+        return f"{self.root}/{stage_name(model)}{suffix}.json"
 
 
 @cache
-def _stage_name(model: type[BaseModel]) -> str:
+def stage_name(model: type[BaseModel]) -> str:
     """Return the name of the stage that leaves a report."""
     return str(model.model_fields["stage"].default)
 
@@ -461,77 +456,16 @@ def staging_root(paths: TablePaths) -> str:
 
 def writing_note(paths: TablePaths, batch_id: str) -> str:
     """Return the path of the note that a batch staged in memory is writing files: `lakeidx.batch.stages.memory_staging`."""
-    return f"{staging_root(paths)}/{_WRITING_FOLDER}/{batch_id}"
+    return f"{staging_root(paths)}/{WRITING_FOLDER}/{batch_id}"
 
 
-def _is_batch_id(name: str) -> bool:
+def is_batch_id(name: str) -> bool:
     """Return True for a name that a batch may have; other folders of the staging directory begin with ``_``."""
     return isinstance(name, str) and _BATCH_ID.match(name) is not None
 
 
 def check_batch_id(batch_id: str) -> None:
     """Raise InvalidInputError for an id that cannot be a directory name everywhere."""
-    if not _is_batch_id(batch_id):
+    if not is_batch_id(batch_id):
         allowed = "1 to 150 letters, digits and . _ = @ + - , beginning with a letter or digit"
         raise InvalidInputError(f"batch id {batch_id!r}: use {allowed}")
-
-
-@dataclass(frozen=True, slots=True)
-class StagedBatch:
-    """Entry of a listing of batches.
-
-    paths   of its branch
-    files   by path below the batch's directory
-    """
-
-    paths: TablePaths
-    batch_id: str
-    files: Mapping[str, FileInfo]
-
-    @property
-    def run(self) -> int:
-        """Which run of the batch counts, from 1."""
-        return next(n for n in count(1) if f"superseded-{n}.json" not in self.files)
-
-    def has(self, model: type[BaseModel]) -> bool:
-        """Return True when the run that counts has the report of a stage's first attempt."""
-        return f"{self._folder}{_stage_name(model)}.json" in self.files
-
-    @property
-    def is_held(self) -> bool:
-        """True when the run that counts was held, and is not committed or discarded."""
-        return f"{self._folder}{HELD_NAME}" in self.files and not self.has(CommitReport)
-
-    @property
-    def _folder(self) -> str:
-        return "" if self.run == 1 else f"run-{self.run}/"
-
-
-#: Batches up to which one request lists what each has, about.
-_IN_ONE_WALK = 200
-
-
-def walk_staging(store: ObjectStore, paths: TablePaths) -> tuple[list[StagedBatch], list[FileInfo]]:
-    """List all batches of a table and its branches that are staged, by branch and id, and the notes of those that run in memory.
-
-    cost   about a request per thousand files
-    """
-    root = staging_root(replace(paths, branch=MAIN_BRANCH))
-    found: dict[tuple[str, str], dict[str, FileInfo]] = {}
-    notes: list[FileInfo] = []
-    for file in parallel_walk(store, root, enough=_IN_ONE_WALK):
-        batch_id, _, name = file.path[len(root) + 1 :].partition("/")
-        branch = ""
-        if batch_id.startswith(_BRANCH_FOLDER):
-            branch, (batch_id, _, name) = batch_id.removeprefix(_BRANCH_FOLDER), name.partition("/")
-        if name and _is_batch_id(batch_id):
-            found.setdefault((branch, batch_id), {})[name] = file
-        elif name and batch_id == _WRITING_FOLDER:
-            notes.append(file)
-    staged = [StagedBatch(replace(paths, branch=b or MAIN_BRANCH), i, files) for (b, i), files in sorted(found.items())]
-    return staged, notes
-
-
-def batch_ids(store: ObjectStore, paths: TablePaths) -> Sequence[str]:
-    """Return the ids of all batches of a branch that still have a staging directory."""
-    return sorted(f.name for f in store.list(staging_root(paths)) if f.is_dir and _is_batch_id(f.name))

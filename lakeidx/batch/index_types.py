@@ -28,7 +28,7 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import ExternalState, IndexContext, Locator
 from lakeidx.key_index.registry import IndexType, find_type, make_locator
-from lakeidx.storage.base import join
+from lakeidx.storage.files import join
 from lakeidx.table.metadata import TableMetadata
 
 _INDEX_FOLDER = "_index"

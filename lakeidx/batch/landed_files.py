@@ -11,14 +11,29 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from lakeidx.batch.artifacts import SourceFile, check_batch_id, staging_root
 from lakeidx.codec.containers.checksum import crc32
-from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import TablePaths
+from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
+from lakeidx.storage import kind_of_store
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.local import local_path
+from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.types import DataType, Root
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+_MASK = (1 << 64) - 1
 
 #: Characters that names of batches and their files do not have.
 UNSAFE = re.compile(r"[^A-Za-z0-9._=@+-]")
@@ -115,3 +130,74 @@ def _ledger_path(paths: TablePaths, file: SourceFile) -> str:
 
 def _last_path(paths: TablePaths, path: str) -> str:
     return f"{staging_root(paths)}/{LEDGER_DIR}/last-{hashlib.sha256(path.encode()).hexdigest()[:32]}"
+
+
+def landing_store(store: ObjectStore, path: str, options: Mapping[str, Any]) -> ObjectStore:
+    """Open the store a landing file is in: the table's, or its own for a file in a store of another kind, or one with options.
+
+    options   of the landing files' store; a store of its own is reached as they, and else environment variables, say
+    """
+    from lakeidx.storage.landing_folders import open_landing
+
+    own = options or kind_of_store(store.uri) != kind_of_store(path)
+    return open_landing(path, None, options) if own else store
+
+
+def describe_source(store: ObjectStore, path: str, options: Mapping[str, Any]) -> SourceFile:
+    """Describe a landing file as it is now; NotFoundError when it is missing, InvalidInputError for a folder."""
+    where = landing_store(store, path, options)
+    info = where.info(path)
+    if info is None:
+        if where.exists(path):
+            raise InvalidInputError("a folder, not a landing file; name the files in it", path=path)
+        raise NotFoundError("the landing file does not exist", path=path)
+    return SourceFile(path=path, size=info.size, version=str(info.mtime_ms), etag=info.etag)
+
+
+@contextmanager
+def unchanged(
+    store: ObjectStore, sources: Sequence[SourceFile], options: Mapping[str, Any], *, since: str, then: str
+) -> Iterator[None]:
+    """Make sure, when a block that reads landing files ends, that they are still the files that were described before it.
+
+    Looking at them afterwards tells of a change at any time before, one in the middle of the block too.
+
+    since    when the file changed, as the error says it
+    then     what to do
+    errors   InvalidInputError, also in the place of an error of the block: what it met may come from the change
+    """
+
+    def look(source: SourceFile) -> None:
+        if not describe_source(store, source.path, options).is_version_of(source):
+            raise InvalidInputError(f"the landing file changed {since}; {then}", path=source.path)
+
+    try:
+        yield
+    except LakeIdxError:
+        in_parallel(look, sources)
+        raise
+    in_parallel(look, sources)
+
+
+def content_of(rows: pa.Table, schema: TableSchema) -> int:
+    """Sum of the rows' hashes, 0 to 2**64 - 1; the content of two tables together is the sum of both, modulo 2**64.
+
+    rows      the table's columns, and the row kinds when there are any
+    returns   a number that differs when a value differs, but for chance (1 in 2**32 for a row), or one in an ARRAY, MAP, ROW or
+              VARIANT column, which would have to be looked at one by one
+    """
+    flat = [f for f in schema.fields if not f.type.is_nested and f.type.root is not Root.VARIANT]
+    columns, types = [rows.column(f.name) for f in flat], [f.type for f in flat]
+    if VALUE_KIND in rows.column_names:
+        columns.append(rows.column(VALUE_KIND))
+        types.append(DataType(Root.TINYINT))
+    hashes = hash_columns(columns, types, rows.num_rows).view(np.uint32).astype(np.uint64)
+    # Mixed, so that two rows that swap parts of their hashes do not come to the same sum.
+    hashes = (hashes + np.uint64(1)) * _ODD
+    hashes = (hashes ^ (hashes >> np.uint64(29))) * _ODD
+    return int(np.add.reduce(hashes ^ (hashes >> np.uint64(32)), dtype=np.uint64)) & _MASK
+
+
+def join_contents(contents: list[int]) -> str:
+    """Combine the content of several tables, as reports keep it."""
+    return f"{sum(contents) & _MASK:016x}"

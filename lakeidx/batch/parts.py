@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
-from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.batch.landed_files import landing_store, unchanged
 from lakeidx.data.engines import kinds_by_column
 from lakeidx.data.parquet.chunks import OpenFooter, damage_of, hold_columns, open_footer, open_rows
-from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
+from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
-from lakeidx.storage import kind_of_store
-from lakeidx.storage.base import ObjectStore, OutputFile, WriteOnly
-from lakeidx.tasks.in_parallel import in_parallel
-from lakeidx.types import STRING_ROOTS, DataType, Root
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import OutputFile, WriteOnly
+from lakeidx.types import STRING_ROOTS
 
 #: Rows of one part at most: what a map task of a later stage holds in memory.
 PART_ROWS = 1_000_000
@@ -36,53 +34,6 @@ GROUP_BYTES = 2 * PART_BYTES
 _THREADED_ROWS = 20_000
 #: Bytes per value of a Parquet column, uncompressed, up to which it is read as a dictionary: indexes of two bytes at most.
 _DICTIONARY_BYTES = 2
-
-
-def landing_store(store: ObjectStore, path: str, options: Mapping[str, Any]) -> ObjectStore:
-    """Open the store a landing file is in: the table's, or its own for a file in a store of another kind, or one with options.
-
-    options   of the landing files' store; a store of its own is reached as they, and else environment variables, say
-    """
-    from lakeidx.storage.landing_folders import open_landing
-
-    own = options or kind_of_store(store.uri) != kind_of_store(path)
-    return open_landing(path, None, options) if own else store
-
-
-def describe_source(store: ObjectStore, path: str, options: Mapping[str, Any]) -> SourceFile:
-    """Describe a landing file as it is now; NotFoundError when it is missing, InvalidInputError for a folder."""
-    where = landing_store(store, path, options)
-    info = where.info(path)
-    if info is None:
-        if where.exists(path):
-            raise InvalidInputError("a folder, not a landing file; name the files in it", path=path)
-        raise NotFoundError("the landing file does not exist", path=path)
-    return SourceFile(path=path, size=info.size, version=str(info.mtime_ms), etag=info.etag)
-
-
-@contextmanager
-def unchanged(
-    store: ObjectStore, sources: Sequence[SourceFile], options: Mapping[str, Any], *, since: str, then: str
-) -> Iterator[None]:
-    """Make sure, when a block that reads landing files ends, that they are still the files that were described before it.
-
-    Looking at them afterwards tells of a change at any time before, one in the middle of the block too.
-
-    since    when the file changed, as the error says it
-    then     what to do
-    errors   InvalidInputError, also in the place of an error of the block: what it met may come from the change
-    """
-
-    def look(source: SourceFile) -> None:
-        if not describe_source(store, source.path, options).is_version_of(source):
-            raise InvalidInputError(f"the landing file changed {since}; {then}", path=source.path)
-
-    try:
-        yield
-    except LakeIdxError:
-        in_parallel(look, sources)
-        raise
-    in_parallel(look, sources)
 
 
 def write_part(
@@ -359,31 +310,3 @@ def _is_text(t: pa.DataType) -> bool:
     return bool(
         pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_binary(t) or pa.types.is_large_binary(t)
     )
-
-
-_ODD = np.uint64(0x9E3779B97F4A7C15)
-_MASK = (1 << 64) - 1
-
-
-def content_of(rows: pa.Table, schema: TableSchema) -> int:
-    """Sum of the rows' hashes, 0 to 2**64 - 1; the content of two tables together is the sum of both, modulo 2**64.
-
-    rows      the table's columns, and the row kinds when there are any
-    returns   a number that differs when a value differs, but for chance (1 in 2**32 for a row), or one in an ARRAY, MAP, ROW or
-              VARIANT column, which would have to be looked at one by one
-    """
-    flat = [f for f in schema.fields if not f.type.is_nested and f.type.root is not Root.VARIANT]
-    columns, types = [rows.column(f.name) for f in flat], [f.type for f in flat]
-    if VALUE_KIND in rows.column_names:
-        columns.append(rows.column(VALUE_KIND))
-        types.append(DataType(Root.TINYINT))
-    hashes = hash_columns(columns, types, rows.num_rows).view(np.uint32).astype(np.uint64)
-    # Mixed, so that two rows that swap parts of their hashes do not come to the same sum.
-    hashes = (hashes + np.uint64(1)) * _ODD
-    hashes = (hashes ^ (hashes >> np.uint64(29))) * _ODD
-    return int(np.add.reduce(hashes ^ (hashes >> np.uint64(32)), dtype=np.uint64)) & _MASK
-
-
-def join_contents(contents: list[int]) -> str:
-    """Combine the content of several tables, as reports keep it."""
-    return f"{sum(contents) & _MASK:016x}"

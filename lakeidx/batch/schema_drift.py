@@ -76,7 +76,7 @@ def drift_reason(staged: TableSchema, now: TableSchema) -> str:
 
 def staged_batches(store: ObjectStore, paths: TablePaths) -> list[str]:
     """Return the ids of the batches that are staged, or run in memory, and are not committed yet."""
-    from lakeidx.batch.artifacts import walk_staging
+    from lakeidx.batch.staging_walk import walk_staging
 
     staged, notes = walk_staging(store, paths)
     mine = (b for b in staged if b.paths.branch == paths.branch)

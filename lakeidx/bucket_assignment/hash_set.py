@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
-from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.codec.jit import frozen, kernel
 
 #: Bits of the filter for each hash of the batch, and of the whole bitmap: 512 KiB to 64 MiB.
@@ -175,3 +176,21 @@ class HashFilter:
         """
         out = np.empty(len(hashes) + 1, np.int32)
         return out[: _pass(self._words, frozen(hashes), self._shift, out)].copy()
+
+
+Integer = TypeVar("Integer", bound=np.integer)
+
+
+def sorted_distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
+    """Return each value once, ascending; one dimension, dtype kept. Equals ``np.unique``; the input itself when it has them so."""
+    is_ascending = not (values[1:] < values[:-1]).any()
+    return ascending_distinct(values if is_ascending else np.sort(values))
+
+
+def ascending_distinct(ordered: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
+    """Return each of ascending values once; the input itself when none is repeated."""
+    differs = ordered[1:] != ordered[:-1]
+    if differs.all():
+        return ordered
+    found: npt.NDArray[Integer] = ordered[np.append(True, differs)]
+    return found

@@ -5,19 +5,15 @@ Nothing here is for a data path; columns go through the vectorised codecs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import (
-    BYTES_ROOTS,
     NESTED_ROOTS,
-    STRING_ROOTS,
     TIMESTAMP_ROOTS,
     DataType,
     Root,
@@ -173,77 +169,3 @@ def _python_form(t: DataType) -> Callable[[Any], Any]:
 
 def _or_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda v: None if v is None else convert(v)
-
-
-def json_to_internal(value: Any, t: DataType) -> Any:
-    """Parse an internal value from the JSON forms of the golden data (README there, "Values in JSON").
-
-    value    BINARY as hex, DECIMAL as text, TIMESTAMP as [millis, nanos], FLOAT/DOUBLE as number or "NaN"/"Infinity",
-             ARRAY as list, MAP and MULTISET as list of [key, value], ROW as list, VARIANT as [value hex, metadata hex]
-    errors   InvalidInputError when the form is not that of the type
-    """
-    if value is None:
-        return None
-    try:
-        return _from_json(value, t)
-    except (TypeError, ValueError, InvalidOperation, OverflowError) as e:
-        raise InvalidInputError(f"{value!r} is not a JSON value of {t}: {e}") from e
-
-
-def _from_json(value: Any, t: DataType) -> Any:
-    if t.root in BYTES_ROOTS:
-        return bytes.fromhex(value)
-    if t.root is Root.DECIMAL:
-        return decimal_of(unscaled_of(Decimal(value), t), t)
-    if t.root in (Root.FLOAT, Root.DOUBLE):
-        return _as_float(float(value), t)
-    if t.root in TIMESTAMP_ROOTS:
-        millis, nanos = value
-        return int(millis), int(nanos)
-    if t.root is Root.VARIANT:
-        return bytes.fromhex(value[0]), bytes.fromhex(value[1])
-    if t.root is Root.ARRAY:
-        assert t.element is not None
-        return [json_to_internal(v, t.element) for v in value]
-    if t.root in (Root.MAP, Root.MULTISET):
-        key, item = map_types(t)
-        return [(json_to_internal(k, key), json_to_internal(v, item)) for k, v in value]
-    if t.root is Root.ROW:
-        return tuple(json_to_internal(v, f.type) for v, f in zip(value, t.fields, strict=True))
-    wanted: type = str if t.root in STRING_ROOTS else bool if t.root is Root.BOOLEAN else int
-    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        raise TypeError(f"expected {wanted.__name__}")
-    return value
-
-
-def _as_float(value: float, t: DataType) -> float:
-    return float(np.float32(value)) if t.root is Root.FLOAT else value
-
-
-def internal_to_json(value: Any, t: DataType) -> Any:
-    """Format an internal value for `json_to_internal` (a FLOAT is the shortest number that reads back as the same 32-bit value)."""
-    if value is None:
-        return None
-    if t.root in BYTES_ROOTS:
-        return value.hex()
-    if t.root is Root.DECIMAL:
-        return f"{value:f}"
-    if t.root in (Root.FLOAT, Root.DOUBLE):
-        if math.isnan(value):
-            return "NaN"
-        if math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-        return float(str(np.float32(value))) if t.root is Root.FLOAT else value
-    if t.root in TIMESTAMP_ROOTS:
-        return list(value)
-    if t.root is Root.VARIANT:
-        return [value[0].hex(), value[1].hex()]
-    if t.root is Root.ARRAY:
-        assert t.element is not None
-        return [internal_to_json(v, t.element) for v in value]
-    if t.root in (Root.MAP, Root.MULTISET):
-        key, item = map_types(t)
-        return [[internal_to_json(k, key), internal_to_json(v, item)] for k, v in value]
-    if t.root is Root.ROW:
-        return [internal_to_json(v, f.type) for v, f in zip(value, t.fields, strict=True)]
-    return value

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakeidx.compaction.key_range import KeyRange
 from lakeidx.compaction.plan import CompactionTask
 from lakeidx.compaction.record_expiry import RecordExpiry
-from lakeidx.data.merge.merge_runs import with_level
+from lakeidx.data.merge.levels import with_level
 from lakeidx.data.positions import sorted_positions
 from lakeidx.data.read_data_file import count_deletes, read_data_file
 from lakeidx.format.data_file import DataFileMeta

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.bucket_assignment.hash_set import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.compaction.bucket import BucketCompaction, BucketReader, CompactedBucket, FilePositions, entry_of
 from lakeidx.compaction.index_changes import hash_index_changes, vector_changes
@@ -28,7 +28,8 @@ from lakeidx.compaction.pick import LevelRun
 from lakeidx.compaction.plan import Rewrite, Step, Upgrade
 from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.changelog import Changelog
-from lakeidx.data.merge.merge_runs import merge_sorted_runs, with_level
+from lakeidx.data.merge.levels import with_level
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.manifest import FileKind

@@ -33,7 +33,8 @@ from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.predicate import BoundPredicate, Constant, Predicate, evaluate, filter_table
-from lakeidx.storage.base import ObjectStore, name_of
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import name_of
 from lakeidx.types import DataType, Field, Root, to_arrow
 
 

@@ -23,7 +23,8 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource, now_local_ms
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from lakeidx.storage.base import ObjectStore, join
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import join
 
 __all__ = ["DEFAULT_TARGET_BYTES", "DataFileWriter", "FileIndexBuilder", "FooterMetadataBuilder", "write_data_files"]
 

@@ -158,7 +158,8 @@ _GLOBAL_PATH: Path = ("_GLOBAL_INDEX",)
 
 def encode_index_manifest(entries: Sequence[IndexEntry], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write an index manifest."""
-    schema = extended(_INDEX_MANIFEST_SCHEMA, _unknown_in(entries))
+    kept = [found for found in _unknown_in(entries) if found[1]]
+    schema = extended(_INDEX_MANIFEST_SCHEMA, kept) if kept else _INDEX_MANIFEST_SCHEMA
     return encode_container(entries, schema, _to_record, codec=codec, level=level)
 
 
@@ -286,7 +287,7 @@ def _to_record(entry: IndexEntry) -> Record:
         "_EXTERNAL_PATH": entry.external_path,
         "_GLOBAL_INDEX": None if index is None else _global_record(index),
     }
-    return put_back(out, entry.unknown)
+    return put_back(out, entry.unknown) if entry.unknown else out
 
 
 def _dv_record(vector: DeletionVectorMeta) -> Record:

@@ -110,7 +110,8 @@ def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard", 
 
     codec    Avro codec: option ``manifest.compression`` (zstd, null, deflate, snappy)
     """
-    schema = extended(MANIFEST_SCHEMA, _unknown_in(entries))
+    kept = [found for found in _unknown_in(entries) if found[1]]
+    schema = extended(MANIFEST_SCHEMA, kept) if kept else MANIFEST_SCHEMA
     return encode_container(entries, schema, _to_record, codec=codec, level=level)
 
 

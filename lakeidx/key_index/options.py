@@ -13,18 +13,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.options.descriptors import (
-    Option,
-    boolean,
-    choice,
-    fraction,
-    integer,
-    names,
-    number,
-    opt_integer,
-    size,
-    text,
-)
+from lakeidx.options.descriptors import boolean, choice, fraction, integer, names, number, opt_integer, size, text
+from lakeidx.options.option import Option
 from lakeidx.options.table_options import TableOptions
 from lakeidx.plugins import INDEX_TYPES as PLUGINS
 from lakeidx.plugins import NO_PLUGINS, plugin_names

@@ -24,7 +24,8 @@ from lakeidx.key_index.locations import Int32s, KeyBatch, LiveFile
 from lakeidx.key_index.options import index_options_of
 from lakeidx.key_index.port import IndexContext
 from lakeidx.options.table_options import TableOptions
-from lakeidx.storage.base import ObjectStore, join
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import join
 from lakeidx.table.entries import Entries, no_entries
 from lakeidx.table.key_buckets import KeyBuckets, find_buckets, hash_entries
 from lakeidx.table.metadata import TableMetadata

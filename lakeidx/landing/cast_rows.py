@@ -199,7 +199,9 @@ def _cast_field(
     try:
         found = rows.column(field.name) if present else pa.nulls(rows.num_rows)
         cast = (
-            cast_column(found, field.type, as_stored=True) if as_stored else cast_spelled(found, field.type, spelling)
+            cast_column(found, field.type, as_stored=as_stored)
+            if as_stored or spelling is None
+            else cast_spelled(found, field.type, spelling)
         )
     except InvalidInputError as error:
         raise InvalidInputError(f"column {field.name}: {error.message}", path=source) from error

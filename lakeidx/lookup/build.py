@@ -28,7 +28,7 @@ from lakeidx.lookup.listing import LookupPlaces, StoredLookup
 from lakeidx.lookup.scratch_file import os_errors
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType, parse_store_type
 from lakeidx.lookup.value_rows import Processor, encode_positions, encode_value_rows
-from lakeidx.storage.base import join
+from lakeidx.storage.files import join
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
 

@@ -32,7 +32,8 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.lookup.store import StoreType, parse_store_type
 from lakeidx.lookup.value_rows import Processor
-from lakeidx.storage.base import FileInfo, ObjectStore, join, parent_of
+from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.files import join, parent_of
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.in_parallel import in_parallel, parallel_walk

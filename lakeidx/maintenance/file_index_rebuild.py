@@ -35,7 +35,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.predicate.tree import map_reference
 from lakeidx.results import Result
-from lakeidx.storage.base import join
+from lakeidx.storage.files import join
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.earlier_commit import may_plan_again
 from lakeidx.table.metadata import TableMetadata

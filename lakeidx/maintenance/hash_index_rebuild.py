@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.batch.commit_priority import commit_with_priority
-from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.bucket_assignment.hash_set import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, NotFoundError

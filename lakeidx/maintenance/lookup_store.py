@@ -28,7 +28,8 @@ from lakeidx.lookup.listing import (
     write_listing,
 )
 from lakeidx.results import Result
-from lakeidx.storage.base import FileInfo, parent_of
+from lakeidx.storage.base import FileInfo
+from lakeidx.storage.files import parent_of
 from lakeidx.table.expiration.orphans import used_names
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import is_superseded, load_newest

@@ -32,12 +32,13 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from lakeidx.batch.commit_priority import commit_with_priority
-from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.bucket_assignment.hash_set import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.rewrite import check_can_compact
 from lakeidx.data.engines import make_engine
-from lakeidx.data.merge.merge_runs import merge_sorted_runs, with_level
+from lakeidx.data.merge.levels import with_level
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import DEFAULT_TARGET_BYTES, write_data_files
 from lakeidx.errors import CommitConflictError, InvalidInputError

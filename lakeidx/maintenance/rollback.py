@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from lakeidx.batch.artifacts import BatchFiles, batch_ids
+from lakeidx.batch.artifacts import BatchFiles
 from lakeidx.batch.index_types import index_folder
 from lakeidx.batch.stages.rerun import supersede_lost
+from lakeidx.batch.staging_walk import batch_ids
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.table_view import forget_commits
 from lakeidx.table.expiration.rollback import RollbackReport, roll_back

@@ -10,18 +10,11 @@ import logging
 import re
 from dataclasses import dataclass
 
-from lakeidx.batch.artifacts import (
-    BatchFiles,
-    BucketAssignmentReport,
-    CommitReport,
-    IndexWriteReport,
-    IngestReport,
-    StagedBatch,
-    walk_staging,
-)
+from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.stages.commit import commit_user
 from lakeidx.batch.stages.rerun import shortened as ingest_in_short
+from lakeidx.batch.staging_walk import StagedBatch, walk_staging
 from lakeidx.errors import CommitUnknownError, CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, decode_changes

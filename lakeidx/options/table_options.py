@@ -18,7 +18,6 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.options.descriptors import (
     INT_MAX,
     LONG_MAX,
-    Option,
     boolean,
     bucket_count,
     choice,
@@ -37,6 +36,7 @@ from lakeidx.options.descriptors import (
     text,
 )
 from lakeidx.options.limits import BatchLimits
+from lakeidx.options.option import Option
 
 _limits: Callable[[str], BatchLimits | None] = BatchLimits.parse
 STATS_MODES = "none, counts, truncate(n) or full"

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, Context, Decimal, InvalidOperation
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -522,6 +523,7 @@ def devolve(pred: Predicate, table_fields: Sequence[Field], file_fields: Sequenc
     return walk(pred)
 
 
+@cache
 def keeps_values(old: DataType, new: DataType) -> bool:
     """Return whether reading a column of type `old` as `new` leaves every value what it was, in the same internal form."""
     if old.with_nullable(True) == new.with_nullable(True):

@@ -30,7 +30,7 @@ from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate.bind import reference_type
 from lakeidx.predicate.tree import Compare, IsNull, Leaf, Op
 from lakeidx.quality.result import PartitionName, RuleResult, Severity, bounded
-from lakeidx.storage.base import join
+from lakeidx.storage.files import join
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import data_file_path
 from lakeidx.tasks.limits import available_cores

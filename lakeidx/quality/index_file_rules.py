@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.bucket_assignment.hash_set import sorted_distinct
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.quality.result import BucketId, PartitionName, RuleResult, Severity, bounded
 

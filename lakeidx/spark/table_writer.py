@@ -18,7 +18,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, StagedPart
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.parts import content_of, is_full, join_contents, read_part, write_part
+from lakeidx.batch.landed_files import content_of, join_contents
+from lakeidx.batch.parts import is_full, read_part, write_part
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.landing.cast_rows import cast_piece

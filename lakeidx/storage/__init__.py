@@ -11,7 +11,8 @@ from typing import Any
 
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.options import arguments
-from lakeidx.storage.base import CLOUD_OF, FileInfo, ObjectStore, OutputFile, join, kind_of_store, name_of, parent_of
+from lakeidx.storage.base import CLOUD_OF, FileInfo, ObjectStore, kind_of_store
+from lakeidx.storage.files import OutputFile, join, name_of, parent_of
 from lakeidx.storage.local import LocalStore
 
 __all__ = [

@@ -11,10 +11,11 @@ store does not answer after retries.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
+
+from lakeidx.storage.files import OutputFile
 
 #: Object stores of clouds, by the scheme of a URI.
 CLOUD_OF = {
@@ -40,76 +41,6 @@ class FileInfo(NamedTuple):
     mtime_ms: int
     is_dir: bool
     etag: str | None = None
-
-
-class OutputFile(Protocol):
-    """A file being written; it appears under its name when it is closed, and not at all when the ``with`` block fails."""
-
-    @property
-    def closed(self) -> bool:
-        """True after close or abort."""
-        ...
-
-    def write(self, data: Any, /) -> int:
-        """Append bytes (anything with the buffer interface); returns their number."""
-        ...
-
-    def tell(self) -> int:
-        """Return the bytes written so far."""
-        ...
-
-    def flush(self) -> None:
-        """Flush the buffer; does not guarantee durability."""
-        ...
-
-    def close(self) -> None:
-        """Finish the file and make it visible."""
-        ...
-
-    def abort(self) -> None:
-        """Abort the file and remove what was written."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None: ...
-
-
-class WriteOnly:
-    """The interface of Arrow's output files, and the ``with`` block of an `OutputFile`: close on success, else abort."""
-
-    def readable(self) -> bool:
-        """Return False."""
-        return False
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return False."""
-        return False
-
-    def close(self) -> None:
-        """Finish the file; the subclass defines how."""
-        raise NotImplementedError
-
-    def abort(self) -> None:
-        """Abort the file; the subclass defines how."""
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None:
-        if exc_type is None:
-            self.close()
-        else:
-            self.abort()
 
 
 @runtime_checkable
@@ -215,22 +146,7 @@ def kind_of_store(uri: str) -> str:
     return "" if name == "file" else CLOUD_OF.get(name, name)
 
 
-def join(dir: str, *names: str) -> str:
-    """Join a path below a directory."""
-    return "/".join((dir.rstrip("/") or "", *names))
-
-
 def innermost(path: str) -> str:
     """Return the part of a chained URL that names the file: ``zip://a.csv`` of ``zip://a.csv::/x.zip``; else the path."""
     first, mark, _ = path.partition("::")
     return first if mark and "://" in first else path
-
-
-def name_of(path: str) -> str:
-    """Return the last part of a path."""
-    return path.rstrip("/").rpartition("/")[2]
-
-
-def parent_of(path: str) -> str:
-    """Return the directory a path is in."""
-    return path.rstrip("/").rpartition("/")[0] or "/"

@@ -27,7 +27,8 @@ from lakeidx.errors import (
 )
 from lakeidx.options import arguments
 from lakeidx.storage import open_store
-from lakeidx.storage.base import CLOUD_OF, FileInfo, ObjectStore, innermost, kind_of_store, name_of
+from lakeidx.storage.base import CLOUD_OF, FileInfo, ObjectStore, innermost, kind_of_store
+from lakeidx.storage.files import name_of
 from lakeidx.storage.range_file import open_ranges
 
 T = TypeVar("T")

@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, NotFoundError
-from lakeidx.storage.base import FileInfo, WriteOnly
-from lakeidx.storage.os_errors import MISSING, translate
+from lakeidx.storage.base import FileInfo
+from lakeidx.storage.files import MISSING, WriteOnly, translate
 from lakeidx.storage.uuids import random_uuid
 
 _NO_LINKS = frozenset(
@@ -57,7 +57,7 @@ def absolute(path: str) -> str:
 
 
 class LocalOutput(WriteOnly):
-    """A file being written under a temporary name; see `lakeidx.storage.base.OutputFile`."""
+    """A file being written under a temporary name; see `lakeidx.storage.files.OutputFile`."""
 
     def __init__(self, target: str, path: str, *, sync: bool) -> None:
         self._target, self._path, self._sync = target, path, sync

@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 
 from lakeidx.errors import NotFoundError, UnsupportedError
-from lakeidx.storage.base import FileInfo, WriteOnly, name_of
+from lakeidx.storage.base import FileInfo
+from lakeidx.storage.files import WriteOnly, name_of
 
 _stores: WeakValueDictionary[str, MemoryStore] = WeakValueDictionary()
 
@@ -160,7 +161,7 @@ class MemoryStore:
 
 
 class MemoryOutput(WriteOnly):
-    """A file being written; see `lakeidx.storage.base.OutputFile`."""
+    """A file being written; see `lakeidx.storage.files.OutputFile`."""
 
     def __init__(self, put: Callable[[bytes], None]) -> None:
         self._put = put

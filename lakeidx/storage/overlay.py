@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile
+from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.files import OutputFile
 from lakeidx.storage.memory import MemoryStore
 
 

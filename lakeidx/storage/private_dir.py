@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.storage.os_errors import translate
+from lakeidx.storage.files import translate
 
 
 def private_cache(name: str) -> Path:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from lakeidx.errors import CommitUnknownError, LakeIdxError, UnsupportedError
-from lakeidx.storage.base import ObjectStore, join
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import join
 
 PROBE_PREFIX = ".lakeidx-probe-"
 _BARRIER_SECONDS = 600

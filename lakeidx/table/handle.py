@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Self
 
 from lakeidx.errors import InvalidInputError
@@ -13,7 +14,8 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.options import arguments
 from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.storage import open_store
-from lakeidx.storage.base import ObjectStore, name_of
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import name_of
 from lakeidx.storage.local import absolute
 from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.metadata import TableMetadata
@@ -28,7 +30,13 @@ class TableHandle:
     def __init__(self, store: ObjectStore, paths: TablePaths, metadata: TableMetadata | None = None) -> None:
         self.store = store
         self.paths = paths
-        self.metadata = TableMetadata(store, paths) if metadata is None else metadata
+        if metadata is not None:
+            self.metadata = metadata
+
+    @cached_property
+    def metadata(self) -> TableMetadata:
+        """The table's metadata files, those that were read among them."""
+        return TableMetadata(self.store, self.paths)
 
     @classmethod
     def open(
@@ -112,7 +120,7 @@ class TableHandle:
         schema = new_schema(spec)
         store = open_store(uri, storage_options)
         table = cls(OverlayStore(store) if planned else store, TablePaths.of(absolute(uri), schema))
-        if not table.metadata.schema_ids():
+        if not any(f.name.startswith("schema-") for f in table.store.list(table.paths.schema_dir)):
             check_usable(schema)
             if table.store.info(table.paths.root) is not None:
                 raise InvalidInputError("a file has this name: a table needs a directory", path=table.paths.root)

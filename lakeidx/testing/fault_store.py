@@ -14,7 +14,8 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 
 from lakeidx.errors import UnavailableError
-from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile
+from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.files import OutputFile
 from lakeidx.testing.watched_output import WatchedOutput
 
 T = TypeVar("T")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.storage.base import FileInfo, ObjectStore, OutputFile
+from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.files import OutputFile
 from lakeidx.storage.range_file import open_ranges
 from lakeidx.testing.watched_output import WatchedOutput
 

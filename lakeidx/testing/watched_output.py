@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lakeidx.storage.base import OutputFile, WriteOnly
+from lakeidx.storage.files import OutputFile, WriteOnly
 
 
 class WatchedOutput(WriteOnly):

@@ -18,8 +18,8 @@ import pytest
 from lakeidx.dagster.failures import ERROR_KIND
 from lakeidx.dagster.sensors.failed_runs import diagnose
 from lakeidx.errors import UnavailableError
+from lakeidx.storage.files import translate
 from lakeidx.storage.local import LocalStore
-from lakeidx.storage.os_errors import translate
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.dagster.pipelines import Deployment, red_checks
 

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.codec.cursor import Cursor
+from lakeidx.codec.json_values import json_to_internal
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.codec.values import internal_to_arrow, json_to_internal
+from lakeidx.codec.values import internal_to_arrow
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.container import FileIndexContainer, decode_index_container, encode_index_container
 from lakeidx.file_index.evaluate import evaluate_container

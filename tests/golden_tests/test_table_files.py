@@ -18,10 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeidx.codec.json_values import internal_to_json, json_to_internal
 from lakeidx.codec.order.fields import compare_rows
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
-from lakeidx.codec.values import arrow_to_internal, internal_to_json, json_to_internal
+from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.row_kinds import SHORT_NAMES

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.batch.key_state.index import StateKeyIndex
+from lakeidx.codec.json_values import json_to_internal
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
-from lakeidx.codec.values import internal_to_arrow, json_to_internal
+from lakeidx.codec.values import internal_to_arrow
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.key_index.locations import KeyBatch

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from lakeidx.api import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.data.merge.changelog import Changelog
-from lakeidx.data.merge.merge_runs import merge_sorted_runs, with_level
+from lakeidx.data.merge.levels import with_level
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.scan.incremental import IncrementalMode

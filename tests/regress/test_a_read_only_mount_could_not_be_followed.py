@@ -11,7 +11,7 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, UnavailableError
-from lakeidx.storage.os_errors import translate
+from lakeidx.storage.files import translate
 from lakeidx.table.stream.consumer import LEASE_MS, LEASE_PREFIX
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import make_table, upsert

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from lakeidx.key_index.hbase.options import HBaseOptions
-from lakeidx.options.descriptors import LONG_MAX, Option
+from lakeidx.options.descriptors import LONG_MAX
 from lakeidx.options.features import LEFT_OUT, REFUSED
 from lakeidx.options.names import HARMLESS
+from lakeidx.options.option import Option
 from lakeidx.options.table_options import OPTIONS, TableOptions
 from tools.docs.docstrings import cell, table
 

@@ -22,7 +22,8 @@ from lakeidx.landing.read import ENDINGS, LandingOptions, is_landing_file
 from lakeidx.pipeline_file.model import check_document
 from lakeidx.pipeline_file.sections import LandingConfig
 from lakeidx.pipeline_file.yaml_lines import YamlDocument
-from lakeidx.storage.base import FileInfo, parent_of
+from lakeidx.storage.base import FileInfo
+from lakeidx.storage.files import parent_of
 from lakeidx.storage.landing_folders import open_landing
 
 #: Files that are looked at: the first, the last, and some in between.

@@ -31,9 +31,9 @@ from lakeidx.batch.artifacts import (
 )
 from lakeidx.batch.commit_priority import PriorityFile
 from lakeidx.batch.landed_files import LEDGER_DIR
+from lakeidx.bucket_assignment.hash_set import sorted_distinct
 from lakeidx.codec.containers.avro import MAGIC
 from lakeidx.codec.containers.checksum import crc32, unseal
-from lakeidx.codec.distinct import sorted_distinct
 from lakeidx.data.json_values import json_rows
 from lakeidx.data.parquet.chunks import FooterChunks, damage_of, open_footer
 from lakeidx.errors import CorruptFileError, UnsupportedError
@@ -51,7 +51,8 @@ from lakeidx.pipeline_file.partitions import POINTER_DIR, CurrentBatch
 from lakeidx.quality.whole_table import CHECKPOINT_FILE
 from lakeidx.quality.whole_table import decode_checkpoint as decode_verified
 from lakeidx.storage import open_store
-from lakeidx.storage.base import ObjectStore, name_of
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import name_of
 from lakeidx.table.commit.changes import CHANGES_MAGIC, decode_changes
 
 _FILE_INDEX_MAGIC = container.MAGIC.to_bytes(8, "big")

@@ -19,7 +19,7 @@ from lakeidx.format.schema.schema_file import decode_schema, schema_to_json
 from lakeidx.format.snapshot import decode_snapshot, snapshot_to_json
 from lakeidx.format.statistics import decode_statistics
 from lakeidx.format.tag import decode_tag, tag_to_json
-from lakeidx.storage.base import name_of
+from lakeidx.storage.files import name_of
 from lakeidx.types import Field
 
 _MORE = "not shown"

@@ -13,7 +13,8 @@ from lakeidx.errors import LakeIdxError
 from lakeidx.format.file_names import numbered
 from lakeidx.format.partition_names import partition_value_text
 from lakeidx.format.schema.schema_file import TableSchema, decode_schema
-from lakeidx.storage.base import ObjectStore, join, parent_of
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import join, parent_of
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, Field, Root
 
 _MOST_LEVELS = 12

@@ -23,7 +23,7 @@ from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.table.key_buckets import IndexHits, find_hits, hash_entries
-from lakeidx.tasks.ordered_threads import run_ordered
+from lakeidx.tasks.in_parallel import run_ordered
 
 Hashes = NDArray[np.int32]
 _Read = tuple[Sequence[Hashes], list[IndexHits]]

@@ -14,16 +14,11 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from lakeidx.batch.artifacts import (
-    BatchFiles,
-    BucketAssignmentReport,
-    CommitReport,
-    IngestReport,
-    walk_staging,
-)
+from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.schema_drift import staged_schema
+from lakeidx.batch.staging_walk import walk_staging
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND

@@ -19,10 +19,10 @@ from lakeidx.batch.artifacts import (
     HeldNote,
     IndexWriteReport,
     IngestReport,
-    walk_staging,
 )
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.landed_files import mark_committed
+from lakeidx.batch.staging_walk import walk_staging
 from lakeidx.errors import BatchHeldError, CommitConflictError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH
 from lakeidx.predicate import format_predicate

@@ -33,7 +33,8 @@ from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot
-from lakeidx.storage.base import ObjectStore, join, name_of, parent_of
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import join, name_of, parent_of
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.expiration.expire import expire_table

@@ -314,7 +314,8 @@ class _BucketWriter:
         codes = rows.column(VALUE_KIND) if kinds else pa.array(np.zeros(n, dtype=np.int8))
         columns = [sequence, codes, *(rows.column(name) for name in schema.field_names)]
         kv = pa.table(columns, names=[_SEQUENCE, VALUE_KIND, *schema.field_names])
-        kv = apply_write_options(kv, schema)
+        if schema.table_options.ignore_delete or schema.table_options.ignore_update_before:
+            kv = apply_write_options(kv, schema)
         if schema.table_options.changelog_producer == "input" and kv.num_rows:
             self._write_changelog(kv)
         merged = merge_rows(kv, schema, self._engine)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
-from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, key_names, landing_store, share_name, unchanged
+from lakeidx.batch.landed_files import landing_store, unchanged
+from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, key_names, share_name
 from lakeidx.batch.stages.given_rows import Publish, ingest_report
 from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter, join_rejected
 from lakeidx.batch.stages.rerun import check_landing, describe_sources

@@ -17,7 +17,7 @@ from typing import Any
 
 from lakeidx.batch.artifacts import BatchFiles, CommitReport, IngestReport, SourceFile
 from lakeidx.batch.held.hold import refuse_held
-from lakeidx.batch.parts import describe_source, landing_store
+from lakeidx.batch.landed_files import describe_source, landing_store
 from lakeidx.batch.schema_drift import lost_schema
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths

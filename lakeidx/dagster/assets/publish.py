@@ -14,7 +14,7 @@ from pydantic import Field
 from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.held.hold import discard_batch, require_held
-from lakeidx.batch.upsert import release_held
+from lakeidx.batch.held.release import release_held
 from lakeidx.dagster.assets.checks import check_results, joined_results
 from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.expectations import batches_expectation_results, table_expectation_results

@@ -18,7 +18,8 @@ from typing import Any
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.dms_files import file_order
 from lakeidx.pipeline_file.sections import LandingConfig
-from lakeidx.storage.base import FileInfo, name_of
+from lakeidx.storage.base import FileInfo
+from lakeidx.storage.files import name_of
 
 #: Batches of one tick.
 MAX_BATCHES = 50

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from lakeidx.codec.jit import inlined, kernel
+from lakeidx.codec.jit import frozen, inlined, kernel
 from lakeidx.codec.order.kernels import compare_bytes
+from lakeidx.codec.order.normalized_key import NormalizedKeys
+
+Int64s = npt.NDArray[np.int64]
+
+
+#: Keys as kernels take them: words, byte strings (data and offsets), and whether the words alone decide.
+KeyBuffers: TypeAlias = tuple[npt.NDArray[np.uint64], Any, Any, bool]
 
 # Keys that `merge_last` looks at one by one.
 _NEAR = 32
@@ -182,3 +190,16 @@ def sort_groups(order: Any, starts: Any, sequences: Any, kinds: Any) -> None:
 def empty_rows() -> Any:
     """Return the byte-string arguments of exact keys."""
     return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+
+
+def starts_of_keys(buffers: KeyBuffers, order: Int64s) -> Int64s:
+    """Return the places in `order`, rows in key order, where a new key begins."""
+    out = np.empty(len(order), np.int64)
+    words, data, offsets, exact = buffers
+    return out[: mark_starts(words, data, offsets, exact, frozen(order), out)]
+
+
+def key_buffers(keys: NormalizedKeys) -> KeyBuffers:
+    """Return the arguments with which kernels read keys."""
+    data, offsets = (keys.rows.data, keys.rows.offsets) if keys.rows is not None else empty_rows()
+    return frozen(keys.words), frozen(data), frozen(offsets), keys.exact

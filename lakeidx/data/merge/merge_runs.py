@@ -42,64 +42,14 @@ from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, norm
 from lakeidx.data.engines import MergeEngine, make_engine
 from lakeidx.data.engines.factory import DeduplicateEngine
 from lakeidx.data.engines.writing import sequence_fields
-from lakeidx.data.merge.kernels import pick_last, sort_groups
-from lakeidx.data.merge.run_parts import (
-    Part,
-    complete_parts,
-    concat_keys,
-    key_buffers,
-    merge_parts,
-    merge_to_last,
-    starts_of_keys,
-    take_keys,
-)
+from lakeidx.data.merge.kernels import key_buffers, pick_last, sort_groups, starts_of_keys
+from lakeidx.data.merge.levels import LEVEL, Int64s, merges_by_level, newest_above_0
+from lakeidx.data.merge.run_parts import Part, complete_parts, concat_keys, merge_parts, merge_to_last, take_keys
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.types import DataType, Root
 
 if TYPE_CHECKING:
     from lakeidx.data.merge.changelog import Changelog
-
-#: A column of KV tables on their way into a merge; int8, one value per file.
-LEVEL = "_LEVEL"
-
-Int64s = npt.NDArray[np.int64]
-
-
-def merges_by_level(schema: TableSchema) -> bool:
-    """Return True when runs must carry the column LEVEL into a merge."""
-    options = schema.table_options
-    if not options.needs_lookup or options.merge_engine == "first-row":
-        return False
-    # Without sequence fields the newest record is that of the lowest level anyway.
-    return options.merge_engine != "deduplicate" or bool(options.sequence_field)
-
-
-def with_level(
-    batches: Iterable[pa.Table], level: int, schema: TableSchema, *, always: bool = False
-) -> Iterator[pa.Table]:
-    """Read batches of one file, with the column LEVEL when merges of the table need it, or `always`."""
-    if not always and not merges_by_level(schema):
-        yield from batches
-        return
-    for rows in batches:
-        yield rows.append_column(LEVEL, pa.array(np.full(rows.num_rows, level, np.int8)))
-
-
-def newest_above_0(rows: Int64s, starts: Int64s, levels: npt.NDArray[np.int8]) -> tuple[Int64s, Int64s]:
-    """Drop records above level 0 that a newer record of the key replaces.
-
-    rows, starts   int64[n], int64[g]: row numbers by key, and where each key begins
-    levels         int8[n]: of the rows
-    returns        the rows that stay, in order, and where each key begins among them; no key is left without a row
-    """
-    above = levels > 0
-    lowest = np.minimum.reduceat(np.where(above, levels, np.int8(127)), starts)
-    lengths = np.diff(np.append(starts, len(rows)))
-    keep = ~above | (levels == np.repeat(lowest, lengths))
-    if keep.all():
-        return rows, starts
-    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(keep)))
-    return rows[keep], before[starts]
 
 
 _TINYINT = DataType(Root.TINYINT, nullable=False)
@@ -120,7 +70,7 @@ def merge_order(kv: pa.Table, schema: TableSchema) -> Int64s:
 
 def _in_merge_order(kv: pa.Table, schema: TableSchema) -> bool:
     """Return True when the rows of one key are in merge order already, as a writer numbers them: a stable sort keeps that order."""
-    if sequence_fields(schema)[0]:
+    if schema.table_options.sequence_field:
         return False
     numbers = _ints(kv.column(SEQUENCE_NUMBER))
     return bool((numbers[1:] > numbers[:-1]).all())

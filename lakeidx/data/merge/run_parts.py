@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ import pyarrow as pa
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.normalized_key import NormalizedKeys, normalized_keys, search_sorted
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.data.merge.kernels import empty_rows, is_rising, mark_starts, merge_last, merge_two
+from lakeidx.data.merge.kernels import Int64s, KeyBuffers, is_rising, key_buffers, merge_last, merge_two
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema.table_schema import TableSchema
 
@@ -112,12 +111,6 @@ def _sort_key(key: NormalizedKeys) -> tuple[bytes, bytes]:
     return key.words[0].astype(">u8").tobytes(), b"" if key.rows is None else key.rows[0]
 
 
-Int64s = npt.NDArray[np.int64]
-
-#: Keys as kernels take them: words, byte strings (data and offsets), and whether the words alone decide.
-KeyBuffers: TypeAlias = tuple[npt.NDArray[np.uint64], Any, Any, bool]
-
-
 def merge_parts(lengths: Sequence[int], buffers: KeyBuffers) -> Int64s:
     """Merge the rows of sorted parts laid end to end; the two shortest streams are merged first. Earlier parts first on ties."""
 
@@ -159,19 +152,6 @@ def _by_twos(lengths: Sequence[int], merge: Callable[[Int64s, Int64s], Int64s]) 
         # Counted with rows that `merge` left out: who meets whom, and so who wins of equals, depends on the parts alone.
         heapq.heappush(heap, (n + m, min(i, j), frozen(merge(a, b) if i < j else merge(b, a))))
     return heap[0][2]
-
-
-def starts_of_keys(buffers: KeyBuffers, order: Int64s) -> Int64s:
-    """Return the places in `order`, rows in key order, where a new key begins."""
-    out = np.empty(len(order), np.int64)
-    words, data, offsets, exact = buffers
-    return out[: mark_starts(words, data, offsets, exact, frozen(order), out)]
-
-
-def key_buffers(keys: NormalizedKeys) -> KeyBuffers:
-    """Return the arguments with which kernels read keys."""
-    data, offsets = (keys.rows.data, keys.rows.offsets) if keys.rows is not None else empty_rows()
-    return frozen(keys.words), frozen(data), frozen(offsets), keys.exact
 
 
 def concat_keys(parts: Sequence[NormalizedKeys]) -> NormalizedKeys:

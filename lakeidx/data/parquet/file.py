@@ -18,7 +18,8 @@ from lakeidx.data.parquet.chunks import FloatMarks
 from lakeidx.data.parquet.schema import holds_int96, is_int96, leaf_paths, parquet_arrow_schema
 from lakeidx.data.stats import float_marks
 from lakeidx.errors import InvalidInputError
-from lakeidx.storage.base import ObjectStore, OutputFile
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import OutputFile
 from lakeidx.types import Field, Root
 
 if TYPE_CHECKING:

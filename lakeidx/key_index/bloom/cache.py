@@ -32,7 +32,8 @@ from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.hudi.footer import KeyFooter
 from lakeidx.key_index.locations import LiveFile
 from lakeidx.key_index.port import IndexContext
-from lakeidx.storage.base import ObjectStore, join
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import join
 
 _log = logging.getLogger(__name__)
 _FOLDER = "bloom-filters"

@@ -46,7 +46,7 @@ from lakeidx.key_index.bucket.ids import bucket_of_file_id, new_file_id_prefix
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
-from lakeidx.storage.base import join
+from lakeidx.storage.files import join
 
 _FOLDER = "consistent-hashing"
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.landing.cast import cast_column
 from lakeidx.landing.types import LandingOptions, Piece
-from lakeidx.storage.base import innermost, name_of
+from lakeidx.storage.base import innermost
+from lakeidx.storage.files import name_of
 from lakeidx.types import Field
 
 V = TypeVar("V")

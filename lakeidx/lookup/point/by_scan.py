@@ -16,7 +16,7 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.predicate import TRUE, Predicate, and_, between, col
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.newest import on_newest
-from lakeidx.table.scan.section_read import KeySubset
+from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.table_scan import TableScan, scan_committed
 from lakeidx.types import INT_ROOTS, Root
 

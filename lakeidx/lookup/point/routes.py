@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from lakeidx.codec.rows.binary_row import encode_row, with_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows
-from lakeidx.data.merge.merge_runs import merges_by_level
+from lakeidx.data.merge.levels import merges_by_level
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry

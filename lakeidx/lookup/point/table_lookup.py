@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.data.merge.merge_runs import merges_by_level
+from lakeidx.data.merge.levels import merges_by_level
 from lakeidx.data.positions import sorted_positions
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.manifest import ManifestEntry

@@ -22,7 +22,8 @@ from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.port import ExternalState
-from lakeidx.storage.base import ObjectStore, parent_of
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import parent_of
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.expiration.rollback import RollbackReport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeidx.batch.artifacts import walk_staging
+from lakeidx.batch.staging_walk import walk_staging
 from lakeidx.format.paths import MAIN_BRANCH
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.expiration.read import is_there, read_consumers, read_tags

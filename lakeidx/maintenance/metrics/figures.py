@@ -10,14 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakeidx.batch.artifacts import (
-    BatchFiles,
-    BucketAssignmentReport,
-    CommitReport,
-    IndexWriteReport,
-    IngestReport,
-    walk_staging,
-)
+from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
+from lakeidx.batch.staging_walk import walk_staging
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.table.expiration.read import read_consumers

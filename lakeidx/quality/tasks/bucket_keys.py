@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import are_known
-from lakeidx.codec.distinct import ascending_distinct
+from lakeidx.bucket_assignment.hash_set import are_known, ascending_distinct
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.errors import LakeIdxError, UnavailableError
 from lakeidx.quality.key_rules import BucketKeys

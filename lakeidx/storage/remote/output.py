@@ -8,7 +8,7 @@ from queue import Queue
 from typing import Any
 
 from lakeidx.errors import InternalError
-from lakeidx.storage.base import WriteOnly
+from lakeidx.storage.files import WriteOnly
 
 #: Of a multipart upload; objects of up to that many bytes are put at once.
 PART_BYTES = 8 << 20
@@ -20,7 +20,7 @@ class _Aborted(Exception):
 
 
 class RemoteOutput(WriteOnly):
-    """An object being written; see `lakeidx.storage.base.OutputFile`.
+    """An object being written; see `lakeidx.storage.files.OutputFile`.
 
     put      puts the bytes of a small one
     upload   uploads the parts that it is given, and makes them an object when there are no more; when they raise, nothing is left

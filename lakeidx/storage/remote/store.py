@@ -19,7 +19,8 @@ import pyarrow as pa
 import tenacity
 
 from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
-from lakeidx.storage.base import CLOUD_OF, FileInfo, kind_of_store, name_of
+from lakeidx.storage.base import CLOUD_OF, FileInfo, kind_of_store
+from lakeidx.storage.files import name_of
 from lakeidx.storage.range_file import open_ranges
 from lakeidx.storage.remote.clients import SHARED_CLIENTS, client_for, open_file_system
 from lakeidx.storage.remote.errors import Busy, Exists, OutOfRange, Transient, as_storage_error

@@ -230,6 +230,9 @@ class _Attempt:
 
     def _done(self, request: CommitRequest, latest: Snapshot | None) -> int | None:
         """Return the id of the snapshot that committed the changes, also of one that has expired; None when none did."""
+        # No snapshot has come since the one that the changes were planned on.
+        if latest is None or latest.id <= (request.base_snapshot_id or 0):
+            return None
         return committed_id(self.metadata, request, latest, self.delta.kind)
 
     def _try_once(self, latest: Snapshot | None) -> int | None:

@@ -11,7 +11,7 @@ from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundErro
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
-from lakeidx.storage.base import join, parent_of
+from lakeidx.storage.files import join, parent_of
 from lakeidx.table.commit.chain import absent, discard_unreadable, was_bypassed
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.index_files import index_file_path

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import encode_hint, encode_snapshot
-from lakeidx.storage.base import ObjectStore, parent_of
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import parent_of
 from lakeidx.table.expiration.files_to_delete import ExpirePlan, FileToDelete, Role
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict

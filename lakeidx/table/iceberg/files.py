@@ -18,7 +18,8 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.json_text import JsonObject
 from lakeidx.format.paths import split_table_uri
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.storage.base import FileInfo, ObjectStore, name_of
+from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.files import name_of
 from lakeidx.storage.uuids import random_uuid
 from lakeidx.table.iceberg.values import bound_of_partition, order_of_bound, partition_type
 

@@ -55,8 +55,8 @@ from lakeidx.table.scan.plan import BucketFiles, ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State, StateName, check_range, find_state, snapshot_state
 from lakeidx.table.scan.table_scan import ScanUnit, TableScan, as_pandas, bind_where
+from lakeidx.tasks.in_parallel import run_ordered
 from lakeidx.tasks.limits import available_cores
-from lakeidx.tasks.ordered_threads import run_ordered
 
 #: Bytes of rows that wait for the reader.
 _READY_BYTES = 64 << 20

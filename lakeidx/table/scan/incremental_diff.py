@@ -32,9 +32,10 @@ from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.predicate import Predicate, filter_table, project
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import says_expired
+from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan
-from lakeidx.table.scan.section_read import KeySubset, SectionReader
+from lakeidx.table.scan.section_read import SectionReader
 from lakeidx.table.scan.states import State
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.types import DataType

@@ -13,21 +13,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
 
-from lakeidx.bucket_assignment.hash_set import HashFilter
-from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.data.engines import make_engine
-from lakeidx.data.merge.merge_runs import merge_sorted_runs, with_level
+from lakeidx.data.merge.levels import with_level
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import Positions
 from lakeidx.data.read_data_file import BATCH_ROWS, read_data_file
@@ -39,10 +35,12 @@ from lakeidx.file_index.write import INDEX_SUFFIX
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, TableSchema
 from lakeidx.predicate import TRUE, BoundPredicate, Leaf, Predicate, filter_table
-from lakeidx.storage.base import ObjectStore, join
+from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import join
 from lakeidx.table.index_files import read_deletion_vector
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan
 from lakeidx.table.view import decode_partition_dict
@@ -146,68 +144,6 @@ class FileIndexTest:
 
     def _of_file(self, file_schema: TableSchema) -> Predicate:
         return self._predicate.of_files(file_schema.id, file_schema.fields)[0]
-
-
-class KeySubset:
-    """Keys of one schema.
-
-    keys     tables that hold the key columns; repeats allowed
-    names    the key columns; default the trimmed primary key
-    memory   the keys, also encoded, a filter of their hashes, and what `rows_of` keeps
-    """
-
-    def __init__(self, schema: TableSchema, keys: Iterable[pa.Table], names: Sequence[str] | None = None) -> None:
-        self._names = schema.trimmed_primary_keys if names is None else names
-        self._types = list(schema.types_of(list(self._names)))
-        self._tables = list(keys)
-        self._filter = HashFilter([self._hashes(t) for t in self._tables])
-        self._rows: dict[Hashable, list[pa.Table]] = {}
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    @cached_property
-    def _keys(self) -> pa.Array:
-        """The keys, each once; who only wants candidates does not need them."""
-        encoded = [self._encoded(self._columns(t), t.num_rows) for t in self._tables]
-        return pa.chunked_array(encoded, pa.large_binary()).unique()
-
-    def candidates(self, table: pa.Table) -> npt.NDArray[np.int64]:
-        """Return int64[m] ascending: rows of a table whose key is in the set, and a few others."""
-        return self._filter.where(self._hashes(table)).astype(np.int64)
-
-    def positions(self, table: pa.Table) -> npt.NDArray[np.int64]:
-        """Return int64[m] ascending: rows of a table whose key is in the set."""
-        return self.positions_in([table])
-
-    def positions_in(self, batches: Iterable[pa.Table]) -> npt.NDArray[np.int64]:
-        """Return the positions in concatenated batches; see `positions`."""
-        found, encoded, first = [np.empty(0, np.int64)], [], 0
-        for table in batches:
-            maybe = self.candidates(table)
-            if len(maybe):
-                found.append(maybe + first)
-                encoded.append(self._encoded([c.take(pa.array(maybe)) for c in self._columns(table)], len(maybe)))
-            first += table.num_rows
-        # All at once: each call makes a hash table of the set.
-        isin = pc.is_in(pa.chunked_array(encoded, pa.large_binary()), value_set=self._keys)
-        out: npt.NDArray[np.int64] = np.concatenate(found)[np.asarray(isin)]
-        return out
-
-    def rows_of(self, file: Hashable, read: Callable[[], Iterator[pa.Table]]) -> Iterator[pa.Table]:
-        """Read the selected rows of a file once: two states of a table share most of their files."""
-        if file not in self._rows:
-            self._rows[file] = list(read())
-        yield from self._rows[file]
-
-    def _columns(self, table: pa.Table) -> Sequence[pa.ChunkedArray]:
-        return [table.column(n) for n in self._names]
-
-    def _encoded(self, columns: Sequence[pa.ChunkedArray], rows: int) -> pa.Array:
-        return encode_rows(columns, self._types, rows).to_arrow().cast(pa.large_binary())
-
-    def _hashes(self, table: pa.Table) -> npt.NDArray[np.int32]:
-        return hash_columns(self._columns(table), self._types, table.num_rows)
 
 
 #: Chooses rows of a table by their key alone: all versions of a key, or none.

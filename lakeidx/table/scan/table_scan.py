@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, TypeAlias
 
@@ -18,12 +18,14 @@ from lakeidx.data.positions import ReadCounters
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.predicate import TRUE, BoundPredicate, Predicate, bind, format_predicate
+from lakeidx.predicate import TRUE, BoundPredicate, Predicate, bind
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import on_newest, says_expired
-from lakeidx.table.scan.metrics import LayerTrace, ScanMetrics
+from lakeidx.table.scan.explanation import ScanExplanation
+from lakeidx.table.scan.key_subset import KeySubset
+from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.table.scan.plan import (
     BucketFiles,
     PlanOptions,
@@ -33,87 +35,12 @@ from lakeidx.table.scan.plan import (
     plan_scan,
     selected_columns,
 )
-from lakeidx.table.scan.section_read import VALUE_KIND, FileIndexTest, KeySubset, PickRows, ScanFilter, SectionReader
+from lakeidx.table.scan.section_read import VALUE_KIND, FileIndexTest, PickRows, ScanFilter, SectionReader
 from lakeidx.table.scan.states import Fallback, find_fallback, time_travel
-from lakeidx.tasks.in_parallel import requests_of
+from lakeidx.tasks.in_parallel import requests_of, run_ordered
 from lakeidx.tasks.limits import available_cores
-from lakeidx.tasks.ordered_threads import run_ordered
 from lakeidx.tasks.runner import Progress
 from lakeidx.types import Field
-
-
-@dataclass(frozen=True, slots=True)
-class ScanExplanation:
-    """A scan that was planned and read.
-
-    snapshot_id   None for a table without snapshots
-    predicate     as text
-    planning      layers of planning, in order: from manifests down to data files
-    reading       layers of reading, in order: file indexes, row groups, positions, merge, filter
-    metrics       the sums that `reading` is made of
-    rows          rows given (fewer than `metrics.rows_selected` with a limit)
-    seconds       of the whole read
-    """
-
-    snapshot_id: int | None
-    predicate: str
-    planning: tuple[LayerTrace, ...]
-    reading: tuple[LayerTrace, ...]
-    metrics: ScanMetrics
-    rows: int
-    seconds: float
-
-    @classmethod
-    def of(cls, plan: ScanPlan, metrics: ScanMetrics, *, rows: int, seconds: float) -> ScanExplanation:
-        """Combine a plan with the metrics of reading it."""
-        snapshot_id = None if plan.snapshot is None else plan.snapshot.id
-        return cls(
-            snapshot_id,
-            format_predicate(plan.predicate, plan.schema.fields, shorten=True),
-            plan.trace,
-            metrics.layers(),
-            metrics,
-            rows,
-            seconds,
-        )
-
-    @property
-    def layers(self) -> tuple[LayerTrace, ...]:
-        """All layers, in order."""
-        return (*self.planning, *self.reading)
-
-    def rows_as_dicts(self) -> list[dict[str, Any]]:
-        """Return one flat row per layer, for tables and JSON lines."""
-        out = []
-        for layer in self.layers:
-            row = asdict(layer)
-            row["spared"] = layer.spared
-            row["seconds"] = round(layer.seconds, 6)
-            order = (
-                "layer",
-                "unit",
-                "came_in",
-                "spared",
-                "kept",
-                "bytes_in",
-                "bytes_kept",
-                "seconds",
-                "false_positives",
-            )
-            out.append({name: row[name] for name in order})
-        return out
-
-    def __str__(self) -> str:
-        lines = [f"snapshot {self.snapshot_id}, where {self.predicate}"]
-        for row in self.rows_as_dicts():
-            wrong = "" if row["false_positives"] is None else f", {row['false_positives']} false positives"
-            lines.append(
-                f"  {row['layer']}: {row['came_in']} {row['unit']} in, {row['spared']} pruned, {row['kept']} kept"
-                f" ({row['bytes_kept']} of {row['bytes_in']} bytes, {row['seconds']:.4f} s{wrong})"
-            )
-        lines.append(f"{self.rows} rows in {self.seconds:.4f} s")
-        return "\n".join(lines)
-
 
 #: Arrow bytes that workers may have ready beyond what is being taken.
 _PREFETCH_BYTES = 256 << 20

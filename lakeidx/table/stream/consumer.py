@@ -21,7 +21,7 @@ from typing import Self
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.format.consumer import decode_consumer, decode_consumer_position, encode_consumer
-from lakeidx.storage.os_errors import FULL
+from lakeidx.storage.files import FULL
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.position import Position
 from lakeidx.table.stream.start import Start

@@ -24,23 +24,16 @@ from lakeidx.batch.assignment import by_hash
 from lakeidx.batch.commit_priority import CommitPriority
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.held.hold import discard_batch
+from lakeidx.batch.held.release import release_batch
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
-from lakeidx.batch.upsert import (
-    Judge,
-    commit_batch,
-    ingest_rows,
-    make_context,
-    new_batch_id,
-    release_batch,
-    write_attempt,
-)
+from lakeidx.batch.upsert import Judge, commit_batch, ingest_rows, make_context, new_batch_id, write_attempt
 from lakeidx.errors import BatchHeldError, CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage.local import LocalStore
 from lakeidx.table.scan import changes, table_scan
 from lakeidx.tasks import in_parallel as in_parallel_module
-from lakeidx.tasks.ordered_threads import run_ordered
+from lakeidx.tasks.in_parallel import run_ordered
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table import calls

@@ -30,7 +30,7 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.tasks import in_parallel as in_parallel_module
-from lakeidx.tasks.ordered_threads import run_ordered
+from lakeidx.tasks.in_parallel import run_ordered
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
 from tests.kit.shared_table.keys import key_type, number_of, stored

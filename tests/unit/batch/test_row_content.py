@@ -6,7 +6,7 @@ import itertools
 
 import pyarrow as pa
 
-from lakeidx.batch.parts import content_of, join_contents
+from lakeidx.batch.landed_files import content_of, join_contents
 from lakeidx.format.schema.schema_file import new_schema
 
 SCHEMA = new_schema(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lakeidx.bucket_assignment.hash_set import missing_from
-from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.bucket_assignment.hash_set import missing_from, sorted_distinct
 
 
 def some(n: int, seed: int) -> np.ndarray:

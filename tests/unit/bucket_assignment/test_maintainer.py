@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import missing_from, plan_index_update
-from lakeidx.codec.distinct import sorted_distinct
+from lakeidx.bucket_assignment.hash_set import missing_from, plan_index_update, sorted_distinct
 
 
 def column(values: object) -> NDArray[np.int32]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.distinct import ascending_distinct, sorted_distinct
+from lakeidx.bucket_assignment.hash_set import ascending_distinct, sorted_distinct
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])

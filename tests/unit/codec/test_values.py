@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeidx.codec.json_values import internal_to_json, json_to_internal
 from lakeidx.codec.values import (
     arrow_int_to_timestamp,
     arrow_to_internal,
     internal_to_arrow,
-    internal_to_json,
-    json_to_internal,
     timestamp_to_arrow_int,
     unscaled_of,
 )

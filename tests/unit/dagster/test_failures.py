@@ -11,7 +11,7 @@ import pytest
 from lakeidx import errors
 from lakeidx.dagster.failures import ALERT, ERROR_KIND, REACTIONS, WHAT_TO_DO, error_kind, failures_explained
 from lakeidx.dagster.sensors.failed_runs import diagnose
-from lakeidx.storage.os_errors import translate
+from lakeidx.storage.files import translate
 
 KINDS = {
     cls.kind: cls

@@ -14,7 +14,8 @@ from lakeidx.dagster.sensors.looking import FoundFiles, landing_names, look, rem
 from lakeidx.dagster.sensors.planning import MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.storage.base import FileInfo, name_of
+from lakeidx.storage.base import FileInfo
+from lakeidx.storage.files import name_of
 from lakeidx.storage.s3.event_queue import QueueMessage
 
 

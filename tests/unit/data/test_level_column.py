@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.data.merge.merge_runs import LEVEL, merge_sorted_runs, merges_by_level, newest_above_0, with_level
+from lakeidx.data.merge.levels import LEVEL, merges_by_level, newest_above_0, with_level
+from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 
 

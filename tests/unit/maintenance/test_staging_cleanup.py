@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch import artifacts
-from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport, batch_ids, walk_staging
+from lakeidx.batch import staging_walk
+from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
+from lakeidx.batch.staging_walk import batch_ids, walk_staging
 from lakeidx.batch.upsert import commit_batch, finish_batch, make_context, upsert_files
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table
@@ -306,7 +307,7 @@ def test_batches_that_are_done_cost_a_place_in_a_listing(tmp_path: Path, monkeyp
     assert sum(counts.values()) <= 9, counts
     # Many are listed in parallel, and are the same ones.
     some = [(b.batch_id, b.files) for b in walk_staging(made.store, made.paths)[0]]
-    monkeypatch.setattr(artifacts, "_IN_ONE_WALK", 3)
+    monkeypatch.setattr(staging_walk, "_IN_ONE_WALK", 3)
     store.reset()
     assert [(b.batch_id, b.files) for b in walk_staging(store, made.paths)[0]] == some
     assert 1 < store.counts["walk"].requests <= 13

@@ -12,15 +12,8 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.normalized_key import NormalizedKeys, normalized_keys
-from lakeidx.data.merge.kernels import pick_last
-from lakeidx.data.merge.run_parts import (
-    concat_keys,
-    key_buffers,
-    merge_parts,
-    merge_to_last,
-    starts_of_keys,
-    take_keys,
-)
+from lakeidx.data.merge.kernels import key_buffers, pick_last, starts_of_keys
+from lakeidx.data.merge.run_parts import concat_keys, merge_parts, merge_to_last, take_keys
 from lakeidx.types import parse_type
 
 KINDS = ("BIGINT NOT NULL", "STRING NOT NULL", "two words")

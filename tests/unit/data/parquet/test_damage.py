@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.data.parquet.chunks import damage_of
-from lakeidx.data.parquet.row_groups import ColumnChunk, ParquetSource, find_damage
+from lakeidx.data.parquet.damage import ColumnChunk, find_damage
+from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
 from tests.unit.data.tables import STORE
 

@@ -17,7 +17,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.container import decode_index_container
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_of_options, spec_to_build, spec_to_drop
-from lakeidx.tasks.ordered_threads import run_ordered
+from lakeidx.tasks.in_parallel import run_ordered
 from lakeidx.tasks.runner import LocalRunner
 
 SPEC = {

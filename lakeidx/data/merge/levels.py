@@ -1,0 +1,54 @@
+"""Levels of sorted runs: where the newest row of a key is known by the level of its run alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeidx.format.schema.table_schema import TableSchema
+
+#: A column of KV tables on their way into a merge; int8, one value per file.
+LEVEL = "_LEVEL"
+
+
+Int64s = npt.NDArray[np.int64]
+
+
+def merges_by_level(schema: TableSchema) -> bool:
+    """Return True when runs must carry the column LEVEL into a merge."""
+    options = schema.table_options
+    if not options.needs_lookup or options.merge_engine == "first-row":
+        return False
+    # Without sequence fields the newest record is that of the lowest level anyway.
+    return options.merge_engine != "deduplicate" or bool(options.sequence_field)
+
+
+def with_level(
+    batches: Iterable[pa.Table], level: int, schema: TableSchema, *, always: bool = False
+) -> Iterator[pa.Table]:
+    """Read batches of one file, with the column LEVEL when merges of the table need it, or `always`."""
+    if not always and not merges_by_level(schema):
+        yield from batches
+        return
+    for rows in batches:
+        yield rows.append_column(LEVEL, pa.array(np.full(rows.num_rows, level, np.int8)))
+
+
+def newest_above_0(rows: Int64s, starts: Int64s, levels: npt.NDArray[np.int8]) -> tuple[Int64s, Int64s]:
+    """Drop records above level 0 that a newer record of the key replaces.
+
+    rows, starts   int64[n], int64[g]: row numbers by key, and where each key begins
+    levels         int8[n]: of the rows
+    returns        the rows that stay, in order, and where each key begins among them; no key is left without a row
+    """
+    above = levels > 0
+    lowest = np.minimum.reduceat(np.where(above, levels, np.int8(127)), starts)
+    lengths = np.diff(np.append(starts, len(rows)))
+    keep = ~above | (levels == np.repeat(lowest, lengths))
+    if keep.all():
+        return rows, starts
+    before = np.concatenate((np.zeros(1, np.int64), np.cumsum(keep)))
+    return rows[keep], before[starts]

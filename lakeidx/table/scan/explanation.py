@@ -1,0 +1,83 @@
+"""Explanation of a scan: what each layer of pruning left, and why."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lakeidx.predicate import format_predicate
+from lakeidx.table.scan.metrics import LayerTrace, ScanMetrics
+from lakeidx.table.scan.plan import ScanPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ScanExplanation:
+    """A scan that was planned and read.
+
+    snapshot_id   None for a table without snapshots
+    predicate     as text
+    planning      layers of planning, in order: from manifests down to data files
+    reading       layers of reading, in order: file indexes, row groups, positions, merge, filter
+    metrics       the sums that `reading` is made of
+    rows          rows given (fewer than `metrics.rows_selected` with a limit)
+    seconds       of the whole read
+    """
+
+    snapshot_id: int | None
+    predicate: str
+    planning: tuple[LayerTrace, ...]
+    reading: tuple[LayerTrace, ...]
+    metrics: ScanMetrics
+    rows: int
+    seconds: float
+
+    @classmethod
+    def of(cls, plan: ScanPlan, metrics: ScanMetrics, *, rows: int, seconds: float) -> ScanExplanation:
+        """Combine a plan with the metrics of reading it."""
+        snapshot_id = None if plan.snapshot is None else plan.snapshot.id
+        return cls(
+            snapshot_id,
+            format_predicate(plan.predicate, plan.schema.fields, shorten=True),
+            plan.trace,
+            metrics.layers(),
+            metrics,
+            rows,
+            seconds,
+        )
+
+    @property
+    def layers(self) -> tuple[LayerTrace, ...]:
+        """All layers, in order."""
+        return (*self.planning, *self.reading)
+
+    def rows_as_dicts(self) -> list[dict[str, Any]]:
+        """Return one flat row per layer, for tables and JSON lines."""
+        out = []
+        for layer in self.layers:
+            row = asdict(layer)
+            row["spared"] = layer.spared
+            row["seconds"] = round(layer.seconds, 6)
+            order = (
+                "layer",
+                "unit",
+                "came_in",
+                "spared",
+                "kept",
+                "bytes_in",
+                "bytes_kept",
+                "seconds",
+                "false_positives",
+            )
+            out.append({name: row[name] for name in order})
+        return out
+
+    def __str__(self) -> str:
+        lines = [f"snapshot {self.snapshot_id}, where {self.predicate}"]
+        for row in self.rows_as_dicts():
+            wrong = "" if row["false_positives"] is None else f", {row['false_positives']} false positives"
+            lines.append(
+                f"  {row['layer']}: {row['came_in']} {row['unit']} in, {row['spared']} pruned, {row['kept']} kept"
+                f" ({row['bytes_kept']} of {row['bytes_in']} bytes, {row['seconds']:.4f} s{wrong})"
+            )
+        lines.append(f"{self.rows} rows in {self.seconds:.4f} s")
+        return "\n".join(lines)
