@@ -247,7 +247,10 @@ def _load_snapshots(metadata: TableMetadata, evidence: TableEvidence, pool: Loca
         evidence.latest_hint = int(metadata.store.get(metadata.paths.latest))
     except (NotFoundError, ValueError):
         evidence.latest_hint = None
-    ids = metadata.listed_snapshot_ids()
+    ids, earliest = metadata.listed_snapshot_ids(), metadata.earliest_hint()
+    if earliest in ids:
+        # Those before it are no longer part of the history: an expiry deletes them, or left them at its death.
+        ids = [i for i in ids if i >= earliest]
 
     def read(number: int) -> Snapshot | CorruptFileError | None:
         try:

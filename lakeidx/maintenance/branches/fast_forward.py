@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH
+from lakeidx.format.snapshot import encode_hint
 from lakeidx.maintenance.branches.report import BranchResult
 from lakeidx.table.expiration.read import is_there, read_tags
 from lakeidx.table.iceberg.publish import publish_iceberg
@@ -99,7 +100,9 @@ def _copy_snapshots(main: TableMetadata, branch: TableMetadata, new: list[int], 
     """
     store, gap = main.store, bool(new) and head is not None and new[0] != head + 1
     if gap:
-        # A hint is believed while no snapshot follows it.
+        # A hint is believed while no snapshot follows it. What is before the gap is no longer part of the history: the hint
+        # EARLIEST says so, as during an expiry, and `expire` takes it away.
+        store.put(main.paths.earliest, encode_hint(new[0]))
         store.delete(main.paths.latest)
     for i in reversed(new) if gap else new:
         data = store.get(branch.paths.snapshot_path(i))

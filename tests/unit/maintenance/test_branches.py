@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from lakeidx.api.sql.query import QueryResult
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
 from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError
+from lakeidx.testing.fault_store import FaultStore, When
 
 SPEC: dict[str, Any] = {
     "fields": [{"id": 0, "name": "id", "type": "INT NOT NULL"}, {"id": 1, "name": "v", "type": "STRING"}],
@@ -82,8 +84,65 @@ def test_a_fast_forward_brings_all_and_loses_nothing(table: Table, expired: bool
     with pytest.raises(CommitConflictError, match="lacks"):
         table.fast_forward("b")
     assert 9 in rows(table)
-    # What is before the gap that the branch's expiry has left is no longer part of the history.
-    assert table.verify().passed is not expired
+    # What is before the gap that the branch's expiry has left is no longer part of the history, and nothing else is wrong.
+    assert [s["id"] for s in table.snapshots()] == ([4, 5] if expired else [1, 2, 3, 4, 5])
+    assert table.verify().passed
+    table.expire(retain_min=1, retain_max=1, retain_time="0 s")
+    assert Path(table.paths.snapshot_dir, "snapshot-1").exists() is False
+    assert rows(Table.open(table.uri)) == {1: "a", 2: "b", 3: "b", 4: "b", 9: "m"}
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("expired", [False, True])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_fast_forward_that_dies_is_finished_by_the_next(
+    table: Table, tmp_path: Path, when: When, expired: bool
+) -> None:
+    table.create_branch("b", snapshot=1)
+    branch = table.branch("b")
+    branch.alter(add={"w": "INT"})
+    states = [rows(branch)]
+    for step in range(3):
+        branch.upsert([{"id": 2 + step, "v": "b", "w": step}])
+        states.append(rows(branch))
+    branch.create_tag("end")
+    if expired:
+        branch.expire(retain_min=1, retain_max=1, retain_time="0 s")
+        states = [states[0], states[-1]]
+
+    def die(verb: str, path: str) -> None:
+        raise Died
+
+    writes = ("put", "put_if_absent", "delete")
+    for point in range(100):
+        folder = tmp_path / f"{point}"
+        shutil.copytree(Path(table.uri), folder / "t")
+        dying = Table.open(folder / "t")
+        store = FaultStore(dying.store)
+        store.fail(writes, act=die, when=when, skip=point)
+        try:
+            Table(store, dying.paths).fast_forward("b")
+            break
+        except Died:
+            pass
+        # Readers see the table as it was, or as the branch was after one of its commits; nothing in between.
+        seen = rows(Table.open(folder / "t"))
+        assert seen in states, (point, seen)
+        # Upkeep in between takes away nothing of either.
+        Table.open(folder / "t").expire(retain_min=9, staging_age="0 s")
+        Table.open(folder / "t").orphans(older_than="0 s", remove=True)
+        done = Table.open(folder / "t")
+        done.fast_forward("b")
+        assert rows(Table.open(folder / "t")) == rows(branch) == states[-1]
+        assert [t["tag"] for t in done.tags()] == ["branch_b", "end"]
+        done = Table.open(folder / "t")
+        assert done.verify().passed
+        done.upsert([{"id": 9, "v": "m", "w": 0}])
+        assert rows(done) == {**states[-1], 9: "m"}
+    assert point >= 5
 
 
 def test_a_deleted_branch_leaves_nothing_to_one_of_its_name(table: Table) -> None:
