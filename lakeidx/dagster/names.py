@@ -16,7 +16,7 @@ STAGES = ("ingest", "bucket_assignment", "index_write", "commit")
 LANDING, LOOKUP_STORE, COMPACTION = "landing", "lookup_store", "compaction"
 HELD_BATCH = "held_batch"
 DELETE_ROWS, UPDATE_ROWS, MERGE_ROWS = "delete_rows", "update_rows", "merge_rows"
-DROP_PARTITIONS, ROLL_BACK = "drop_partitions", "roll_back"
+DROP_PARTITIONS, ROLL_BACK, CALL_PROCEDURE = "drop_partitions", "roll_back", "call_procedure"
 SNAPSHOT_EXPIRY, VERIFICATION = "snapshot_expiry", "verification"
 CHANGES = "changes"
 #: The step that materializes the last stage and the table; names of steps begin with the table's.

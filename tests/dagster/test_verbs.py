@@ -129,6 +129,22 @@ def test_partitions_are_dropped_and_older_states_made_the_newest(tmp_path: Path)
     done = facts(run(deployment, "drop_partitions", partitions=["p=1"]))
     assert (done["partitions"], done["snapshot_id"]) == (["p=1"], 2)
     assert deployment.content() == {key: v for key, v in ALL.items() if key[0] == 2}
+
+    def call(procedure: str, *, dry_run: bool = False, **arguments: Any) -> Any:
+        return run(deployment, "call_procedure", procedure=procedure, arguments=arguments, dry_run=dry_run)
+
+    assert facts(call("create_tag", tag="one", snapshot=1))["verb"] == "call_procedure"
+    assert facts(call("create_branch", branch="trial", tag="one"))["snapshot"] == 1
+    assert facts(call("replace_tag", tag="one", snapshot=2))["asked"]["procedure"] == "replace_tag"
+    assert "the table has snapshots 2 to 2, which branch 'trial' lacks" in failure(call("fast_forward", branch="trial"))
+    assert said(call("delete_branch", branch="trial", dry_run=True))["action"] == "deleted"
+    assert facts(call("delete_branch", branch="trial"))["branch"] == "trial"
+    assert facts(call("delete_tag", tag="one"))["tag"] == "one"
+    assert "create_tag takes tag (str)" in failure(call("create_tag", dry_run=True, tag="one"))
+    kept = facts(run(deployment, "roll_back", snapshot=1, keep_history=True))
+    assert (kept["snapshot_id"], kept["snapshots_gone"], deployment.content()) == (3, [], ALL)
+    assert said(run(deployment, "roll_back", snapshot=2, dry_run=True))["snapshots_gone"] == [3]
+    assert facts(run(deployment, "roll_back", snapshot=2))["snapshot_id"] == 2
     assert said(run(deployment, "roll_back", snapshot=1, dry_run=True))["snapshots_gone"] == [2]
     assert facts(run(deployment, "roll_back", snapshot=1))["snapshot_id"] == 1
     assert deployment.content() == ALL

@@ -21,12 +21,17 @@ from lakeidx.api.sql.query import QueryResult
 from lakeidx.api.sql.statement import Statement, statements
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, did_you_mean
+from lakeidx.results import Result
 from lakeidx.table.times import epoch_ms
 
 if TYPE_CHECKING:
     from lakeidx.api.warehouse import Warehouse
 
 _Arguments = Mapping[str, Any]
+
+
+#: Argument of what takes something away, beside Paimon's: what it would do.
+_DRY = {"dry_run": bool}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +48,45 @@ class Procedure:
     required: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ProcedureResult(Result):
+    """What a procedure did to a table; `rows`: one for each tag, branch or other thing that it was about."""
+
+    rows: tuple[Mapping[str, Any], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what was done, of several things as ``rows``."""
+        return dict(self.rows[0]) if len(self.rows) == 1 else {"rows": list(self.rows)}
+
+
+def run_procedure(table: Table, name: str, given: _Arguments) -> ProcedureResult:
+    """Run a procedure on a table, with its arguments by name; InvalidInputError for others."""
+    procedure = PROCEDURES.get(name)
+    if procedure is None:
+        raise InvalidInputError(f"there is no procedure {name!r}; {did_you_mean(name, PROCEDURES)}")
+    wrong = [n for n, value in given.items() if type(value) is not procedure.parameters.get(n)]
+    lacking = [n for n in procedure.required if n not in given]
+    if wrong or lacking:
+        takes = ", ".join(f"{n} ({kind.__name__})" for n, kind in procedure.parameters.items()) or "nothing"
+        said = f"{lacking[0]} is missing" if lacking else f"not {wrong[0]} = {given[wrong[0]]!r}"
+        raise InvalidInputError(f"procedure {name} takes {takes}: {said}")
+    return ProcedureResult(tuple(_rows(procedure.run(table, given))))
+
+
+def _rows(done: Any) -> list[dict[str, Any]]:
+    return [one if isinstance(one, dict) else one.as_dict() for one in (done if isinstance(done, list) else [done])]
+
+
+def _dry(given: _Arguments) -> bool:
+    return bool(given.get("dry_run", False))
+
+
 def _compact(table: Table, given: _Arguments) -> Any:
     strategy = str(given.get("compact_strategy", "full")).lower()
     if strategy not in ("full", "minor"):
         raise InvalidInputError(f"compact_strategy is full or minor, not {strategy!r}")
     partitions = [p for p in str(given.get("partitions", "")).split(";") if p.strip()]
-    return table.compact(full=strategy == "full", partitions=partitions or None)
+    return table.compact(full=strategy == "full", partitions=partitions or None, dry_run=_dry(given))
 
 
 def _compact_manifest(table: Table, given: _Arguments) -> Any:
@@ -67,20 +105,22 @@ def _age(moment: str) -> str:
 
 def _expire_snapshots(table: Table, given: _Arguments) -> Any:
     kept = None if "older_than" not in given else _age(given["older_than"])
-    return table.expire(retain_max=given.get("retain_max"), retain_min=given.get("retain_min"), retain_time=kept)
+    return table.expire(
+        retain_max=given.get("retain_max"), retain_min=given.get("retain_min"), retain_time=kept, dry_run=_dry(given)
+    )
 
 
 def _expire_partitions(table: Table, given: _Arguments) -> Any:
-    return table.expire_partitions(older_than=given.get("expiration_time"))
+    return table.expire_partitions(older_than=given.get("expiration_time"), dry_run=_dry(given))
 
 
 def _mark_partition_done(table: Table, given: _Arguments) -> Any:
-    return table.mark_done([p for p in str(given["partitions"]).split(";") if p.strip()])
+    return table.mark_done([p for p in str(given["partitions"]).split(";") if p.strip()], dry_run=_dry(given))
 
 
 def _remove_orphan_files(table: Table, given: _Arguments) -> Any:
     age = "1 d" if "older_than" not in given else _age(given["older_than"])
-    return table.orphans(older_than=age, remove=not given.get("dry_run", False))
+    return table.orphans(older_than=age, remove=not _dry(given))
 
 
 def _create_tag(table: Table, given: _Arguments) -> Any:
@@ -108,7 +148,7 @@ def _delete_tag(table: Table, given: _Arguments) -> Any:
     wrong = next((n for n in names if n not in known), None)
     if wrong is not None:
         raise InvalidInputError(f"there is no tag {wrong!r}; {did_you_mean(wrong, known)}")
-    return [table.delete_tag(n) for n in names]
+    return [table.delete_tag(n, dry_run=_dry(given)) for n in names]
 
 
 def _create_branch(table: Table, given: _Arguments) -> Any:
@@ -116,36 +156,39 @@ def _create_branch(table: Table, given: _Arguments) -> Any:
 
 
 def _delete_branch(table: Table, given: _Arguments) -> Any:
-    return [table.delete_branch(n.strip()) for n in str(given["branch"]).split(",")]
+    return [table.delete_branch(n.strip(), dry_run=_dry(given)) for n in str(given["branch"]).split(",")]
 
 
 def _fast_forward(table: Table, given: _Arguments) -> Any:
-    return table.fast_forward(given["branch"])
+    return table.fast_forward(given["branch"], dry_run=_dry(given))
 
 
 def _rollback(table: Table, given: _Arguments) -> Any:
-    if len(given) != 1:
+    if len(given.keys() - _DRY) != 1:
         raise InvalidInputError("name one state: version, snapshot or tag")
     if "version" not in given:
-        return table.rollback(snapshot=given.get("snapshot"), tag=given.get("tag"))
-    return table.rollback(tag=given["version"]) if given["version"] in {row["tag"] for row in table.tags()} else (
-        table.rollback(given["version"]))  # fmt: skip
+        return table.rollback(snapshot=given.get("snapshot"), tag=given.get("tag"), dry_run=_dry(given))
+    is_tag = given["version"] in {row["tag"] for row in table.tags()}
+    state = {"tag": given["version"]} if is_tag else {"to": given["version"]}
+    return table.rollback(**state, dry_run=_dry(given))
 
 
 def _rollback_to_as_latest(table: Table, given: _Arguments) -> Any:
-    return table.rollback(snapshot=given.get("snapshot_id"), tag=given.get("tag"), keep_history=True)
+    return table.rollback(
+        snapshot=given.get("snapshot_id"), tag=given.get("tag"), keep_history=True, dry_run=_dry(given)
+    )
 
 
 def _rollback_to_timestamp(table: Table, given: _Arguments) -> Any:
-    return table.rollback(timestamp=given["timestamp"])
+    return table.rollback(timestamp=given["timestamp"], dry_run=_dry(given))
 
 
 def _rollback_to_watermark(table: Table, given: _Arguments) -> Any:
-    return table.rollback(watermark=given["watermark"])
+    return table.rollback(watermark=given["watermark"], dry_run=_dry(given))
 
 
 def _reset_consumer(table: Table, given: _Arguments) -> Any:
-    return table.delete_consumer(given["consumerid"])
+    return table.delete_consumer(given["consumerid"], dry_run=_dry(given))
 
 
 def _clear_consumers(table: Table, given: _Arguments) -> Any:
@@ -157,7 +200,7 @@ def _clear_consumers(table: Table, given: _Arguments) -> Any:
     found = [str(c["consumer"]) for c in table.consumers()]
     cleared = [c for c in found if wanted.fullmatch(c) and not kept.fullmatch(c)]
     for consumer in cleared:
-        table.delete_consumer(consumer)
+        table.delete_consumer(consumer, dry_run=_dry(given))
     return {"deleted": cleared}
 
 
@@ -172,28 +215,28 @@ def _rewrite_file_index(table: Table, _: _Arguments) -> Any:
 
 
 PROCEDURES: dict[str, Procedure] = {
-    "compact": Procedure({"partitions": str, "compact_strategy": str}, _compact),
+    "compact": Procedure({"partitions": str, "compact_strategy": str, **_DRY}, _compact),
     "compact_manifest": Procedure({}, _compact_manifest),
-    "expire_snapshots": Procedure({"retain_max": int, "retain_min": int, "older_than": str}, _expire_snapshots),
-    "expire_partitions": Procedure({"expiration_time": str}, _expire_partitions),
-    "mark_partition_done": Procedure({"partitions": str}, _mark_partition_done, ("partitions",)),
+    "expire_snapshots": Procedure({"retain_max": int, "retain_min": int, "older_than": str, **_DRY}, _expire_snapshots),
+    "expire_partitions": Procedure({"expiration_time": str, **_DRY}, _expire_partitions),
+    "mark_partition_done": Procedure({"partitions": str, **_DRY}, _mark_partition_done, ("partitions",)),
     "create_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _create_tag, ("tag",)),
     "create_tag_from_timestamp": Procedure(
         {"tag": str, "timestamp": int, "time_retained": str}, _create_tag_from_timestamp, ("tag", "timestamp")
     ),
     "rename_tag": Procedure({"tag": str, "target_tag": str}, _rename_tag, ("tag", "target_tag")),
     "replace_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _replace_tag, ("tag",)),
-    "delete_tag": Procedure({"tag": str}, _delete_tag, ("tag",)),
+    "delete_tag": Procedure({"tag": str, **_DRY}, _delete_tag, ("tag",)),
     "create_branch": Procedure({"branch": str, "tag": str}, _create_branch, ("branch",)),
-    "delete_branch": Procedure({"branch": str}, _delete_branch, ("branch",)),
-    "fast_forward": Procedure({"branch": str}, _fast_forward, ("branch",)),
-    "rollback": Procedure({"version": str, "snapshot": int, "tag": str}, _rollback),
-    "rollback_to_as_latest": Procedure({"tag": str, "snapshot_id": int}, _rollback_to_as_latest),
-    "rollback_to_timestamp": Procedure({"timestamp": int}, _rollback_to_timestamp, ("timestamp",)),
-    "rollback_to_watermark": Procedure({"watermark": int}, _rollback_to_watermark, ("watermark",)),
-    "remove_orphan_files": Procedure({"older_than": str, "dry_run": bool}, _remove_orphan_files),
-    "reset_consumer": Procedure({"consumerid": str}, _reset_consumer, ("consumerid",)),
-    "clear_consumers": Procedure({"including_consumers": str, "excluding_consumers": str}, _clear_consumers),
+    "delete_branch": Procedure({"branch": str, **_DRY}, _delete_branch, ("branch",)),
+    "fast_forward": Procedure({"branch": str, **_DRY}, _fast_forward, ("branch",)),
+    "rollback": Procedure({"version": str, "snapshot": int, "tag": str, **_DRY}, _rollback),
+    "rollback_to_as_latest": Procedure({"tag": str, "snapshot_id": int, **_DRY}, _rollback_to_as_latest),
+    "rollback_to_timestamp": Procedure({"timestamp": int, **_DRY}, _rollback_to_timestamp, ("timestamp",)),
+    "rollback_to_watermark": Procedure({"watermark": int, **_DRY}, _rollback_to_watermark, ("watermark",)),
+    "remove_orphan_files": Procedure({"older_than": str, **_DRY}, _remove_orphan_files),
+    "reset_consumer": Procedure({"consumerid": str, **_DRY}, _reset_consumer, ("consumerid",)),
+    "clear_consumers": Procedure({"including_consumers": str, "excluding_consumers": str, **_DRY}, _clear_consumers),
     "trigger_tag_automatic_creation": Procedure({}, _trigger_tags),
     "rewrite_file_index": Procedure({}, _rewrite_file_index),
 }
@@ -215,9 +258,7 @@ def call(statement: Statement, places: Places, warehouse: Warehouse | None) -> Q
     tables = _tables(statement, asked, name, places, warehouse)
     rows = []
     for table in tables:
-        done = procedure.run(table, given)
-        for one in done if isinstance(done, list) else [done]:
-            rows.append({"table": table.uri, **(one if isinstance(one, dict) else one.as_dict())})
+        rows += [{"table": table.uri, **row} for row in _rows(procedure.run(table, given))]
     return QueryResult.of(as_rows(rows))
 
 

@@ -20,6 +20,7 @@ from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import failures_explained, retry_policy
 from lakeidx.dagster.metadata.reports import records_table, run_metadata
 from lakeidx.dagster.names import (
+    CALL_PROCEDURE,
     DELETE_ROWS,
     DROP_PARTITIONS,
     MERGE_ROWS,
@@ -30,7 +31,14 @@ from lakeidx.dagster.names import (
     table_id,
 )
 from lakeidx.dagster.resources import SparkResource, TableResource, resources_of
-from lakeidx.dagster.verbs.settings import DeleteConfig, DropConfig, MergeConfig, RollbackConfig, UpdateConfig
+from lakeidx.dagster.verbs.settings import (
+    DeleteConfig,
+    DropConfig,
+    MergeConfig,
+    ProcedureConfig,
+    RollbackConfig,
+    UpdateConfig,
+)
 from lakeidx.dagster.verbs.source import rows_of_asset
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.results import Result
@@ -91,6 +99,13 @@ def _roll_back(call: VerbCall, config: RollbackConfig) -> Result:
     return call.table.rollback(**config.model_dump())
 
 
+def _call(call: VerbCall, config: ProcedureConfig) -> Result:
+    from lakeidx.api.sql.procedures import run_procedure
+
+    dry = {"dry_run": True} if config.dry_run else {}
+    return run_procedure(call.table, config.procedure, {**config.arguments, **dry})
+
+
 @dataclass(frozen=True, slots=True)
 class _Verb:
     """A verb: its name, run config, what it does to a table `{}`, and how."""
@@ -109,6 +124,8 @@ _OF_ROWS = (
 _DROP = _Verb(DROP_PARTITIONS, DropConfig, "Drops partitions of {}, by name or by a condition.", _drop)
 _ROLL_BACK = _Verb(ROLL_BACK, RollbackConfig, "Makes an older state of {} the newest; later ones go.", _roll_back)
 
+_CALL = _Verb(CALL_PROCEDURE, ProcedureConfig, "Runs a procedure on {}: of branches, tags, streams and upkeep.", _call)
+
 
 def build_verb_jobs(pipeline: PipelineConfig) -> Iterator[dg.JobDefinition]:
     """Build the jobs of the verbs that suit a table; all where its columns are not known yet."""
@@ -118,6 +135,7 @@ def build_verb_jobs(pipeline: PipelineConfig) -> Iterator[dg.JobDefinition]:
     if pipeline.partition_keys or not known:
         yield _job(pipeline, _DROP)
     yield _job(pipeline, _ROLL_BACK)
+    yield _job(pipeline, _CALL)
 
 
 def _job(pipeline: PipelineConfig, verb: _Verb) -> dg.JobDefinition:

@@ -57,6 +57,18 @@ class DropConfig(_Verb):
     where: str | None = Field(default=None, description="SQL condition over the partition columns")
 
 
+class ProcedureConfig(_Verb):
+    """Run config of any other verb: of branches, tags, consumers and upkeep, under the names of CALL."""
+
+    procedure: str = Field(
+        description="create_branch, delete_branch, fast_forward, create_tag, replace_tag, delete_tag, …"
+    )
+    arguments: dict[str, Any] = Field(
+        default_factory=dict,
+        description="those of the procedure by name, without the table: {branch: trial, tag: monthly}",
+    )
+
+
 class RollbackConfig(_Verb):
     """Run config of a rollback: to a snapshot, a tag or a time."""
 
