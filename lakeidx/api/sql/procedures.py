@@ -50,7 +50,7 @@ class Procedure:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ProcedureResult(Result):
-    """What a procedure did to a table; `rows`: one for each tag, branch or other thing that it was about."""
+    """Outcome of a procedure on a table; `rows`: one for each tag, branch or other thing that it was about."""
 
     rows: tuple[Mapping[str, Any], ...]
 
