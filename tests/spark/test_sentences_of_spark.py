@@ -43,6 +43,7 @@ def test_spark_says_what_the_page_says(spark: SparkSession, tmp_path: Path) -> N
         lambda: spark.sql("UPDATE sentences SET day = 'b'"),
         lambda: spark.sql("DELETE FROM sentences WHERE id = 1"),
         lambda: spark.sql("TRUNCATE TABLE sentences"),
+        lambda: spark.sql(f"SELECT * FROM lakeidx.`{path}`"),
         lambda: spark.sql("SELECT * FROM sentences VERSION AS OF 1"),
         lambda: writer.mode("errorifexists").save(path),
         lambda: writer.mode("ignore").save(path),
