@@ -114,6 +114,19 @@ def _expire_partitions(table: Table, given: _Arguments) -> Any:
     return table.expire_partitions(older_than=given.get("expiration_time"), dry_run=_dry(given))
 
 
+def _drop_partition(table: Table, given: _Arguments) -> Any:
+    named = [p for p in str(given.get("partitions", "")).split(";") if p.strip()]
+    return table.drop_partitions(named or None, where=given.get("where"), dry_run=_dry(given))
+
+
+def _release_batch(table: Table, given: _Arguments) -> Any:
+    return table.release_batch(given["batch"])
+
+
+def _discard_batch(table: Table, given: _Arguments) -> Any:
+    return table.discard_batch(given["batch"], dry_run=_dry(given))
+
+
 def _mark_partition_done(table: Table, given: _Arguments) -> Any:
     return table.mark_done([p for p in str(given["partitions"]).split(";") if p.strip()], dry_run=_dry(given))
 
@@ -219,6 +232,9 @@ PROCEDURES: dict[str, Procedure] = {
     "compact_manifest": Procedure({}, _compact_manifest),
     "expire_snapshots": Procedure({"retain_max": int, "retain_min": int, "older_than": str, **_DRY}, _expire_snapshots),
     "expire_partitions": Procedure({"expiration_time": str, **_DRY}, _expire_partitions),
+    "drop_partition": Procedure({"partitions": str, "where": str, **_DRY}, _drop_partition),
+    "release_batch": Procedure({"batch": str}, _release_batch, ("batch",)),
+    "discard_batch": Procedure({"batch": str, **_DRY}, _discard_batch, ("batch",)),
     "mark_partition_done": Procedure({"partitions": str, **_DRY}, _mark_partition_done, ("partitions",)),
     "create_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _create_tag, ("tag",)),
     "create_tag_from_timestamp": Procedure(
