@@ -21,7 +21,7 @@ from tests.kit.share import WHOLE
 pytestmark = [pytest.mark.interop, pytest.mark.one_witness]
 
 FIELDS = [{"name": n, "type": t} for n, t in (("p", "INT"), ("k", "BIGINT"), ("v", "STRING"), ("n", "INT"))]
-TURNS = 60 if WHOLE else 12
+TURNS = 200 if WHOLE else 12
 Row = dict[str, Any]
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,26 @@ import pytest
 
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.java_tools import CACHE, alone
+from tests.kit.share import WHOLE
 
 VERSION, RUST_VERSION = "2.1.0", "0.4.0"
 PROGRAM = Path(__file__).resolve().parent / "pypaimon_program.py"
 
 
+@cache
 def pypaimon_python() -> Path:
-    """The interpreter of an environment with pypaimon, made once; skips, visibly, where it cannot be installed."""
-    place = CACHE / f"pypaimon-{VERSION}-{RUST_VERSION}-py{sys.version_info.major}.{sys.version_info.minor}"
+    """The interpreter of an environment with pypaimon, made once; skips, visibly, where it cannot be installed.
+
+    Of `make test-all` it is brought to the newest releases of both.
+    """
+    versions = "newest" if WHOLE else f"{VERSION}-{RUST_VERSION}"
+    place = CACHE / f"pypaimon-{versions}-py{sys.version_info.major}.{sys.version_info.minor}"
     python = place / "bin" / "python"
     with alone():
-        if not (place / "ready").exists():
-            venv.create(place, with_pip=True, clear=True)
-            packages = [f"pypaimon=={VERSION}", f"pypaimon-rust=={RUST_VERSION}"]
+        if not (place / "ready").exists() or WHOLE:
+            venv.create(place, with_pip=True, clear=not WHOLE)
+            newest = ["pypaimon", "pypaimon-rust", "--upgrade"]
+            packages = newest if WHOLE else [f"pypaimon=={VERSION}", f"pypaimon-rust=={RUST_VERSION}"]
             command = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages]
             done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS_SECONDS, check=False)  # type: ignore[arg-type]
             if done.returncode != 0:
