@@ -6,8 +6,6 @@ pyiceberg runs in this environment, DuckDB with its extensions from PyPI and Spa
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,35 +14,11 @@ import pytest
 from pyiceberg.table import StaticTable
 
 import lakeidx
-from bench.peers.environments import SPARK, MissingError, PeerKind, python_of
-from lakeidx.testing.limits import HANGS_SECONDS
+from tests.kit.iceberg_readers import by_duckdb, by_spark
 from tests.kit.java_paimon import JavaPaimon
 from tests.kit.java_tools import selected_paimon
 
 pytestmark = pytest.mark.interop
-CACHE = Path(os.environ.get("LAKEIDX_PEERS_CACHE", Path.home() / ".cache" / "lakeidx-iceberg-readers"))
-RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"
-DUCKDB = PeerKind("DuckDB's Iceberg", "", ("duckdb==1.4.4", "duckdb-ext-iceberg==1.4.4.20260205",
-                                           "duckdb-ext-avro==1.4.4.20260205", "pytz"))  # fmt: skip
-READ_DUCKDB = """
-import duckdb, duckdb_ext, glob, json, sys
-c = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-for name in ("avro", "iceberg"):
-    found = glob.glob(f"{duckdb_ext.__path__[0]}/extensions/v1.4.4/*/{name}.duckdb_extension")
-    c.execute(f"LOAD '{found[0]}'")
-for folder in sys.argv[1:]:
-    rows = c.execute(f"SELECT * FROM iceberg_scan('{folder}')").fetchall()
-    print(json.dumps(sorted([str(v) for v in row] for row in rows)))
-"""
-READ_SPARK = """
-import json, sys
-from pyspark.sql import SparkSession
-s = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-     .config("spark.sql.session.timeZone", "UTC").config("spark.jars.packages", sys.argv[1]).getOrCreate())
-for folder in sys.argv[2:]:
-    rows = s.read.format("iceberg").load(folder).collect()
-    print(json.dumps(sorted([str(v) for v in row] for row in rows)))
-"""
 TYPES = {"id": "BIGINT", "p": "STRING", "d": "DATE", "n": "DECIMAL(10,2)", "b": "BOOLEAN", "v": "STRING",
          "t": "TIMESTAMP(6)", "f": "DOUBLE", "s": "SMALLINT"}  # fmt: skip
 Step = tuple[list[dict[str, Any]], bool]
@@ -101,27 +75,6 @@ def ours(table: lakeidx.Table, steps: Sequence[Step]) -> None:
 def by_pyiceberg(*folders: str) -> list[Any]:
     found = [StaticTable.from_metadata(f).scan().to_arrow() for f in folders]
     return [sorted([str(v) for v in r.values()] for r in rows.select(list(TYPES)).to_pylist()) for rows in found]
-
-
-def _in_environment(kind: PeerKind, program: str, *arguments: str) -> list[Any]:
-    try:
-        python = python_of(kind, CACHE)
-    except MissingError as missing:
-        pytest.skip(f"{kind.name}: {missing}")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SPARK_"))}
-    done = subprocess.run([str(python), "-c", program, *arguments], capture_output=True, text=True, check=False,
-                          timeout=HANGS_SECONDS, env=environment)  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def by_duckdb(*folders: str) -> list[Any]:
-    return _in_environment(DUCKDB, READ_DUCKDB, *folders)
-
-
-def by_spark(*folders: str) -> list[Any]:
-    kind = PeerKind("Iceberg on Spark", "", (SPARK,), ("java",))
-    return _in_environment(kind, READ_SPARK, RUNTIME, *folders)
 
 
 READERS: list[Callable[..., list[Any]]] = [by_pyiceberg, by_duckdb, by_spark]

@@ -211,6 +211,19 @@ def test_a_rollback_takes_iceberg_readers_with_it(tmp_path: Path) -> None:
     assert seen(table.uri) == read(table.uri) == [(1, "a", "x"), (2, "a", "z")]
 
 
+def test_overwrites_and_dropped_partitions(tmp_path: Path) -> None:
+    table = make(tmp_path, bucket="1")
+    put(table, [(1, "a", "x"), (2, "b", "x"), (3, "c", "x")])
+    table.compact(full=True)
+    table.drop_partitions(["p=a"])
+    assert seen(table.uri) == read(table.uri) == [(2, "b", "x"), (3, "c", "x")]
+    table.overwrite(pa.table({"id": [4], "p": ["b"], "v": ["y"]}))
+    assert seen(table.uri) == read(table.uri) == [(3, "c", "x"), (4, "b", "y")]
+    assert found(table) == (True, [])
+    table.rollback(2)
+    assert seen(table.uri) == read(table.uri) == [(1, "a", "x"), (2, "b", "x"), (3, "c", "x")]
+
+
 def test_tags_of_listed_snapshots_are_references(tmp_path: Path) -> None:
     options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "4"}
     table = make(tmp_path, **options)
