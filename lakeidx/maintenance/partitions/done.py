@@ -6,7 +6,8 @@ action             does
 ``success-file``   writes ``_SUCCESS`` into the partition's directory, with the times of its first and its last mark
 ``http-report``    posts ``{table, path, partition, params}`` to option ``partition.mark-done-action.http.url``; the answer's
                    ``result`` has to be ``SUCCESS``
-``mark-event``     is an event of Dagster's (an observation of the table's asset); elsewhere a line of the log
+``mark-event``     a line of the log (Java tells its metastore, and refuses the action without one). Dagster's asset
+                   ``snapshot_expiry`` names the partitions, whatever the action is
 =================  ========================================================================================================
 
 source   org.apache.paimon.partition.actions of release 1.4.2; ``done-partition`` and ``custom`` need Java's catalog
@@ -25,6 +26,7 @@ from datetime import datetime, timedelta
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, staging_root
 from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
+from lakeidx.format.snapshot import CommitKind
 from lakeidx.maintenance.partition_argument import partition_name, texts_of_partition
 from lakeidx.maintenance.partitions.drop import expire_partitions, partition_figures
 from lakeidx.maintenance.partitions.times import TimeReader
@@ -74,10 +76,13 @@ def mark_partitions_done(
              before it are marked
     """
     actions = _actions_of(table)
-    due = _idle(table, now or datetime.now()) if chosen is None else [*chosen]
+    before = _read_marks(table)
+    marks = dict(before)
+    due = _idle(table, now or datetime.now(), marks) if chosen is None else [*chosen]
     names = [partition_name(p, table.schema) for p in due]
-    if due and not dry_run:
-        marks = _read_marks(table)
+    if not dry_run:
+        if marks != before:
+            _write_marks(table, marks)
         for partition, name in zip(due, names, strict=True):
             for action in actions:
                 _mark(table, partition, action)
@@ -159,7 +164,8 @@ def _actions_of(table: TableHandle) -> tuple[str, ...]:
     return actions
 
 
-def _idle(table: TableHandle, now: datetime) -> list[bytes]:
+def _idle(table: TableHandle, now: datetime, marks: dict[str, int]) -> list[bytes]:
+    """Return the partitions that are due; the mark of one that only compactions have written to moves to its newest file."""
     options = table.schema.table_options
     if options.partition_idle_time_to_done is None:
         raise InvalidInputError(
@@ -169,11 +175,16 @@ def _idle(table: TableHandle, now: datetime) -> list[bytes]:
     idle = timedelta(milliseconds=options.partition_idle_time_to_done)
     interval = timedelta(milliseconds=options.partition_time_interval or 0)
     reader = TimeReader(options.partition_timestamp_pattern, options.partition_timestamp_formatter)
-    marks = _read_marks(table)
+    figures = partition_figures(table)
+    again = [marks[f.name] for f in figures if f.name in marks and marks[f.name] < (f.written_ms or 0)]
+    later = _rows_since(table.metadata, min(again)) if again else {}
     found = []
-    for partition in partition_figures(table):
+    for partition in figures:
         written = partition.written_ms or 0
-        if marks.get(partition.name, -1) >= written:
+        marked = marks.get(partition.name, -1)
+        if 0 <= marked < written and later is not None and marked >= later.get(partition.partition, -1):
+            marked = marks[partition.name] = written
+        if marked >= written:
             continue
         quiet_since = datetime.fromtimestamp(written / 1000)
         if options.partition_time_interval is not None:
@@ -184,6 +195,22 @@ def _idle(table: TableHandle, now: datetime) -> list[bytes]:
         if quiet_since + idle <= now:
             found.append(partition.partition)
     return found
+
+
+def _rows_since(metadata: TableMetadata, since_ms: int) -> dict[bytes, int] | None:
+    """Return when each partition was written to since then, epoch ms, by others than compactions, which bring no row.
+
+    None when it cannot be known: snapshots of that time have expired.
+    """
+    found: dict[bytes, int] = {}
+    for snapshot in sorted(metadata.snapshots(), key=lambda s: -s.id):
+        if snapshot.time_millis <= since_ms:
+            return found
+        if snapshot.commit_kind is not CommitKind.COMPACT:
+            delta = metadata.load_manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+            for partition in metadata.load_manifests(delta).partition_counts():
+                found.setdefault(partition, snapshot.time_millis)
+    return found if metadata.earliest_snapshot_id() == 1 else None
 
 
 def _read_marks(table: TableHandle) -> dict[str, int]:
