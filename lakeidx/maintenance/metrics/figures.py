@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.staging_walk import walk_staging
-from lakeidx.format.manifest import FileKind
+from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.table.expiration.read import read_consumers
 from lakeidx.table.expiration.tags import list_tags
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.iceberg.files import MetadataDir
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import load_newest
 
@@ -49,6 +50,8 @@ def table_figures(table: TableHandle) -> Iterator[MetricValue]:
         )
     if "batch" in newest:
         yield from _commit(metadata, newest["batch"])
+    if "compaction" in newest:
+        yield from _compaction(metadata, newest["compaction"])
     yield from _batches(table)
 
 
@@ -74,6 +77,12 @@ def _state(table: TableHandle, snapshots: Sequence[Snapshot]) -> Iterator[Metric
         ("paimon_compaction_avg_total_file_size", "Bytes a bucket.", sum(sizes) / max(1, len(sizes))),
     ):  # fmt: skip
         yield MetricValue(name, text, value)
+    if table.schema.table_options.writes_iceberg:
+        # What cannot be read lists nothing: readers are behind by all there is.
+        named = MetadataDir(metadata.store, metadata.paths.root, table.schema).named()
+        yield MetricValue(
+            "lakeidx_iceberg_snapshots_behind", "Snapshots without Iceberg metadata.", newest - (named or 0)
+        )
     for consumer, (first, _) in read_consumers(metadata).items():
         yield MetricValue(
             "lakeidx_consumer_snapshots_behind", "Snapshots that a stream has not read.", max(0, newest + 1 - first),
@@ -91,9 +100,23 @@ def _newest_of(snapshots: Sequence[Snapshot]) -> dict[str, Snapshot]:
     return found
 
 
-def _commit(metadata: TableMetadata, snapshot: Snapshot) -> Iterator[MetricValue]:
+def _changes(metadata: TableMetadata, snapshot: Snapshot) -> list[ManifestEntry]:
     delta = metadata.load_manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
-    entries = [e for m in delta for e in metadata.load_manifest(m.file_name, m.file_size)]
+    return [e for m in delta for e in metadata.load_manifest(m.file_name, m.file_size)]
+
+
+def _compaction(metadata: TableMetadata, snapshot: Snapshot) -> Iterator[MetricValue]:
+    entries = _changes(metadata, snapshot)
+    for name, text, kind in (
+        ("input", "Bytes that the newest compaction read.", FileKind.DELETE),
+        ("output", "Bytes that it wrote.", FileKind.ADD),
+    ):
+        size = sum(e.file.file_size for e in entries if e.kind is kind)
+        yield MetricValue(f"paimon_commit_last_compaction_{name}_file_size", text, size)
+
+
+def _commit(metadata: TableMetadata, snapshot: Snapshot) -> Iterator[MetricValue]:
+    entries = _changes(metadata, snapshot)
     for name, text, value in (
         ("table_files_added", "Data files that the newest batch added.", sum(e.kind is FileKind.ADD for e in entries)),
         ("table_files_deleted", "Data files that it removed.", sum(e.kind is FileKind.DELETE for e in entries)),
@@ -139,4 +162,7 @@ def _batches(table: TableHandle) -> Iterator[MetricValue]:
         yield MetricValue("lakeidx_last_batch_rows", "Rows of the newest batch.", count, {"kind": kind})
     for stage, taken in seconds.items():
         yield MetricValue("lakeidx_last_batch_seconds", "Seconds that its stages took.", taken, {"stage": stage})
-    yield MetricValue("lakeidx_last_batch_replans", "How often it was planned again after a conflict.", commit.replans)
+    yield MetricValue("paimon_commit_last_commit_duration", "Milliseconds that its commit took.", commit.seconds * 1000)
+    yield MetricValue(
+        "paimon_commit_last_commit_attempts", "How often it was planned, conflicts included.", commit.replans + 1
+    )

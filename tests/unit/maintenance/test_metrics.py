@@ -22,8 +22,22 @@ SPEC = {
     "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}],
     "primaryKeys": ["p", "k"],
     "partitionKeys": ["p"],
-    "options": {"bucket": "2"},
+    "options": {"bucket": "2", "metadata.iceberg.storage": "table-location"},
 }
+
+
+#: Of the page "Metrics" of Paimon's documentation: those that a table's files and reports say.
+PAIMONS = (
+    "commit.lastCommitDuration", "commit.lastCommitAttempts", "commit.lastTableFilesAdded", "commit.lastTableFilesDeleted",
+    "commit.lastDeltaRecordsAppended", "commit.lastChangelogRecordsAppended", "commit.lastPartitionsWritten",
+    "commit.lastBucketsWritten", "commit.lastCompactionInputFileSize", "commit.lastCompactionOutputFileSize",
+    "compaction.maxLevel0FileCount", "compaction.avgLevel0FileCount", "compaction.maxTotalFileSize",
+    "compaction.avgTotalFileSize",
+)  # fmt: skip
+
+
+def snake(name: str) -> str:
+    return "paimon_" + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace(".", "_")).lower()
 
 
 @pytest.fixture
@@ -62,11 +76,19 @@ def test_figures_are_those_of_the_table(table: lakeidx.Table) -> None:
     assert found["lakeidx_last_batch_rows", "upserted"] == 2
     assert found["lakeidx_last_batch_seconds", "commit"] > 0
     assert found["lakeidx_held_batches",] == 0
+    assert found["paimon_commit_last_commit_attempts",] == 1
+    assert found["paimon_commit_last_commit_duration",] == 1000 * found["lakeidx_last_batch_seconds", "commit"]
+    assert found["lakeidx_iceberg_snapshots_behind",] == 0
     assert ("lakeidx_newest_compaction_timestamp_seconds",) not in found
     table.compact(full=True)
+    table.metadata.store.put(f"{table.uri}/metadata/version-hint.text", b"1")
     after = figures(metrics_text(lambda: [table]))
     assert after["lakeidx_newest_compaction_timestamp_seconds",] >= after["lakeidx_newest_batch_timestamp_seconds",]
     assert after["paimon_compaction_max_level0_file_count",] == 0
+    assert after["paimon_commit_last_compaction_input_file_size",] == found["lakeidx_table_bytes",]
+    assert after["paimon_commit_last_compaction_output_file_size",] == after["lakeidx_table_bytes",]
+    assert after["lakeidx_iceberg_snapshots_behind",] == 2
+    assert {name for name, *_ in after if name.startswith("paimon_")} == {snake(n) for n in PAIMONS}
 
 
 def test_a_table_that_cannot_be_read_is_down_and_others_are_up(table: lakeidx.Table, tmp_path: Path) -> None:
