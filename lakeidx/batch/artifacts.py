@@ -9,6 +9,7 @@ that lost, or died, are never named by a report and are cleaned with the batch.
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import re
 from functools import cache
@@ -21,6 +22,9 @@ from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CommitUnknownError, CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_uri
 from lakeidx.storage.base import ObjectStore
+from lakeidx.tasks.logs import logged
+
+log = logging.getLogger(__name__)
 
 STAGING_DIR = "_lakeidx"
 #: Names of what a job sends to the asset that has submitted it.
@@ -301,6 +305,7 @@ class BatchFiles:
     def __init__(self, store: ObjectStore, paths: TablePaths, batch_id: str) -> None:
         check_batch_id(batch_id)
         self.store = store
+        self.table = paths.root
         self.batch_id = batch_id
         self.directory = f"{staging_root(paths)}/{batch_id}"
         self._run: int | None = None
@@ -393,12 +398,19 @@ class BatchFiles:
         try:
             if self.store.put_if_absent(path, seal(report.model_dump_json(indent=1).encode())):
                 self._published[path] = report
+                self._log_end(report)
                 return report
         except CommitUnknownError:
             # The store did not say who put the report: the one that is there counts, whoever did.
             if not self.store.exists(path):
                 raise
         return self.read(type(report), attempt=attempt) or report
+
+    def _log_end(self, report: Report) -> None:
+        seconds, ids = getattr(report, "seconds", None), getattr(report, "snapshot_ids", ())
+        if seconds is not None:
+            with logged(**({"snapshot": max(ids)} if ids else {})):
+                log.info("%s: %s of batch %s took %.2f s", self.table, stage_name(type(report)), self.batch_id, seconds)
 
     def replace(self, report: AnyReport, *, attempt: int = 1) -> None:
         """Replace a report of a finished batch by a shorter one."""

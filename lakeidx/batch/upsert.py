@@ -323,25 +323,22 @@ def _new_columns(context: BatchContext, schema: TableSchema | None) -> set[str]:
 
 def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
     """Run the stages after ingest."""
-    with logged(table=context.paths.root, batch=context.files.batch_id):
-        attempt = context.files.latest_attempt()
-        with logged(stage="bucket_assignment"):
-            tell("bucket_assignment")
-            run_bucket_assignment(context, attempt)
-        with logged(stage="index_write"):
-            tell("index_write")
-            write_attempt(context, attempt)
-        with logged(stage="commit"):
-            tell("commit")
-            commit = commit_batch(context, staged=False)
-        result = BatchResult(
-            context.files.require(IngestReport),
-            context.files.require(BucketAssignmentReport, attempt=commit.attempt),
-            context.files.require(IndexWriteReport, attempt=commit.attempt),
-            commit,
-        )
-        with logged(snapshot=max(result.snapshots, default=None)):
-            log.info("%s: %r", context.paths.root, result)
+    attempt = context.files.latest_attempt()
+    tell("bucket_assignment")
+    run_bucket_assignment(context, attempt)
+    tell("index_write")
+    write_attempt(context, attempt)
+    tell("commit")
+    commit = commit_batch(context, staged=False)
+    result = BatchResult(
+        context.files.require(IngestReport),
+        context.files.require(BucketAssignmentReport, attempt=commit.attempt),
+        context.files.require(IndexWriteReport, attempt=commit.attempt),
+        commit,
+    )
+    snapshot = max(result.snapshots, default=None)
+    with logged(table=context.paths.root, batch=context.files.batch_id, stage="commit", snapshot=snapshot):
+        log.info("%s: %r", context.paths.root, result)
     return result
 
 

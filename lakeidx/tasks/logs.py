@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from lakeidx.errors import InvalidInputError
 
+P = ParamSpec("P")
+R = TypeVar("R")
 FORMATS = ("text", "json")
 _about: ContextVar[dict[str, Any]] = ContextVar("lakeidx_log", default={})  # noqa: B039 - it is never changed in place
 
@@ -29,6 +32,22 @@ def logged(**about: Any) -> Iterator[None]:
         yield
     finally:
         _about.reset(token)
+
+
+def stage_logs(stage: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a stage of a batch, whose first argument is the batch or its files: what is logged inside is about it."""
+
+    def around(run: Callable[P, R]) -> Callable[P, R]:
+        @wraps(run)
+        def logging_run(*args: P.args, **named: P.kwargs) -> R:
+            batch: Any = args[0]
+            files = getattr(batch, "files", batch)
+            with logged(table=files.table, batch=files.batch_id, stage=stage):
+                return run(*args, **named)
+
+        return logging_run
+
+    return around
 
 
 class JsonLines(logging.Formatter):

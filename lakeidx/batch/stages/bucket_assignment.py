@@ -26,12 +26,14 @@ from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.view import SnapshotView, load_view
+from lakeidx.tasks.logs import stage_logs
 
 log = logging.getLogger(__name__)
 
 _TRIES = 10
 
 
+@stage_logs("bucket_assignment")
 def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssignmentReport:
     """Assign all rows of a batch; return the report, of an earlier run if the stage has finished.
 

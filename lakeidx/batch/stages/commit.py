@@ -26,6 +26,7 @@ from lakeidx.table.commit.changes import CommitRequest, Overwrite, decode_change
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import missing_files, was_committed
 from lakeidx.table.view import decode_partition_dict
+from lakeidx.tasks.logs import stage_logs
 
 if TYPE_CHECKING:
     from lakeidx.batch.index_hooks import IndexHooks
@@ -121,6 +122,7 @@ def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) 
     return touched | {p for p in view.entries.partition_counts() if wanted(p)}
 
 
+@stage_logs("commit")
 def run_commit(
     context: BatchContext,
     plan_again: PlanAgain,

@@ -20,6 +20,7 @@ from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, KindRules, OnDelete, h
 from lakeidx.landing.missing_columns import GIVEN_MODES, LackingRows, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import NewColumnsError, new_columns, says_nothing
 from lakeidx.landing.types import MISSING_DEFAULT, LandingOptions, Piece, check_columns
+from lakeidx.tasks.logs import stage_logs
 
 if TYPE_CHECKING:
     pass
@@ -31,6 +32,7 @@ Absent: TypeAlias = Mapping[str, NDArray[np.bool_]]
 _NONE_ABSENT: Absent = {}
 
 
+@stage_logs("ingest")
 def stage_table(
     files: BatchFiles,
     schema: TableSchema,

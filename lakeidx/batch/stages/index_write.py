@@ -50,6 +50,7 @@ from lakeidx.table.index_files import follow_hashes, known_hashes, write_hash_in
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict
 from lakeidx.tasks.in_parallel import runner_of_small_files
+from lakeidx.tasks.logs import stage_logs
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class WrittenBucket:
     rows_in: int
 
 
+@stage_logs("index_write")
 def run_index_write(
     context: BatchContext, attempt: int, *, budget_bytes: int = _DEFAULT_BUDGET_BYTES
 ) -> IndexWriteReport:

@@ -59,6 +59,7 @@ from lakeidx.plugins import CHANGE_FORMATS, load_plugin
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel
+from lakeidx.tasks.logs import stage_logs
 from lakeidx.tasks.runner import Runner
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
 
@@ -71,6 +72,7 @@ _FLOATS = (Root.FLOAT, Root.DOUBLE)
 log = logging.getLogger(__name__)
 
 
+@stage_logs("ingest")
 def run_ingest(
     files: BatchFiles,
     schema: TableSchema,
