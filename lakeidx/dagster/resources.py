@@ -209,8 +209,9 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Open the table of a pipeline; create it when it does not exist."""
         options = self.store.storage_options(config.uri)
         made = ensure_table(
-            config.uri, config.spec(), options, policy=config.schema_changes, landed=config.lands_columns
-        )
+            config.uri, config.spec(), options, policy=config.schema_changes, landed=config.lands_columns,
+            create_branch=config.create_branch,
+        )  # fmt: skip
         return Table(made.store, made.paths, made.metadata)
 
     def open(self, config: PipelineConfig) -> Table:

@@ -112,8 +112,9 @@ def open_table(arguments: argparse.Namespace, *, create: bool = False) -> tuple[
     config = _pipeline_of(arguments)
     if create:
         return config, ensure_table(
-            config.uri, config.spec(), policy=config.schema_changes, landed=config.lands_columns
-        )
+            config.uri, config.spec(), policy=config.schema_changes, landed=config.lands_columns,
+            create_branch=config.create_branch,
+        )  # fmt: skip
     table = TableHandle.open(config.uri)
     return config, table
 

@@ -21,10 +21,12 @@ from typing import Any
 
 from lakeidx.batch.index_type_checks import check_index_type
 from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.paths import split_branch_name
 from lakeidx.format.schema.edits import Difference, SchemaEdits
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.format.schema.widening import is_widening, same_shape
 from lakeidx.maintenance.alter import alter_table
+from lakeidx.maintenance.branches.create import create_branch as make_branch
 from lakeidx.table.handle import TableHandle
 from lakeidx.types import Field, format_type
 
@@ -53,10 +55,12 @@ def ensure_table(
     *,
     policy: str = "refuse",
     landed: bool = False,
+    create_branch: bool = False,
 ) -> TableHandle:
     """Open the table of a description; make it when it is not there, change it as far as the policy allows.
 
     spec     as for `TableHandle.create`
+    create_branch   make the branch that `uri` names at the table's newest snapshot when it is not there
     landed   the table may be ahead of its description: columns and wider types that landing files brought stay
     errors   InvalidInputError with every difference that the policy does not apply, and for those that no table can follow
     """
@@ -65,6 +69,13 @@ def ensure_table(
     try:
         table = TableHandle.open(uri, storage_options)
     except NotFoundError:
+        root, branch = split_branch_name(uri)
+        if branch is not None:
+            if not create_branch:
+                raise
+            main = ensure_table(root, spec, storage_options, policy=policy, landed=landed).metadata
+            make_branch(main, branch, snapshot_id=main.latest_snapshot_id())
+            return TableHandle.open(uri, storage_options)
         check_index_type(new_schema(spec))
         table = TableHandle.create(uri, spec, storage_options, exist_ok=True)
     _apply_wanted(table, new_schema(spec), policy, landed=landed)

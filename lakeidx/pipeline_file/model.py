@@ -16,7 +16,14 @@ from pydantic import Field, ValidationError, field_validator
 
 from lakeidx.batch.index_type_checks import check_index_type
 from lakeidx.errors import InvalidInputError, did_you_mean
-from lakeidx.format.paths import check_table_name, split_table_name
+from lakeidx.format.paths import (
+    MAIN_BRANCH,
+    TablePaths,
+    check_table_name,
+    split_branch_name,
+    split_table_name,
+    with_branch,
+)
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.landing.kind_rules import REMOVING_OPTION, check_on_delete
 from lakeidx.landing.reject_limit import RejectLimit
@@ -43,6 +50,7 @@ from lakeidx.pipeline_file.sections import (
     Strict,
 )
 from lakeidx.pipeline_file.yaml_lines import YamlDocument, parse_yaml
+from lakeidx.storage.local import absolute
 from lakeidx.table.usable import check_usable
 from lakeidx.types import DataType
 
@@ -62,6 +70,9 @@ class PipelineConfig(Strict):
 
     table           ``database.table``
     warehouse       folder or ``s3://`` prefix that holds the databases; the table is in ``<warehouse>/<database>.db/<table>``
+    branch          the branch of the table that is written and read, ``${DAGSTER_CLOUD_GIT_BRANCH:-main}``: other characters than
+                    letters, digits, ``_``, ``.`` and ``-`` become ``-``
+    create_branch   make the branch, at the table's newest snapshot, when a run finds that it is not there
     description     shown in Dagster
     owners          shown in Dagster: e-mail addresses or ``team:name``
     tags            shown in Dagster
@@ -96,6 +107,8 @@ class PipelineConfig(Strict):
 
     table: str
     warehouse: FolderText
+    branch: str = MAIN_BRANCH
+    create_branch: bool = False
     description: str = ""
     owners: tuple[str, ...] = ()
     tags: dict[str, str] = Field(default_factory=dict)
@@ -149,6 +162,11 @@ class PipelineConfig(Strict):
             raise ValueError(error.message) from error
         return value
 
+    @field_validator("branch")
+    @classmethod
+    def _name_of_a_branch(cls, value: str) -> str:
+        return re.sub(r"[^A-Za-z0-9_.-]", "-", value.strip()) or MAIN_BRANCH
+
     @property
     def database(self) -> str:
         """Database name."""
@@ -161,8 +179,14 @@ class PipelineConfig(Strict):
 
     @property
     def uri(self) -> str:
-        """The table's directory."""
-        return f"{self.warehouse.rstrip('/')}/{self.database}.db/{self.table_name}"
+        """The table's directory, of a branch with ``$branch_NAME``, as `TableHandle.open` takes it."""
+        root = f"{self.warehouse.rstrip('/')}/{self.database}.db/{self.table_name}"
+        return root if self.branch == MAIN_BRANCH else with_branch(root, self.branch)
+
+    @property
+    def paths(self) -> TablePaths:
+        """Paths of the table, or its branch."""
+        return TablePaths(absolute(split_branch_name(self.uri)[0]), branch=self.branch)
 
     @field_validator("max_rejected")
     @classmethod

@@ -20,16 +20,20 @@ Path = tuple[str | int, ...]
 
 #: Names of variables that pipeline files may use besides those of `_OPEN_NAMES`, separated by commas.
 _ALLOWED_VARIABLES = "LAKEIDX_PIPELINE_VARIABLES"
-_OPEN_NAMES = ("LAKEIDX_WAREHOUSE", "LAKEIDX_LANDING")
+_OPEN_NAMES = ("LAKEIDX_WAREHOUSE", "LAKEIDX_LANDING", "LAKEIDX_BRANCH", "DAGSTER_CLOUD_GIT_BRANCH")
 #: Where a reference may stand: what a deployment changes. Descriptions, tags and columns are shown to everybody.
 _OPEN_PLACES = (
     ("warehouse",),
+    ("branch",),
     ("landing", "path"),
     ("landing", "pattern"),
     ("landing", "events", "url"),
     ("data_docs",),
 )
-_OPEN_WORDS = "warehouse, landing.path, landing.pattern, landing.events.url, landing.storage_options, data_docs, alerts and options"
+_OPEN_WORDS = (
+    "warehouse, landing.path, landing.pattern, landing.events.url, landing.storage_options, branch, data_docs, alerts and "
+    "options"
+)
 _OPTIONS = "options"
 _STORAGE = ("landing", "storage_options")
 _ALERTS = "alerts"

@@ -38,7 +38,6 @@ from lakeidx.dagster.names import (
 )
 from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
 from lakeidx.errors import NotFoundError
-from lakeidx.format.paths import TablePaths
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.lookup_store import clean_lookup_files
 from lakeidx.maintenance.partitions.done import run_partition_upkeep
@@ -47,7 +46,6 @@ from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
 from lakeidx.quality import RuleResult, check_orphans
 from lakeidx.quality.whole_table import Verified
-from lakeidx.storage.local import absolute
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.newest import load_newest
@@ -103,7 +101,7 @@ def _open_if_made(pipeline: PipelineConfig, tables: TableResource) -> Table | No
     try:
         return tables.open(pipeline)
     except NotFoundError:
-        ledger = f"{staging_root(TablePaths(absolute(pipeline.uri)))}/{LEDGER_DIR}"
+        ledger = f"{staging_root(pipeline.paths)}/{LEDGER_DIR}"
         if pipeline.landing.path == pipeline.warehouse or tables.store.open(pipeline.uri).list(ledger):
             raise
         return None

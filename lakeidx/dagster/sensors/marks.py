@@ -24,10 +24,8 @@ from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.dagster.sensors.planning import LandingCursor
 from lakeidx.errors import CorruptFileError, NotFoundError
-from lakeidx.format.paths import TablePaths
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage.base import FileInfo
-from lakeidx.storage.local import absolute
 from lakeidx.tasks.in_parallel import in_parallel
 
 #: Folder in the table's staging.
@@ -42,7 +40,7 @@ class LandingMemory:
     def __init__(self, pipeline: PipelineConfig, stores: StoreResource) -> None:
         self._pipeline, self._stores = pipeline, stores
         self._store = stores.open(pipeline.uri)
-        self._folder = f"{staging_root(TablePaths(absolute(pipeline.uri)))}/{_MARKS_DIR}"
+        self._folder = f"{staging_root(pipeline.paths)}/{_MARKS_DIR}"
         self.warnings: list[str] = []
 
     def recall(self, cursor: str | None) -> LandingCursor:
