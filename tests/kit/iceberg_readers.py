@@ -59,5 +59,5 @@ def by_duckdb(*folders: str, secret: str = "") -> list[Any]:
 
 def by_spark(*folders: str) -> list[Any]:
     """Rows of tables, sorted, as Spark with Iceberg's runtime sees them."""
-    kind = PeerKind("Iceberg on Spark", "", (SPARK,), ("java",))
+    kind = PeerKind("Iceberg on Spark", "", SPARK, ("java",))
     return _in_environment(kind, READ_SPARK, RUNTIME, *folders)
