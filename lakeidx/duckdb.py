@@ -14,13 +14,14 @@ from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
 from lakeidx.errors import InvalidInputError
 from lakeidx.options.arguments import PathLike
+from lakeidx.table.system.names import SYSTEM_TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
 def attach(warehouse: Warehouse | PathLike, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
-    """Make every table of a warehouse a view ``database.table``.
+    """Make every table of a warehouse a view ``database.table``, and each of its system tables one, ``database."table$files"``.
 
     warehouse   the warehouse, or its folder as a path or URI
     connection  None = a new one in memory
@@ -32,10 +33,11 @@ def attach(warehouse: Warehouse | PathLike, connection: DuckDBPyConnection | Non
     for name in warehouse.tables():
         database, _, table = name.partition(".")
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")
-        hidden = f"lakeidx {warehouse.path(name)}"
-        connection.register(hidden, TableDataset(warehouse.table(name)))
-        view = f"{_quoted(database)}.{_quoted(table)}"
-        connection.execute(f"CREATE OR REPLACE VIEW {view} AS FROM {_quoted(hidden)}")
+        opened, path = warehouse.table(name), warehouse.path(name)
+        _view(connection, database, table, path, TableDataset(opened))
+        for system in SYSTEM_TABLES:
+            rows = SystemDataset(SystemTable(opened, system))
+            _view(connection, database, f"{table}${system}", f"{path}${system}", rows)
     return connection
 
 
@@ -46,6 +48,14 @@ def register(connection: DuckDBPyConnection, name: str, table: Table | SystemTab
     """
     opened = open_any(table)
     connection.register(name, SystemDataset(opened) if isinstance(opened, SystemTable) else TableDataset(opened))
+
+
+def _view(
+    connection: DuckDBPyConnection, database: str, name: str, path: str, rows: TableDataset | SystemDataset
+) -> None:
+    hidden = f"lakeidx {path}"
+    connection.register(hidden, rows)
+    connection.execute(f"CREATE OR REPLACE VIEW {_quoted(database)}.{_quoted(name)} AS FROM {_quoted(hidden)}")
 
 
 def _connect() -> DuckDBPyConnection:

@@ -15,7 +15,8 @@ OF_A_STATE = (
 OF_NOW = ("snapshots", "schemas", "options", "tags", "branches", "consumers", "aggregation_fields")
 #: The table's own rows, in another form.
 OF_ROWS = ("ro", "row_tracking", "audit_log", "binlog")
-_SYSTEM_TABLES = (*OF_NOW, *OF_A_STATE, *OF_ROWS)
+#: All of them.
+SYSTEM_TABLES = (*OF_NOW, *OF_A_STATE, *OF_ROWS)
 
 
 def check_system_name(name: str, *, path: str | None = None) -> str:
@@ -24,8 +25,8 @@ def check_system_name(name: str, *, path: str | None = None) -> str:
     errors   InvalidInputError naming the tables there are
     """
     found = name.lower()
-    if found not in _SYSTEM_TABLES:
-        raise InvalidInputError(f"there is no system table {name!r}; {did_you_mean(found, _SYSTEM_TABLES)}", path=path)
+    if found not in SYSTEM_TABLES:
+        raise InvalidInputError(f"there is no system table {name!r}; {did_you_mean(found, SYSTEM_TABLES)}", path=path)
     return found
 
 

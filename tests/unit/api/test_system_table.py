@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import lakeidx
+import lakeidx.duckdb
+import lakeidx.polars
 from lakeidx.api import Table
 from lakeidx.api.system_table import SystemTable
 from lakeidx.cli.main import app
@@ -18,6 +21,7 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.tags import create_tag
+from lakeidx.table.system.names import SYSTEM_TABLES
 from lakeidx.tasks.runner import LocalRunner
 
 FIELDS = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
@@ -192,3 +196,23 @@ def test_tables_of_metadata_are_filtered_projected_and_travel(tmp_path: Path) ->
         table.system("snapshots").scan(snapshot=1)
     with pytest.raises(InvalidInputError, match="no column 'size'"):
         files.scan(columns=["size"])
+
+
+@pytest.mark.parametrize("name", [n for n in SYSTEM_TABLES if n != "row_tracking"])
+def test_every_door_gives_the_same_rows(tmp_path: Path, name: str) -> None:
+    warehouse = lakeidx.Warehouse(tmp_path)
+    spec = {"fields": [{"name": "id", "type": "INT"}, {"name": "v", "type": "INT"}], "primaryKeys": ["id"]}
+    table = warehouse.create("lake.t", {**spec, "options": {"bucket": "2"}})
+    table.upsert([{"id": i, "v": i} for i in range(5)])
+    table.create_tag("one")
+    table.compact(full=True)
+    wanted, query = table.system(name).to_arrow(), cast(Any, warehouse.sql)
+    doors = {
+        "attach": lakeidx.duckdb.attach(warehouse).sql(f'SELECT * FROM lake."t${name}"').to_arrow_table(),
+        "polars": lakeidx.polars.scan(f"{table.uri}${name}").collect().to_arrow(),
+        "sql": query(f"SELECT * FROM lake.`t${name}`").to_arrow(),
+        "bare sql": query(f"SELECT * FROM lake.t${name}").to_arrow(),
+    }
+    for door, found in doors.items():
+        assert found.column_names == wanted.column_names, door
+        assert found.cast(wanted.schema).to_pylist() == wanted.to_pylist(), door
