@@ -44,7 +44,7 @@ def test_texts_on_stdin_may_be_compressed(table: lakeidx.Table, packed: bytes) -
 
 def test_stdin_needs_a_format_and_names_them_all(table: lakeidx.Table) -> None:
     words = call("upsert", table.uri, "-", code=2).stderr
-    assert "- needs --format: parquet, arrow, csv, jsonl" in words
+    assert "- needs --format: parquet, arrow, orc, avro, csv, jsonl" in words
     twice = call("upsert", table.uri, "-", "-", "--format", "csv", code=2).stderr
     assert "- can be given once" in twice
 
