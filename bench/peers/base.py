@@ -17,6 +17,10 @@ import pyarrow.parquet as pq
 
 KEYS = ("l_orderkey", "l_linenumber")
 SUMMED = "l_partkey"
+#: What an update changes: a value of one in 28 rows, found by a condition.
+UPDATED, SET_TO = "l_linenumber = 7", "l_partkey + 1"
+#: A merge changes known rows where this holds, and inserts the others.
+NEWER = "{source}.l_partkey > {target}.l_partkey"
 _FACTORS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 
 
@@ -90,6 +94,18 @@ class Peer(ABC):
     def compact(self) -> None:
         """Merge everything into files without deleted or older rows."""
         raise NotSupportedError("updates in place")
+
+    def delete(self, file: Path) -> None:
+        """Delete the rows of the keys of a file."""
+        raise NotSupportedError("no delete by keys of two columns")
+
+    def update(self) -> None:
+        """Set the summed column by an expression where a condition holds."""
+        raise NotSupportedError("no update by a condition")
+
+    def merge(self, file: Path) -> None:
+        """Insert new keys, and replace known ones where a condition over both rows holds."""
+        raise NotSupportedError("no merge with conditions")
 
     @abstractmethod
     def batches(self, columns: list[str] | None) -> Iterable[pa.Table | pa.RecordBatch]:

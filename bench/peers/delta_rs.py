@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake.table import TableMerger
 
 from bench.lineitem import plain, streamed
-from bench.peers.base import KEYS, Peer, matching
+from bench.peers.base import KEYS, NEWER, SET_TO, SUMMED, UPDATED, Peer, matching
 
 
 class ThisPeer(Peer):
@@ -20,10 +21,22 @@ class ThisPeer(Peer):
         write_deltalake(str(self.folder / "table"), streamed(file))
         self.table = DeltaTable(str(self.folder / "table"))
 
-    def upsert(self, file: Path) -> None:
+    def _merge(self, file: Path) -> TableMerger:
         on = " AND ".join(f"t.{k} = s.{k}" for k in KEYS)
-        merge = self.table.merge(pq.read_table(file), on, source_alias="s", target_alias="t")
-        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        return self.table.merge(pq.read_table(file), on, source_alias="s", target_alias="t")
+
+    def upsert(self, file: Path) -> None:
+        self._merge(file).when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def delete(self, file: Path) -> None:
+        self._merge(file).when_matched_delete().execute()
+
+    def update(self) -> None:
+        self.table.update(updates={SUMMED: SET_TO}, predicate=UPDATED)
+
+    def merge(self, file: Path) -> None:
+        merge = self._merge(file).when_matched_update_all(NEWER.format(source="s", target="t"))
+        merge.when_not_matched_insert_all().execute()
 
     def compact(self) -> None:
         self.table.optimize.compact()

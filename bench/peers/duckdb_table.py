@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from bench.peers.base import KEYS, Peer
+from bench.peers.base import KEYS, NEWER, SET_TO, SUMMED, UPDATED, Peer
 
 
 class ThisPeer(Peer):
@@ -24,6 +24,23 @@ class ThisPeer(Peer):
 
     def upsert(self, file: Path) -> None:
         self.base.execute(f"INSERT OR REPLACE INTO lineitem FROM '{file}'")
+        self.base.execute("CHECKPOINT")
+
+    def delete(self, file: Path) -> None:
+        on = " AND ".join(f"lineitem.{k} = s.{k}" for k in KEYS)
+        self.base.execute(f"DELETE FROM lineitem USING '{file}' s WHERE {on}")
+        self.base.execute("CHECKPOINT")
+
+    def update(self) -> None:
+        self.base.execute(f"UPDATE lineitem SET {SUMMED} = {SET_TO} WHERE {UPDATED}")
+        self.base.execute("CHECKPOINT")
+
+    def merge(self, file: Path) -> None:
+        on = " AND ".join(f"lineitem.{k} = s.{k}" for k in KEYS)
+        self.base.execute(
+            f"MERGE INTO lineitem USING '{file}' s ON ({on}) WHEN MATCHED AND {NEWER.format(source='s', target='lineitem')} "
+            "THEN UPDATE WHEN NOT MATCHED THEN INSERT"
+        )
         self.base.execute("CHECKPOINT")
 
     def batches(self, columns: list[str] | None) -> Iterable[pa.Table | pa.RecordBatch]:

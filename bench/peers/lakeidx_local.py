@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.lineitem import table_spec
-from bench.peers.base import Peer
+from bench.peers.base import KEYS, NEWER, SET_TO, SUMMED, UPDATED, Peer
 from lakeidx import Table
 from lakeidx.tasks.runner import RunnerLike
 
@@ -28,6 +28,17 @@ class ThisPeer(Peer):
 
     def compact(self) -> None:
         self.table.compact(full=True, runner=self.runner)
+
+    def delete(self, file: Path) -> None:
+        self.table.delete(pq.read_table(file), runner=self.runner)
+
+    def update(self) -> None:
+        self.table.update({SUMMED: SET_TO}, where=UPDATED, runner=self.runner)
+
+    def merge(self, file: Path) -> None:
+        merge = self.table.merge(pq.read_table(file), on=KEYS)
+        merge.when_matched_update_all(NEWER.format(source="source", target="target")).when_not_matched_insert_all()
+        merge.execute(runner=self.runner)
 
     def batches(self, columns: list[str] | None) -> Iterable[pa.Table | pa.RecordBatch]:
         return self.table.scan(columns=columns).batches()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.lineitem import streamed
-from bench.peers.base import KEYS, Peer, matching
+from bench.peers.base import KEYS, NEWER, SET_TO, SUMMED, UPDATED, NotSupportedError, Peer, matching
 
 
 class ThisPeer(Peer):
@@ -23,6 +23,23 @@ class ThisPeer(Peer):
     def upsert(self, file: Path) -> None:
         merge = self.table.merge_insert(list(KEYS)).when_matched_update_all().when_not_matched_insert_all()
         merge.execute(pq.read_table(file))
+
+    def delete(self, file: Path) -> None:
+        merge = self.table.merge_insert(list(KEYS))
+        if not hasattr(merge, "when_matched_delete"):
+            raise NotSupportedError(
+                "merge_insert deletes no matched rows, and a condition takes no keys of two columns"
+            )
+        merge.when_matched_delete().execute(pq.read_table(file))
+
+    def update(self) -> None:
+        self.table.update({SUMMED: SET_TO}, where=UPDATED)
+
+    def merge(self, file: Path) -> None:
+        merge = self.table.merge_insert(list(KEYS)).when_matched_update_all(
+            NEWER.format(source="source", target="target")
+        )
+        merge.when_not_matched_insert_all().execute(pq.read_table(file))
 
     def compact(self) -> None:
         self.table.optimize.compact_files(materialize_deletions_threshold=0.0)

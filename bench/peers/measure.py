@@ -32,9 +32,14 @@ PHASES = (
     ("compaction", "compact", ""),
     ("scan", "scan", ""),
     ("lookup", "lookup", "keys"),
+    ("delete by keys", "delete", "gone"),
+    ("update", "update", "changed"),
+    ("merge", "merge", "merged"),
 )
-#: Files that change the table.
-WRITTEN = ("load", "upsert", "small")
+#: What changes the table, by the name that stands for it in `Data`, and the command.
+WRITTEN = {
+    "load": "load", "upsert": "upsert", "small": "upsert", "gone": "delete", "changed": "update", "merged": "merge"
+}  # fmt: skip
 #: What is done several times, unless somebody says otherwise: reads.
 READS = ("scan", "lookup")
 #: What took longer is not done again.
@@ -210,7 +215,7 @@ class Run:
             except SlowError:
                 raise SlowError(f"a small table was not done after {WARM_LIMIT_S:.0f} s") from None
         for name in self.written:
-            worker.ask("load" if name == "load" else "upsert", self.data.files[name], self.limit)
+            worker.ask(WRITTEN[name], self.data.files.get(name), self.limit)
         return worker
 
     def end(self) -> None:
@@ -230,7 +235,7 @@ class Run:
             figure = Figure(self.kind.name, name, "over the limit", str(error))
         if figure.status not in ("ok", "not supported"):
             self.end()
-        elif file in WRITTEN:
+        elif file in WRITTEN and figure.status == "ok":
             self.written = (*self.written, file)
         return figure
 

@@ -69,7 +69,8 @@ def markdown(run: Run) -> str:
     small, of = run["small_rows"], _of(run)
     lines = [
         f"Run of {run['at'][:10]} on {run['cores']} cores and {run['memory_gib']} GiB, load average {run['load_before']} "
-        f"before it; {run['rows']:,} rows loaded, {run['rows'] // 10:,} upserted, then {small:,}.",
+        f"before it; {run['rows']:,} rows loaded, {run['rows'] // 10:,} upserted, then {small:,}; "
+        f"{run['rows'] // 20:,} keys deleted, {run['rows'] // 10:,} rows merged with a condition.",
         "Wall seconds / CPU seconds / peak MiB:",
         "",
         f"| peer | {' | '.join(phases(run))} |",
@@ -95,7 +96,7 @@ def draw(run: Run, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     of, shown = _of(run), names(run)
-    figure, axes = plt.subplots(-(-len(phases(run)) // 2), 2, figsize=(9, 13), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(len(phases(run)) // 2 + 1, 2, figsize=(9, 16), squeeze=False, layout="constrained")
     panels = list(axes.flat)
     found = [f["seconds"] for f in run["figures"] if (f.get("seconds") or 0) >= _NOTHING_SECONDS]
     low, high = min(found, default=1.0) / 1.5, max(found, default=1.0) * 4

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from bench.peers.base import KEYS, SUMMED, Answer, Peer
+from bench.peers.base import KEYS, NEWER, SET_TO, SUMMED, UPDATED, Answer, Peer
 
 
 def session(settings: Mapping[str, str]) -> SparkSession:
@@ -68,11 +68,22 @@ class SparkPeer(Peer):
         self.spark.sql(f"INSERT INTO {self.table} SELECT * FROM rows")
 
     def upsert(self, file: Path) -> None:
+        self._merge(file, "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+
+    def delete(self, file: Path) -> None:
+        self._merge(file, "WHEN MATCHED THEN DELETE")
+
+    def update(self) -> None:
+        self.spark.sql(f"UPDATE {self.table} SET {SUMMED} = {SET_TO} WHERE {UPDATED}")
+
+    def merge(self, file: Path) -> None:
+        newer = NEWER.format(source="s", target="t")
+        self._merge(file, f"WHEN MATCHED AND {newer} THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *")
+
+    def _merge(self, file: Path, clauses: str) -> None:
         self.spark.read.parquet(str(file)).createOrReplaceTempView("rows")
         on = " AND ".join(f"t.{k} = s.{k}" for k in KEYS)
-        self.spark.sql(
-            f"MERGE INTO {self.table} t USING rows s ON {on} WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
+        self.spark.sql(f"MERGE INTO {self.table} t USING rows s ON {on} {clauses}")
 
     def scan(self) -> Answer:
         """Read all columns into nothing, counted and summed on the way."""
