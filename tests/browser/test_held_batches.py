@@ -46,5 +46,9 @@ def test_a_held_batch_is_seen(shop: Any, page: Any) -> None:
     page.get_by_text("Evaluation result", exact=True).wait_for()
     page.get_by_text("Failed", exact=True).last.wait_for()
     picture(ui, page, "held-batch")
+    page.goto(f"{ui.url}/assets/shop/orders/commit?view=lineage")
+    # The step that publishes, and the table behind it, have one of their two batches.
+    page.get_by_text("50% filled (1 failed)").nth(1).wait_for()
+    picture(ui, page, "held-batch-graph", settle_ms=5000, height=720)
     said = ui.ask(_OBSERVED)["assetOrError"]["assetObservations"][0]["metadataEntries"]
     assert {"label": "lakeidx/batch_id", "text": held["batch"]} in said
