@@ -67,10 +67,12 @@ def on_terminal(run: Run) -> Table:
 def markdown(run: Run) -> str:
     """Return the part of the page that a run makes."""
     small, of = run["small_rows"], _of(run)
+    # Runs from before the verbs were measured have none.
+    verbs = f"; {run['rows'] // 20:,} keys deleted, {run['rows'] // 10:,} rows merged with a condition"
     lines = [
         f"Run of {run['at'][:10]} on {run['cores']} cores and {run['memory_gib']} GiB, load average {run['load_before']} "
-        f"before it; {run['rows']:,} rows loaded, {run['rows'] // 10:,} upserted, then {small:,}; "
-        f"{run['rows'] // 20:,} keys deleted, {run['rows'] // 10:,} rows merged with a condition.",
+        f"before it; {run['rows']:,} rows loaded, {run['rows'] // 10:,} upserted, then {small:,}"
+        f"{verbs if 'delete by keys' in phases(run) else ''}.",
         "Wall seconds / CPU seconds / peak MiB:",
         "",
         f"| peer | {' | '.join(phases(run))} |",

@@ -77,7 +77,11 @@ COMMANDS: dict[str, Command | Group] = {
             "list": Command(
                 "batch.commands", "list_batches", "List the batches that are held: why, and what they would do."
             ),
-            "show": Command("batch.commands", "show", "Show why a batch is held, its rows, and where they came from."),
+            "show": Command(
+                "batch.commands",
+                "show",
+                "Show why a batch is held, its rows, and where they came from; of a finished batch, what it did.",
+            ),
             "release": Command("batch.commands", "release", "Commit a held batch: its rows come into the table now."),
             "discard": Command(
                 "batch.commands", "discard", "Delete the files of a held batch: its rows do not come into the table."

@@ -42,7 +42,7 @@ def list_batches(
 
 @report_errors
 def show(table: TableArgument, batch: BatchArgument, as_json: JsonOption = False) -> None:
-    """Show why a batch is held, its rows, and where they came from; of a finished batch, what it did, in the form of its dry run.
+    """Show why a batch is held, its rows, and where they came from; of a finished batch, what it did.
 
     Examples:
         lakeidx batch show lake/shop.db/orders orders-monday
