@@ -24,8 +24,9 @@ from lakeidx.table.newest import on_newest
 from lakeidx.table.scan.changes import ChangeScan, scan_with_kinds
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import SYSTEM_ROW_KIND, Layout
+from lakeidx.table.scan.section_read import ROW_TRACKING
 from lakeidx.table.scan.states import StateName, time_travel
-from lakeidx.table.scan.table_scan import TableScan, as_pandas, bind_to_fields, scan_table
+from lakeidx.table.scan.table_scan import TableScan, as_pandas, bind_to_fields, scan_table, tracked_rows
 from lakeidx.table.system.filed import AskedState
 from lakeidx.table.system.names import OF_A_STATE, OF_ROWS, check_system_name, split_system_name
 from lakeidx.table.system.of_warehouse import warehouse_rows
@@ -103,7 +104,11 @@ class SystemTable:
         if self.name not in OF_ROWS:
             return system_fields(self.name)
         layout = Layout(self.name) if self.name in (Layout.AUDIT_LOG, Layout.BINLOG) else Layout.PLAIN
-        return tuple(layout.fields(schema, schema.field_names))
+        tracked = ROW_TRACKING if self.name == "row_tracking" else ()
+        return (
+            *layout.fields(schema, schema.field_names),
+            *(replace(f, type=f.type.with_nullable(False)) for f in tracked),
+        )
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -140,9 +145,7 @@ class SystemTable:
                 compacted=True,
             )  # fmt: skip
         if self.name == "row_tracking":
-            tracks = self.table.schema.table_options.row_tracking_enabled
-            why = "lakeidx does not read row ids yet" if tracks else "the table has not option row-tracking.enabled"
-            raise UnsupportedError(f"row_tracking: {why}", path=self.table.uri)
+            return self._tracked(where, columns, limit, snapshot=snapshot, tag=tag, timestamp_ms=time_ms)
         rows = self._of_metadata({"snapshot_id": snapshot, "tag": tag, "timestamp_ms": time_ms})
         return SystemRows(_selected(rows, self.fields, where, columns, limit))
 
@@ -157,6 +160,18 @@ class SystemTable:
             schema = newest if snapshot is None else metadata.load_schema(snapshot.schema_id)
             return system_rows(AskedState(metadata, snapshot, schema), self.name)
         return on_newest(metadata, lambda s: system_rows(AskedState(metadata, s, newest), self.name))
+
+    def _tracked(
+        self, where: str | Predicate | None, columns: Sequence[str] | None, limit: int | None, **state: Any
+    ) -> SystemRows:
+        """Read the rows of one state with what row tracking knows of each."""
+        if not self.table.schema.table_options.row_tracking_enabled:
+            raise UnsupportedError("row_tracking: the table has not option row-tracking.enabled", path=self.table.uri)
+        scan = scan_table(self.table, **state)
+        fields = (*scan.plan.schema.fields, *self.fields[-len(ROW_TRACKING) :])
+        empty = to_arrow_schema(fields).empty_table()
+        tables = [_selected(t.cast(empty.schema), fields, where, columns, None) for t in (empty, *tracked_rows(scan))]
+        return SystemRows(pa.concat_tables(tables).slice(0, limit))
 
     def _with_kinds(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 import datetime as dt
 import json
 import shutil
@@ -11,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api import Table, Warehouse
+from lakeidx.errors import UnsupportedError
 from lakeidx.table.system.names import OF_A_STATE, OF_NOW
+from tests.conftest import GOLDEN
+from tests.interop.hand_made import commit
 from tests.interop.java_judges import judge, paimon_jars
 from tests.kit.java_paimon import require_java_paimon
 from tests.kit.java_tools import RELEASED, selected_paimon
@@ -191,6 +196,42 @@ def test_tables_of_a_warehouse_have_the_rows_of_java(tmp_path: Path) -> None:
         found = Warehouse(tmp_path).system(name).to_arrow()
         assert found.num_rows
         _compare(found, file, newest=selected_paimon() != RELEASED)
+
+
+def tracking(folder: Path) -> Table:
+    """Rows with ids, as Java wrote them, and a file that has some of its rows' ids and sequence numbers as columns."""
+    place = folder / "d.db" / "tracking"
+    shutil.copytree(GOLDEN / "tables-2.1" / "row-tracking" / "table", place)
+    table = Table.open(place)
+    files = [f for b in table.scan().plan.buckets for section in b.sections for run in section for f in run]
+    again = place / "bucket-0" / files[0].file_name
+    rows = pq.read_table(again)
+    rows = rows.append_column("_ROW_ID", pa.array([70, None, 72, None, None, 75]))
+    rows = rows.append_column("_SEQUENCE_NUMBER", pa.array([None, None, 1, 7, None, None], pa.int64()))
+    pq.write_table(rows, again)
+    files[0] = dc.replace(files[0], file_size=again.stat().st_size, write_cols=tuple(rows.column_names))
+    shutil.rmtree(place / "snapshot")
+    commit(table.metadata.paths, table.schema, files)
+    return Table.open(place)
+
+
+def test_row_tracking_has_the_rows_of_java_and_is_refused_where_java_refuses_it(tmp_path: Path) -> None:
+    require_java_paimon()
+    # As Java left it, whose files have no such columns.
+    plain_ids = tmp_path / "d.db" / "plain"
+    shutil.copytree(GOLDEN / "tables-2.1" / "row-tracking" / "table", plain_ids)
+    appended = create(tmp_path, "appended", {"k": "INT"}, [], [], bucket="-1")
+    tables = [Table.open(plain_ids), tracking(tmp_path), empty(tmp_path), appended]
+    jobs = [(t.uri, "row_tracking", tmp_path / str(n)) for n, t in enumerate(tables)]
+    judge("ChangesJudge", paimon_jars(), jobs, tmp_path)
+    for table, (_, name, file) in zip(tables[:2], jobs, strict=False):
+        found = table.system(name)
+        _compare(found.to_arrow(), file, newest=True)
+        assert found.scan(where="_ROW_ID >= 10", columns=["_ROW_ID", "k"], limit=9).to_arrow().num_rows in (2, 5)
+    for table, (_, name, file) in zip(tables[2:], jobs[2:], strict=True):
+        assert "does not support row tracking" in file.read_text()
+        with pytest.raises(UnsupportedError, match=r"row_tracking: the table has not option row-tracking\.enabled"):
+            table.system(name).to_arrow()
 
 
 def _compare(found: pa.Table, file: Path, *, newest: bool) -> None:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap
@@ -25,7 +26,7 @@ from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.levels import with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
-from lakeidx.data.positions import Positions
+from lakeidx.data.positions import Positions, RowFilter
 from lakeidx.data.read_data_file import BATCH_ROWS, read_data_file
 from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError, UnsupportedError
 from lakeidx.file_index.container import FileIndexContainer, IndexAt
@@ -44,6 +45,7 @@ from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan
 from lakeidx.table.view import decode_partition_dict
+from lakeidx.types import DataType, Field, Root
 
 _log = logging.getLogger(__name__)
 
@@ -149,6 +151,9 @@ class FileIndexTest:
 #: Chooses rows of a table by their key alone: all versions of a key, or none.
 PickRows: TypeAlias = Callable[[pa.Table], pa.Table]
 VALUE_KIND = "_VALUE_KIND"
+_NUMBER = DataType(Root.BIGINT)
+#: Columns of the system table row_tracking after those of the table, as files have them: null where they follow from the file.
+ROW_TRACKING = (Field(2**31 - 6, "_ROW_ID", _NUMBER), Field(2**31 - 2, SEQUENCE_NUMBER, _NUMBER))
 _EVERYTHING = IndexAnswer(False)
 #: Rows per batch of a merge: few rounds, and key columns still fit the processor's cache.
 _MERGE_ROWS = 2 * BATCH_ROWS
@@ -391,6 +396,36 @@ class SectionReader:
             system_columns=(),
             counters=self.metrics.read,
         )
+
+    def tracked(self, file: DataFileMeta) -> Iterator[pa.Table]:
+        """Read a file of a table that tracks rows: all columns, then `ROW_TRACKING`, the id of each row and its last change.
+
+        Rows are numbered from the file's first id on, and changed by the commit of its greatest sequence number; a file of rows
+        that had these numbers before has them as columns, null of rows that are new or changed.
+
+        source   org.apache.paimon.io.DataFileRecordReader, a build after release 2.0.0
+        """
+        written, read = self._metadata.load_schema(file.schema_id), self._plan.schema
+        # Only the columns of the table must be there.
+        described = file if file.write_cols is not None else replace(file, write_cols=tuple(written.field_names))
+        written, read = (replace(s, fields=(*s.fields, *ROW_TRACKING)) for s in (written, read))
+        found = read_data_file(
+            self._metadata.store, self._path(file), described, written, read, counters=self.metrics.read
+        )
+        live, first = RowFilter(self.deletion_vector(file), None), 0
+        for rows in found:
+            ids = None if file.first_row_id is None else pa.array(np.arange(rows.num_rows) + first + file.first_row_id)
+            for at, otherwise in ((-2, ids), (-1, pa.scalar(file.max_sequence_number))):
+                at += rows.num_columns
+                column = rows.column(at) if otherwise is None else pc.coalesce(rows.column(at), otherwise)
+                if column.null_count:
+                    raise CorruptFileError(
+                        "the table tracks rows, and rows of the file have no id", path=self._path(file)
+                    )
+                rows = rows.set_column(at, rows.schema.field(at), column)
+            mask = live.mask(first, rows.num_rows)
+            first += rows.num_rows
+            yield rows if mask is None else rows.filter(pa.array(mask))
 
     def deletion_vector(self, file: DataFileMeta) -> Positions | None:
         """Read the positions of a file's deleted rows."""

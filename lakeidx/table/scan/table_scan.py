@@ -226,6 +226,15 @@ class TableScan:
                 self.metrics.add(reader.metrics)
 
 
+def tracked_rows(scan: TableScan) -> Iterator[pa.Table]:
+    """Yield all rows that a scan plans to read of a table that tracks rows; see `SectionReader.tracked`."""
+    with says_expired(scan.metadata, scan.plan.snapshot):
+        for bucket, section in scan.units():
+            reader = scan.section_reader(bucket)
+            for file in (f for run in section for f in run):
+                yield from reader.tracked(file)
+
+
 def _counted(
     read: Callable[[ScanUnit], Iterator[pa.Table]], units: Sequence[ScanUnit], progress: Progress
 ) -> Callable[[ScanUnit], Iterator[pa.Table]]:
