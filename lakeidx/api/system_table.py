@@ -158,7 +158,7 @@ class SystemTable:
                 )
             snapshot = time_travel(metadata, **travel)
             schema = newest if snapshot is None else metadata.load_schema(snapshot.schema_id)
-            return system_rows(AskedState(metadata, snapshot, schema), self.name)
+            return system_rows(AskedState(metadata, snapshot, schema, travel), self.name)
         return on_newest(metadata, lambda s: system_rows(AskedState(metadata, s, newest), self.name))
 
     def _tracked(

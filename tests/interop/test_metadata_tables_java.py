@@ -176,7 +176,7 @@ def test_tables_of_metadata_have_the_rows_of_java(tmp_path: Path) -> None:
     rows = 0
     for uri, name, file in jobs:
         found = Table.open(uri).system(name).to_arrow()
-        _compare(found, file, newest=newest)
+        compare_rows(found, file, newest=newest)
         rows += found.num_rows
     assert rows > 200
 
@@ -195,7 +195,7 @@ def test_tables_of_a_warehouse_have_the_rows_of_java(tmp_path: Path) -> None:
         file.write_text(file.read_text().replace("file:/", "/"))
         found = Warehouse(tmp_path).system(name).to_arrow()
         assert found.num_rows
-        _compare(found, file, newest=selected_paimon() != RELEASED)
+        compare_rows(found, file, newest=selected_paimon() != RELEASED)
 
 
 def tracking(folder: Path) -> Table:
@@ -226,7 +226,7 @@ def test_row_tracking_has_the_rows_of_java_and_is_refused_where_java_refuses_it(
     judge("ChangesJudge", paimon_jars(), jobs, tmp_path)
     for table, (_, name, file) in zip(tables[:2], jobs, strict=False):
         found = table.system(name)
-        _compare(found.to_arrow(), file, newest=True)
+        compare_rows(found.to_arrow(), file, newest=True)
         assert found.scan(where="_ROW_ID >= 10", columns=["_ROW_ID", "k"], limit=9).to_arrow().num_rows in (2, 5)
     for table, (_, name, file) in zip(tables[2:], jobs[2:], strict=True):
         assert "does not support row tracking" in file.read_text()
@@ -234,7 +234,8 @@ def test_row_tracking_has_the_rows_of_java_and_is_refused_where_java_refuses_it(
             table.system(name).to_arrow()
 
 
-def _compare(found: pa.Table, file: Path, *, newest: bool) -> None:
+def compare_rows(found: pa.Table, file: Path, *, newest: bool) -> None:
+    """Check that Java said the same rows."""
     names, theirs = said_by_java(file)
     known = list(theirs[0]) if theirs else [n for n in names if n in found.column_names]
     # The release knows fewer columns.

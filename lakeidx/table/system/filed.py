@@ -10,7 +10,7 @@ source   org.apache.paimon.table.system.FilesTable, FileKeyRangesTable, FileInde
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lakeidx.codec.rows.binary_row import split_arity
@@ -25,7 +25,8 @@ from lakeidx.format.partition_names import is_blank, partition_value_text
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan.plan import value_stats
+from lakeidx.table.scan.plan import skips_level_0, value_stats
+from lakeidx.table.scan.states import Fallback, find_fallback
 from lakeidx.table.system.described import Row
 from lakeidx.table.view import data_file_path, decode_partition_dict, load_live
 from lakeidx.types import BYTES_ROOTS, MAX_LENGTH, DataType, Root
@@ -70,11 +71,13 @@ class AskedState:
     """The state whose files are shown.
 
     schema   by whose columns statistics and partitions are shown: the newest one, or that of an older state
+    asked    how an older state was asked for, as `find_fallback` takes it
     """
 
     metadata: TableMetadata
     snapshot: Snapshot | None
     schema: TableSchema
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def entries(self) -> Iterable[ManifestEntry]:
         """Return the live data files."""
@@ -228,37 +231,53 @@ class _Sum:
             self.last = max(f.creation_time_ms, f.creation_time_ms if self.last is None else self.last)
 
 
-def _sums(state: AskedState) -> tuple[dict[tuple[bytes, int], _Sum], dict[bytes, int]]:
-    """Add up the entries by (partition, bucket), and the bucket number of each partition."""
+def _sums(
+    state: AskedState | Fallback, *, seen: bool = False
+) -> tuple[dict[tuple[bytes, int], _Sum], dict[bytes, int]]:
+    """Add up the entries by (partition, bucket), and the bucket number of each partition.
+
+    seen   only of files that readers see
+    """
     if state.snapshot is None:
         return {}, {}
     entries = state.metadata.load_manifests(state.metadata.data_manifests(state.snapshot))
+    if seen and skips_level_0(state.schema):
+        entries = entries.select(entries.column("level") > 0)
     sums: dict[tuple[bytes, int], _Sum] = {}
     for entry in entries:
         sums.setdefault((entry.partition, entry.bucket), _Sum()).add(entry)
     return sums, entries.total_buckets()
 
 
-def partition_sums(state: AskedState) -> tuple[dict[bytes, _Sum], dict[bytes, int]]:
-    """Add up the entries by partition, of those that have files, and the bucket number of each."""
-    sums, buckets = _sums(state)
-    whole: dict[bytes, _Sum] = {}
-    for (partition, _), s in sums.items():
-        found = whole.setdefault(partition, _Sum())
-        found.rows, found.size, found.files = found.rows + s.rows, found.size + s.size, found.files + s.files
-        found.last = max((t for t in (found.last, s.last) if t is not None), default=None)
-    return {p: s for p, s in whole.items() if s.files > 0}, buckets
+def partition_sums(state: AskedState) -> dict[bytes, tuple[_Sum, int]]:
+    """Add up the entries by partition, of those that have files, with the bucket number of each.
+
+    With `scan.fallback-branch` there are the partitions of the branch, too, which the table lacks; and of both only files count
+    that readers see, as Java does it.
+    """
+    branch = find_fallback(state.metadata, state.schema, state.snapshot, **state.asked)
+    out: dict[bytes, tuple[_Sum, int]] = {}
+    for part in (state,) if branch is None else (state, branch):
+        sums, buckets = _sums(part, seen=branch is not None)
+        whole: dict[bytes, _Sum] = {}
+        for (partition, _), s in sums.items():
+            found = whole.setdefault(partition, _Sum())
+            found.rows, found.size, found.files = found.rows + s.rows, found.size + s.size, found.files + s.files
+            found.last = max((t for t in (found.last, s.last) if t is not None), default=None)
+        out = {p: (s, buckets[p]) for p, s in whole.items() if s.files > 0} | out
+    return out
 
 
 def partitions(state: AskedState) -> Iterator[Row]:
     """Yield the partitions, sorted by name; who made one is known to catalogs only."""
-    whole, buckets = partition_sums(state)
+    whole = partition_sums(state)
+    # Java looks for vectors in the table alone, also for partitions of a branch that it falls back on.
     deleted = _deleted(state)
     names = {p: _partition_name(state.schema, p) for p in whole}
     for partition in sorted(names, key=names.__getitem__):
-        s = whole[partition]
+        s, buckets = whole[partition]
         yield (
-            names[partition], s.rows, s.size, s.files, s.last, None, None, None, None, buckets[partition], False,
+            names[partition], s.rows, s.size, s.files, s.last, None, None, None, None, buckets, False,
             deleted.get(partition, 0),
         )  # fmt: skip
 

@@ -72,8 +72,8 @@ def _partitions(tables: Tables) -> Iterator[Row]:
     for name, metadata in tables.items():
         schema = metadata.latest_schema()
         if schema.partition_keys:
-            found = on_newest(metadata, lambda s: partition_sums(AskedState(metadata, s, schema))[0])  # noqa: B023
-            for partition, s in found.items():
+            found = on_newest(metadata, lambda s: partition_sums(AskedState(metadata, s, schema)))  # noqa: B023
+            for partition, (s, _) in found.items():
                 last = None if s.last is None else epoch_ms_of_local(s.last)
                 yield *name.split(".", 1), _directory(metadata, schema, partition), s.rows, s.size, s.files, last, False
 

@@ -59,6 +59,16 @@ def test_every_door_reads_it(table: lakeidx.Table, tmp_path: Path) -> None:
     assert [(r["_FOUND"], r["v"]) for r in found] == [(True, "main"), (False, None), (True, "side"), (False, None)]
 
 
+def test_its_partitions_are_listed(table: lakeidx.Table, tmp_path: Path) -> None:
+    assert [r["partition"] for r in table.system("partitions").to_arrow().to_pylist()] == ["dt=1", "dt=2"]
+    listed = lakeidx.Warehouse(tmp_path).system("partitions").to_arrow().to_pylist()
+    assert sorted((r["partition_name"], r["record_count"]) for r in listed) == [("dt=1", 2), ("dt=2", 2)]
+    # The branch has no tag of this name.
+    table.create_tag("here")
+    assert [r["partition"] for r in table.system("partitions").scan(tag="here").to_arrow().to_pylist()] == ["dt=1"]
+    assert [p["dt"] for p in table.partitions()] == ["1"]
+
+
 def test_what_writes_is_of_the_branch_alone(table: lakeidx.Table) -> None:
     assert table.delete(where="dt = '2'") is None
     assert table.delete([{"dt": "2", "k": 1}]) is None
