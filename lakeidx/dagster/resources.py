@@ -25,6 +25,7 @@ from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.storage import ObjectStore, kind_of_store
 from lakeidx.storage.landing_folders import open_landing
 from lakeidx.storage.s3.event_queue import EventQueue
+from lakeidx.tasks.logs import print_logs
 from lakeidx.tasks.runner import LazyRunner, LocalRunner, Runner
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -201,6 +202,7 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Begin a run's process; sensors open tables, too, and are no run."""
+        print_logs(os.environ.get("LAKEIDX_LOG_FORMAT"))
         if context.run is not None and context.instance is not None:
             end_quickly()
             forget_failure(context.instance, context.run)

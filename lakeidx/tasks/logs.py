@@ -64,7 +64,7 @@ class JsonLines(logging.Formatter):
 
 
 def print_logs(kind: str | None) -> bool:
-    """Print what lakeidx logs on stderr, from INFO up, where `kind` is ``json``; returns whether it is.
+    """Print what lakeidx logs on stderr, from INFO up, where `kind` is ``json``; returns whether it is. Other handlers stay.
 
     errors   InvalidInputError for another kind than `FORMATS`
     """
@@ -75,7 +75,7 @@ def print_logs(kind: str | None) -> bool:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logger = logging.getLogger("lakeidx")
-    logger.handlers = [handler]
+    logger.handlers = [*(h for h in logger.handlers if not isinstance(h.formatter, JsonLines)), handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
     return True

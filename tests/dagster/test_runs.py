@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -24,6 +27,32 @@ def newest(d: Deployment) -> Snapshot:
 
 def rows(low: int, high: int, text: str, p: int = 1) -> list[tuple[int, int, str | None]]:
     return [(p, k, f"{text}{k}") for k in range(low, high)]
+
+
+@pytest.fixture
+def json_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What lakeidx logs comes as lines of JSON; its logger is as before after that."""
+    logger = logging.getLogger("lakeidx")
+    before = logger.handlers, logger.level, logger.propagate
+    monkeypatch.setenv("LAKEIDX_LOG_FORMAT", "json")
+    yield
+    logger.handlers, logger.propagate = before[0], before[2]
+    logger.setLevel(before[1])
+
+
+def test_a_run_logs_table_batch_stage_and_snapshot(
+    tmp_path: Path, json_logs: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    d = Deployment(tmp_path)
+    d.land("a.parquet", rows(0, 25, "a"))
+    result = d.run("a.parquet")
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines() if line.startswith("{")]
+    ended = [line for line in lines if line["logger"] == "lakeidx.batch.artifacts"]
+    assert [(line["stage"], line.get("snapshot")) for line in ended] == [
+        ("ingest", None), ("bucket_assignment", None), ("index_write", None), ("commit", 1)
+    ]  # fmt: skip
+    batch = metrics(result, "ingest")["batch_id"]
+    assert {(line["table"], line["batch"]) for line in ended} == {(d.table.uri, batch)}
 
 
 def test_a_batch_goes_through_all_stages_and_its_checks_pass(tmp_path: Path) -> None:
