@@ -77,9 +77,11 @@ def options_of_read(options: Mapping[str, str], schema: StructType) -> Mapping[s
 def place_of_name(session: SparkSession, parts: Sequence[str]) -> str | None:
     """Return where the table of a name of the catalog is; None where it is none of lakeidx, or was created with options.
 
-    Spark shows options as one text, in which their ends cannot be told.
+    Spark shows options as one text, in which their ends cannot be told. Names of its catalog have no ``$``: what follows one
+    (``orders$files``) follows the place.
     """
-    *space, name = parts
+    *space, last = parts
+    name, dollar, behind = last.partition("$")
     among = f"IN {'.'.join(quoted(p) for p in space)} " if space else ""
     try:
         rows = session.sql(f"SHOW TABLE EXTENDED {among}LIKE '{escaped(name)}'").collect()
@@ -91,7 +93,8 @@ def place_of_name(session: SparkSession, parts: Sequence[str]) -> str | None:
     lines = found[0]["information"].splitlines()
     if _OF_LAKEIDX not in lines or any(line.startswith("Storage Properties: ") for line in lines):
         return None
-    return next((line.removeprefix(_LOCATION) for line in lines if line.startswith(_LOCATION)), None)
+    place = next((line.removeprefix(_LOCATION) for line in lines if line.startswith(_LOCATION)), None)
+    return place and place + dollar + behind
 
 
 def quoted(name: str) -> str:

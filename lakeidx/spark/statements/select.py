@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from lakeidx.api.sql.conditions import where_text
+from lakeidx.api.sql.statement import LakeidxSql
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.spark.catalog_tables import place_of_name, quoted
@@ -38,9 +39,9 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
 
     query    SELECT (with WITH, UNION, joins and subqueries); INSERT INTO (which upserts by key), INSERT OVERWRITE, UPDATE, DELETE,
              MERGE INTO, CREATE TABLE (by its path), ALTER TABLE, SHOW, DESCRIBE, CALL, each for a table of lakeidx. Such a table
-             is a name of the session's catalog, or ``lakeidx.`/lake/shop.db/orders` ``; in a SELECT behind either
-             ``VERSION AS OF`` an id or a tag, or ``TIMESTAMP AS OF`` an ISO time. Other names are those of the session: views,
-             tables of Spark
+             is a name of the session's catalog, or ``lakeidx.`/lake/shop.db/orders` ``. In a SELECT ``$files`` … and
+             ``$branch_NAME`` may end either, and ``VERSION AS OF`` an id or a tag, or ``TIMESTAMP AS OF`` an ISO time, follow.
+             Other names are those of the session: views, tables of Spark
     returns  a frame: of a SELECT its rows, and ``explain(True)`` says what each table reads; of a verb one row with ``inserted``,
              ``updated``, ``deleted`` and ``upserted`` (rows of keys of which nobody looked whether they were known)
     errors   InvalidInputError for another statement, or one that cannot be read; those of the verbs name line and column
@@ -55,8 +56,8 @@ def select(spark: SparkSession, query: str, committed: str | None = None) -> Dat
     errors      InvalidInputError for another statement, or one that cannot be read
     """
     try:
-        tokens = sqlglot.tokenize(query, read="spark")
-        (tree,) = sqlglot.parse(query, read="spark")
+        tokens = sqlglot.tokenize(query, read=LakeidxSql)
+        (tree,) = sqlglot.parse(query, read=LakeidxSql)
     except (sqlglot.errors.SqlglotError, ValueError) as error:
         said = str(error).splitlines()[0] if str(error) else "more than one statement"
         raise InvalidInputError(f"lakeidx.spark.sql cannot read the statement ({said}); spark.sql runs it") from None
@@ -121,9 +122,8 @@ def _frame(spark: SparkSession, table: Node, words: set[str], committed: str | N
     if asked.layout is not Layout.PLAIN or asked.system is not None:
         return read_table(spark, path, options=options)
     schema = ReadState.find(asked).schema
-    if not _is_path(table) and set(spark.table(".".join(quoted(p.name) for p in table.parts)).columns) - set(
-        schema.field_names
-    ):
+    of_catalog = not _is_path(table) and "$" not in table.name
+    if of_catalog and set(spark.table(".".join(quoted(p.name) for p in table.parts)).columns) - set(schema.field_names):
         # Columns that only the catalog has are read by its name.
         return None
     where = " AND ".join(f"({c})" for c in (_conditions(table, schema) if _ESCAPES not in words else ()))
