@@ -9,19 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lakeidx.api.dataset import SystemDataset, TableDataset
-from lakeidx.api.system_table import SystemTable, open_any
+from lakeidx.api.system_table import SystemTable, WarehouseTable, open_any
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
 from lakeidx.errors import InvalidInputError
 from lakeidx.options.arguments import PathLike
 from lakeidx.table.system.names import SYSTEM_TABLES
+from lakeidx.table.system.of_warehouse import WAREHOUSE_TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
 def attach(warehouse: Warehouse | PathLike, connection: DuckDBPyConnection | None = None) -> DuckDBPyConnection:
-    """Make every table of a warehouse a view ``database.table``, and each of its system tables one, ``database."table$files"``.
+    """Make tables of a warehouse views ``database.table``, and system tables views ``database."table$files"`` and ``sys.tables``.
 
     warehouse   the warehouse, or its folder as a path or URI
     connection  None = a new one in memory
@@ -30,6 +31,9 @@ def attach(warehouse: Warehouse | PathLike, connection: DuckDBPyConnection | Non
     """
     warehouse = warehouse if isinstance(warehouse, Warehouse) else Warehouse(warehouse)
     connection = connection if connection is not None else _connect()
+    connection.execute("CREATE SCHEMA IF NOT EXISTS sys")
+    for name in WAREHOUSE_TABLES:
+        _view(connection, "sys", name, f"{warehouse.uri}/sys.{name}", SystemDataset(WarehouseTable(warehouse, name)))
     for name in warehouse.tables():
         database, _, table = name.partition(".")
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_quoted(database)}")

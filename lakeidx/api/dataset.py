@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from lakeidx.api.system_table import SystemTable
+from lakeidx.api.system_table import SystemTable, WarehouseTable
 from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -124,7 +124,7 @@ class TableDataset(ds.Dataset):  # type: ignore[misc]
 class SystemDataset(ds.Dataset):  # type: ignore[misc]
     """A system table as a dataset, read anew by each scan."""
 
-    def __init__(self, system: SystemTable) -> None:
+    def __init__(self, system: SystemTable | WarehouseTable) -> None:
         self.system = system
 
     @property

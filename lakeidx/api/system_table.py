@@ -29,7 +29,7 @@ from lakeidx.table.scan.states import StateName, time_travel
 from lakeidx.table.scan.table_scan import TableScan, as_pandas, bind_to_fields, scan_table, tracked_rows
 from lakeidx.table.system.filed import AskedState
 from lakeidx.table.system.names import OF_A_STATE, OF_ROWS, check_system_name, split_system_name
-from lakeidx.table.system.of_warehouse import warehouse_rows
+from lakeidx.table.system.of_warehouse import warehouse_fields, warehouse_rows
 from lakeidx.table.system.rows import system_fields, system_rows
 from lakeidx.table.times import Moment, epoch_ms
 from lakeidx.types import Field, to_arrow_schema
@@ -230,8 +230,26 @@ def warehouse_system(warehouse: Warehouse, name: str) -> SystemRows:
     def tables() -> dict[str, TableMetadata]:
         return {n: warehouse.table(n).metadata for n in warehouse.tables()}
 
-    rows, _ = warehouse_rows(as_text(name, name="a system table").lower(), tables, {"warehouse": warehouse.uri})
-    return SystemRows(rows)
+    return SystemRows(
+        warehouse_rows(as_text(name, name="a system table").lower(), tables, {"warehouse": warehouse.uri})
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseTable:
+    """A system table of a warehouse, whose rows are made when they are asked for."""
+
+    warehouse: Warehouse
+    name: str
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return to_arrow_schema(warehouse_fields(self.name))
+
+    def to_arrow(self) -> pa.Table:
+        """Make the rows."""
+        return self.warehouse.system(self.name).to_arrow()
 
 
 def _selected(

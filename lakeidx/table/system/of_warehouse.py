@@ -8,7 +8,7 @@ source   org.apache.paimon.table.system.AllTablesTable, AllPartitionsTable, Cata
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -37,28 +37,30 @@ _PARTITIONS = (
     "file_count BIGINT, last_file_creation_time BIGINT, done BOOLEAN"
 )
 _OPTIONS = "database_name STRING, table_name STRING, key STRING, value STRING"
+#: Their names and columns.
+WAREHOUSE_TABLES = {
+    "tables": _TABLES, "partitions": _PARTITIONS, "all_table_options": _OPTIONS,
+    "catalog_options": "key STRING!, value STRING!",
+}  # fmt: skip
 
 
-def warehouse_rows(
-    name: str, tables: Callable[[], Tables], options: Mapping[str, str]
-) -> tuple[pa.Table, tuple[Field, ...]]:
-    """Make the rows of a system table of a warehouse, and its columns.
+def warehouse_fields(name: str) -> tuple[Field, ...]:
+    """Return the columns of a system table of a warehouse; InvalidInputError naming the tables there are."""
+    if name not in WAREHOUSE_TABLES:
+        raise InvalidInputError(f"there is no system table sys.{name}; {did_you_mean(name, WAREHOUSE_TABLES)}")
+    return system_columns(WAREHOUSE_TABLES[name])
+
+
+def warehouse_rows(name: str, tables: Callable[[], Tables], options: Mapping[str, str]) -> pa.Table:
+    """Make the rows of a system table of a warehouse.
 
     tables    opens the tables, when the rows are about them
     options   of the warehouse
-    errors    InvalidInputError naming the tables there are
+    errors    as for `warehouse_fields`
     """
-    known: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
-        "tables": (_TABLES, lambda: _tables(tables())),
-        "partitions": (_PARTITIONS, lambda: _partitions(tables())),
-        "all_table_options": (_OPTIONS, lambda: _options(tables())),
-        "catalog_options": ("key STRING!, value STRING!", options.items),
-    }
-    if name not in known:
-        raise InvalidInputError(f"there is no system table sys.{name}; {did_you_mean(name, known)}")
-    columns, rows = known[name]
-    fields = system_columns(columns)
-    return arrow_rows(fields, rows()), fields
+    fields = warehouse_fields(name)
+    about_tables = {"tables": _tables, "partitions": _partitions, "all_table_options": _options}
+    return arrow_rows(fields, about_tables[name](tables()) if name in about_tables else options.items())
 
 
 def _tables(tables: Tables) -> Iterator[Row]:

@@ -198,6 +198,20 @@ def test_tables_of_metadata_are_filtered_projected_and_travel(tmp_path: Path) ->
         files.scan(columns=["size"])
 
 
+def test_tables_of_a_warehouse_are_views_of_duckdb(tmp_path: Path) -> None:
+    warehouse = lakeidx.Warehouse(tmp_path)
+    connection = lakeidx.duckdb.attach(warehouse)
+    # Made after it was attached: each query asks anew.
+    make(tmp_path)
+    for name in ("tables", "partitions", "all_table_options", "catalog_options"):
+        found = connection.sql(f"SELECT * FROM sys.{name}").to_arrow_table()
+        wanted = warehouse.system(name).to_arrow()
+        assert found.column_names == wanted.column_names
+        assert found.to_pylist() == wanted.to_pylist()
+    assert connection.sql("SELECT table_name FROM sys.tables WHERE primary_key").fetchall() == [("t",)]
+    assert connection.sql("SELECT count(*) FROM sys.all_table_options WHERE key = 'bucket'").fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize("name", [n for n in SYSTEM_TABLES if n != "row_tracking"])
 def test_every_door_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     warehouse = lakeidx.Warehouse(tmp_path)
