@@ -14,7 +14,6 @@ from tests.kit.small_tables import make_table, upsert
 
 pytest.importorskip("pyspark")
 
-from lakeidx.spark import table_writer
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
 
@@ -57,7 +56,7 @@ def test_a_batch_that_died_before_its_commit_is_finished_as_it_was(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(table_writer, "finish_batch", dies)
+        patched.setattr("lakeidx.batch.upsert.finish_batch", dies)
         with pytest.raises(KeyboardInterrupt):
             batch(table, "first")
     assert found(table) == ["before"]
