@@ -55,6 +55,17 @@ def failure(result: Any) -> str:
     return str(failed.event_specific_data.user_failure_data.description)
 
 
+def like_the_plan(plan: dict[str, Any], done: dict[str, Any]) -> bool:
+    """Whether what a verb did is told in the form of its plan: the same words, rows by kind and partition, files, a sample."""
+    assert (plan["dryRun"], done["dryRun"]) == (True, False)
+    assert set(plan) - {"note"} <= set(done)
+    told = ("inserts", "updates", "deletes", "moved", "buckets", "beyond")
+    assert [plan[n] for n in told] == [done[n] for n in told]
+    for name in ("partitions", "sample"):
+        assert [r.data for r in plan[name].records] == [r.data for r in done[name].records]
+    return all(d[n] > 0 for d in (plan, done) for n in ("seconds", "memoryBytes", "dataBytes", "dataFiles"))
+
+
 ALL = {(p, k): f"v{k}" for p in (1, 2) for k in range(5)}
 
 
@@ -62,10 +73,12 @@ def test_rows_are_deleted_and_updated_by_keys_or_by_a_condition(tmp_path: Path) 
     deployment = filled(tmp_path)
     plan = run(deployment, "delete_rows", where="p = 1 and k < 3", dry_run=True)
     assert (said(plan)["deletes"], facts(plan)) == (3, {})
+    assert [(r.data["partition"], r.data["deletes"]) for r in said(plan)["partitions"].records] == [("p=1", 3)]
     assert len(said(plan)["sample"].records) == 3
     assert deployment.content() == ALL
 
     done = facts(run(deployment, "delete_rows", where="p = 1 and k < 3"))
+    assert like_the_plan(said(plan), done)
     assert (done["deletes"], done["snapshot_id"], done["verb"]) == (3, 2, "delete_rows")
     assert done["asked"] == {"where": "p = 1 and k < 3"}
     assert done["seconds"] > 0
@@ -77,8 +90,14 @@ def test_rows_are_deleted_and_updated_by_keys_or_by_a_condition(tmp_path: Path) 
     assert done["deletes"] == 1
     del left[2, 0]
 
-    assert said(run(deployment, "update_rows", set={"v": "v || '!'"}, where="k = 4", dry_run=True))["updates"] == 2
-    assert facts(run(deployment, "update_rows", set={"v": "v || '!'"}, where="k = 4"))["updates"] == 2
+    changed = {"set": {"v": "v || '!'"}, "where": "k = 4"}
+    plan, done = (
+        said(run(deployment, "update_rows", **changed, dry_run=True)),
+        run(deployment, "update_rows", **changed),
+    )
+    assert plan["updates"] == 2
+    assert like_the_plan(plan, facts(done))
+    assert like_the_plan(plan, said(done))
     by_key = run(deployment, "update_rows", set={"v": "v || '?'"}, keys=[{"p": 2, "k": 1}, {"p": 7, "k": 1}])
     assert facts(by_key)["updates"] == 1
     left |= {(1, 4): "v4!", (2, 4): "v4!", (2, 1): "v1?"}
@@ -240,6 +259,7 @@ def test_an_upstream_asset_is_merged(tmp_path: Path) -> None:
         assert [plan[n] for n in ("inserts", "updates", "deletes")] == [1, 1, 1]
         assert deployment.content() == ALL
         done = facts(merge(source="team/changes", when=when))
+        assert like_the_plan(plan, done)
         assert [done[n] for n in ("inserts", "updates", "deletes")] == [1, 1, 1]
         expected = ALL | {(1, 0): "new", (1, 50): "more"}
         del expected[2, 1]
