@@ -71,14 +71,15 @@ ALL = {(p, k): f"v{k}" for p in (1, 2) for k in range(5)}
 
 def test_rows_are_deleted_and_updated_by_keys_or_by_a_condition(tmp_path: Path) -> None:
     deployment = filled(tmp_path)
-    plan = run(deployment, "delete_rows", where="p = 1 and k < 3", dry_run=True)
-    assert (said(plan)["deletes"], facts(plan)) == (3, {})
-    assert [(r.data["partition"], r.data["deletes"]) for r in said(plan)["partitions"].records] == [("p=1", 3)]
-    assert len(said(plan)["sample"].records) == 3
+    dry = run(deployment, "delete_rows", where="p = 1 and k < 3", dry_run=True)
+    plan = said(dry)
+    assert (plan["deletes"], facts(dry)) == (3, {})
+    assert [(r.data["partition"], r.data["deletes"]) for r in plan["partitions"].records] == [("p=1", 3)]
+    assert len(plan["sample"].records) == 3
     assert deployment.content() == ALL
 
     done = facts(run(deployment, "delete_rows", where="p = 1 and k < 3"))
-    assert like_the_plan(said(plan), done)
+    assert like_the_plan(plan, done)
     assert (done["deletes"], done["snapshot_id"], done["verb"]) == (3, 2, "delete_rows")
     assert done["asked"] == {"where": "p = 1 and k < 3"}
     assert done["seconds"] > 0
@@ -90,14 +91,12 @@ def test_rows_are_deleted_and_updated_by_keys_or_by_a_condition(tmp_path: Path) 
     assert done["deletes"] == 1
     del left[2, 0]
 
-    changed = {"set": {"v": "v || '!'"}, "where": "k = 4"}
-    plan, done = (
-        said(run(deployment, "update_rows", **changed, dry_run=True)),
-        run(deployment, "update_rows", **changed),
-    )
+    changed: dict[str, Any] = {"set": {"v": "v || '!'"}, "where": "k = 4"}
+    plan = said(run(deployment, "update_rows", **changed, dry_run=True))
+    update = run(deployment, "update_rows", **changed)
     assert plan["updates"] == 2
-    assert like_the_plan(plan, facts(done))
-    assert like_the_plan(plan, said(done))
+    assert like_the_plan(plan, facts(update))
+    assert like_the_plan(plan, said(update))
     by_key = run(deployment, "update_rows", set={"v": "v || '?'"}, keys=[{"p": 2, "k": 1}, {"p": 7, "k": 1}])
     assert facts(by_key)["updates"] == 1
     left |= {(1, 4): "v4!", (2, 4): "v4!", (2, 1): "v1?"}
