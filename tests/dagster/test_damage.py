@@ -257,6 +257,7 @@ def test_rows_that_are_not_accounted_for_stop_the_write(tmp_path: Path) -> None:
 
 def test_blocking_checks_are_those_that_mean_damage() -> None:
     names = [*WARNINGS, "hash_in_one_bucket", "live_keys_indexed", "bucket_rows_within_target", "deletes_counted"]
+    names.append("iceberg_metadata")
     pipeline = PipelineConfig.model_validate(pipeline_dict(Path("/nowhere")))
     specs = {s.name: s.blocking for s in build_specs(pipeline, "commit", names)}
     assert {n for n, blocking in specs.items() if not blocking} == NOT_BLOCKING

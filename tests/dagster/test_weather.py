@@ -58,7 +58,7 @@ def test_a_year_of_weather(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     whole = run("2013-01", "2013-12")
     expected = of_the_package()
     second_half = sum(row["month"] in range(7, 13) for row in expected.values())
-    assert metrics(whole, "commit")["inserts"] == second_half
+    assert metrics(whole, "weather")["inserts"] == second_half
     assert metrics(whole, "ingest")["rows_rejected"] == 0
     table = Table.open(f"{tmp_path}/warehouse/nycflights.db/weather")
     assert table.metadata.snapshot_ids() == [1, 2, 3]
