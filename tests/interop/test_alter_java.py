@@ -129,6 +129,7 @@ def test_java_goes_on_after_every_flag_of_table_alter(tmp_path: Path) -> None:
     alter = dict(every_command(typer.main.get_command(app)))["table alter"]
     assert given == {opt for p in alter.params for opt in p.opts if opt.startswith("--")} - {
         "--plan",
+        "--dry-run",
         "--json",
         "--branch",
     }
