@@ -34,7 +34,6 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, encode_tag
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.storage.decoded_files import DecodedFiles
-from lakeidx.table.commit import overwrite_upgrade
 from lakeidx.table.commit.conflicts import index_identity
 from lakeidx.table.commit.manifest_write import combine_index
 from lakeidx.table.metadata import TableMetadata
@@ -172,7 +171,7 @@ def _rollback_without_branches(patch: pytest.MonkeyPatch) -> None:
 
 
 def _overwrites_at_level_0(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(overwrite_upgrade, "upgrade_overwrite", lambda entries, schema: tuple(entries))
+    patch.setattr(commit_changes, "upgrade_overwrite", lambda entries, schema: tuple(entries))
 
 
 def _missing_files_are_a_commit(patch: pytest.MonkeyPatch) -> None:
