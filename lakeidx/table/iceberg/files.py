@@ -6,6 +6,7 @@ source   org.apache.paimon.iceberg.IcebergPathFactory, org.apache.paimon.iceberg
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Sequence
@@ -70,6 +71,7 @@ _LIST_FIELDS = [
 ]
 
 
+@functools.cache
 def _list_schema(version: int) -> RecordSchema:
     more = [_optional("first_row_id", "long", 520)] if version > 2 else []
     return RecordSchema({"type": "record", "name": "manifest_file", "fields": [*_LIST_FIELDS, *more]})
