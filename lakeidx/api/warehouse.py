@@ -5,18 +5,18 @@ from __future__ import annotations
 import html
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from shutil import copyfileobj
 from typing import TYPE_CHECKING, Any
 
 from lakeidx.api.reports import DropResult
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, did_you_mean
-from lakeidx.format.paths import MAIN_BRANCH, TablePaths, split_table_name
+from lakeidx.format.paths import MAIN_BRANCH, TablePaths, check_table_name, split_table_name
 from lakeidx.maintenance.branches.losses import who_has
 from lakeidx.options.arguments import PathLike, as_text, path_text, paths
 from lakeidx.results import Listing
-from lakeidx.storage import join, open_store
+from lakeidx.storage import join, name_of, open_store
+from lakeidx.storage.files import copy_file
 from lakeidx.storage.local import absolute
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import RunnerLike, make_runner
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SUFFIX = ".db"
-_COPIED_BYTES = 8 << 20
 
 
 class Warehouse:
@@ -152,25 +151,30 @@ class Warehouse:
     def rename(self, name: str, to: str) -> int:
         """Give a table another name: its files are copied, the schemas last, and then those of the old name deleted.
 
-        No one may be at work on it. A rename that was interrupted leaves the table under its old name, or under both.
+        No one may be at work on it. A rename that was interrupted leaves the table under its old name, or under both. Iceberg
+        metadata, which names files by whole paths, is made anew.
         returns   files copied
-        errors    NotFoundError when there is no such table; InvalidInputError when the new name is taken
+        errors    NotFoundError when there is no such table; InvalidInputError when the new name is taken, or is none of a table
         """
+        from lakeidx.table.iceberg.publish import publish_iceberg
+
         table, target = self.table(name), self.path(to)
+        check_table_name(name_of(target), path=target)
         if next(iter(self.store.walk(target)), None) is not None:
             raise InvalidInputError(
                 f"there is something under the name {to!r}: drop it first, or take another", path=target
             )
-        found = [f.path for f in self.store.walk(table.uri)]
-        schemas = TablePaths(table.uri).schema_dir
+        schemas, iceberg = TablePaths(table.uri).schema_dir, f"{table.uri}/metadata/"
+        found = [f.path for f in self.store.walk(table.uri) if not f.path.startswith(iceberg)]
 
         def copy(path: str) -> None:
-            with self.store.open_input(path) as source, self.store.open_output(target + path[len(table.uri) :]) as sink:
-                copyfileobj(source, sink, _COPIED_BYTES)
+            copy_file(self.store, path, target + path[len(table.uri) :])
 
         in_parallel(copy, [p for p in found if not p.startswith(schemas)])
         in_parallel(copy, [p for p in found if p.startswith(schemas)])
         drop_table(table)
+        renamed = self.table(to).metadata
+        publish_iceberg(renamed, renamed.latest_schema())
         log.info("%s: renamed to %s, %d files", table.uri, target, len(found))
         return len(found)
 

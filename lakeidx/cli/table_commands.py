@@ -29,6 +29,7 @@ from lakeidx.cli.inputs import takes_landing_options
 from lakeidx.cli.output import ListFormat, ListFormatOption, for_programs, print_json, print_list, print_result
 from lakeidx.cli.write_commands import show_rejects
 from lakeidx.errors import InvalidInputError
+from lakeidx.format.paths import split_table_uri
 from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.read import LandingOptions
@@ -274,12 +275,14 @@ def rename(
         lakeidx table rename lake/shop.db/orders orders_of_2025
 
     """
-    folder, _, name = table.rstrip("/").rpartition("/")
-    place, _, database = folder.rpartition("/")
-    database = database.removesuffix(".db")
-    target = to if "." in to else f"{database}.{to}"
-    warehouse = Warehouse(place or ".")
-    copied = warehouse.rename(f"{database}.{name}", target)
+    place = split_table_uri(table)
+    if place.database is None:
+        raise InvalidInputError(
+            "a table of a warehouse, <warehouse>/<database>.db/<table>, gets another name", path=table
+        )
+    target = to if "." in to else f"{place.database}.{to}"
+    warehouse = Warehouse(place.warehouse or ".")
+    copied = warehouse.rename(f"{place.database}.{place.table}", target)
     if for_programs(as_json):
         print_json({"table": warehouse.path(target), "files_copied": copied})
     else:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
+
+if TYPE_CHECKING:
+    from lakeidx.storage.base import ObjectStore
+
+_COPIED_BYTES = 8 << 20
 
 
 class OutputFile(Protocol):
@@ -92,6 +98,12 @@ def name_of(path: str) -> str:
 def parent_of(path: str) -> str:
     """Return the directory a path is in."""
     return path.rstrip("/").rpartition("/")[0] or "/"
+
+
+def copy_file(store: ObjectStore, path: str, to: str) -> None:
+    """Copy a file of a store, through this process."""
+    with store.open_input(path) as source, store.open_output(to) as target:
+        shutil.copyfileobj(source, target, _COPIED_BYTES)
 
 
 #: There is no such file, nor may there be one.

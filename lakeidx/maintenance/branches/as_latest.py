@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import TypeVar
 
 from lakeidx.batch.index_types import TableIndex
@@ -22,8 +21,7 @@ from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.key_index.port import ExternalState
-from lakeidx.storage.base import ObjectStore
-from lakeidx.storage.files import parent_of
+from lakeidx.storage.files import copy_file, parent_of
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.expiration.rollback import RollbackReport
@@ -34,7 +32,6 @@ from lakeidx.table.stream.position import Position
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks.in_parallel import in_parallel
 
-_PIECE = 8 << 20
 E = TypeVar("E", ManifestEntry, IndexEntry)
 
 
@@ -128,11 +125,5 @@ def _copied(
         )
         copies.append((index_file_path(metadata, schema, found), index_file_path(metadata, schema, new)))
         index_entries.append(new)
-    in_parallel(partial(_copy, metadata.store), copies)
+    in_parallel(lambda paths: copy_file(metadata.store, *paths), copies)
     return entries, index_entries
-
-
-def _copy(store: ObjectStore, paths: tuple[str, str]) -> None:
-    with store.open_input(paths[0]) as source, store.open_output(paths[1]) as target:
-        while piece := source.read(_PIECE):
-            target.write(piece)

@@ -224,6 +224,22 @@ def test_overwrites_and_dropped_partitions(tmp_path: Path) -> None:
     assert seen(table.uri) == read(table.uri) == [(1, "a", "x"), (2, "b", "x"), (3, "c", "x")]
 
 
+def test_a_renamed_table_has_metadata_of_its_new_place(tmp_path: Path) -> None:
+    put(make(tmp_path), [(1, "a", "x")])
+    warehouse = lakeidx.Warehouse(tmp_path / "wh")
+    warehouse.rename("d.t", "d.renamed")
+    table = warehouse.table("d.renamed")
+    table.compact(full=True)
+    assert seen(table.uri) == read(table.uri) == [(1, "a", "x")]
+    assert found(table) == (True, [])
+    warehouse.rename("d.renamed", "d.again")
+    again = warehouse.table("d.again")
+    assert seen(again.uri) == [(1, "a", "x")]
+    assert newest(again)["location"] == again.uri
+    with pytest.raises(InvalidInputError, match="behind '\\$' comes the name of a branch"):
+        warehouse.rename("d.again", "d.t$branch_b")
+
+
 def test_tags_of_listed_snapshots_are_references(tmp_path: Path) -> None:
     options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "4"}
     table = make(tmp_path, **options)
