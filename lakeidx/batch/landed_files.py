@@ -31,8 +31,6 @@ from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.types import DataType, Root
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-
-
 _MASK = (1 << 64) - 1
 
 #: Characters that names of batches and their files do not have.

@@ -21,6 +21,8 @@ from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.spark.catalog_tables import escaped
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.values import arrow_schema
+from lakeidx.storage import open_store
+from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.handle import TableHandle
 from lakeidx.types import column_specs
 
@@ -113,8 +115,8 @@ def _make(options: ReadOptions, columns: pa.Schema, *, exist_ok: bool, planned: 
     _refuse_absent([c.name for c in fields], keys)
     spec = {"fields": column_specs(fields), "options": dict(options.table_options)}
     check_index_type(new_schema(spec))
-    make = TableHandle.plan if planned else TableHandle.create
-    return make(options.path, spec, options.storage or None, exist_ok=exist_ok)
+    store = open_store(options.path, options.storage or None)
+    return TableHandle.create_in(OverlayStore(store) if planned else store, options.path, spec, exist_ok=exist_ok)
 
 
 def _check_same(schema: TableSchema, options: ReadOptions) -> None:

@@ -17,7 +17,6 @@ from lakeidx.storage import open_store
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.files import name_of
 from lakeidx.storage.local import absolute
-from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -89,37 +88,17 @@ class TableHandle:
         exist_ok   take a table that is already there, if its columns and keys are the same
         errors     InvalidInputError naming the column or option; when the table exists already
         """
-        return cls._create(uri, spec, storage_options, exist_ok=exist_ok, planned=False)
+        uri = path_text(uri)
+        return cls.create_in(open_store(uri, storage_options), uri, spec, exist_ok=exist_ok)
 
     @classmethod
-    def plan(
-        cls,
-        uri: PathLike,
-        spec: Mapping[str, Any],
-        storage_options: Mapping[str, Any] | None = None,
-        *,
-        exist_ok: bool = False,
-    ) -> Self:
-        """Create a table as `create` does, but in memory, above what is there: nothing is written."""
-        return cls._create(uri, spec, storage_options, exist_ok=exist_ok, planned=True)
-
-    @classmethod
-    def _create(
-        cls,
-        uri: PathLike,
-        spec: Mapping[str, Any],
-        storage_options: Mapping[str, Any] | None,
-        *,
-        exist_ok: bool,
-        planned: bool,
-    ) -> Self:
+    def create_in(cls, store: ObjectStore, uri: str, spec: Mapping[str, Any], *, exist_ok: bool = False) -> Self:
+        """Create a table as `create` does in a store that is open, such as one in memory above what is there."""
         from lakeidx.table.usable import check_usable
 
-        uri = path_text(uri)
         check_table_name(name_of(uri), path=uri)
         schema = new_schema(spec)
-        store = open_store(uri, storage_options)
-        table = cls(OverlayStore(store) if planned else store, TablePaths.of(absolute(uri), schema))
+        table = cls(store, TablePaths.of(absolute(uri), schema))
         if not any(f.name.startswith("schema-") for f in table.store.list(table.paths.schema_dir)):
             check_usable(schema)
             if table.store.info(table.paths.root) is not None:

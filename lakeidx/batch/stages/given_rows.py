@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,6 @@ from lakeidx.landing.missing_columns import GIVEN_MODES, LackingRows, check_miss
 from lakeidx.landing.new_columns import NewColumnsError, new_columns, says_nothing
 from lakeidx.landing.types import MISSING_DEFAULT, LandingOptions, Piece, check_columns
 from lakeidx.tasks.logs import stage_logs
-
-if TYPE_CHECKING:
-    pass
 
 #: Called when a batch is staged under a schema that the table does not have yet, before its report makes it count.
 Publish = Callable[[], None]

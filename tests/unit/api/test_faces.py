@@ -79,7 +79,7 @@ COMMANDS = {
 ONLY_PYTHON = {
     "Table.open", "Table.upsert", "Table.overwrite", "Warehouse.table", "Warehouse.tables", "Warehouse.databases",
     "Warehouse.path", "Warehouse.create", "Table.file_system", "Table.system", "Table.branch", "Warehouse.system",
-    "Table.plan",
+    "Table.create_in",
 }  # fmt: skip
 
 
