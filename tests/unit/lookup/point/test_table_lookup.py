@@ -185,7 +185,7 @@ def test_the_cache_of_remote_files_keeps_its_bound(tmp_path: Path, store_type: s
     assert TableLookup(table.metadata, files=cache).lookup(keys).found.all()
     assert cache.downloads == sum(p.suffix == ".lookup" for p in lookup_files(table)) > 2
     assert cache.evictions > 0
-    assert sum(p.stat().st_size for p in (tmp_path / "cache").iterdir()) <= bound
+    assert sum(p.stat().st_size for p in (tmp_path / "cache").iterdir() if p.name != ".tally") <= bound
 
 
 def test_the_cache_is_counted_when_it_may_be_full_not_for_each_copy(
@@ -250,7 +250,8 @@ def test_unfinished_copies_count_and_old_ones_go(tmp_path: Path) -> None:
     cache = LookupFileCache(str(folder), max_bytes=10_000 + max(sizes))
     assert TableLookup(table.metadata, files=cache).lookup(rows(range(300)).select(["d", "id"])).found.all()
     assert sorted(p.name for p in folder.glob("*.tmp")) == ["others.tmp"]
-    assert sum(p.stat().st_size for p in folder.iterdir()) <= cache.max_bytes
+    # The bound is one of copies: the tally of them is a file beside them.
+    assert sum(p.stat().st_size for p in folder.iterdir() if p.name != ".tally") <= cache.max_bytes
 
 
 @pytest.mark.parametrize("fails", [1, 1000])
