@@ -25,6 +25,7 @@ from lakeidx.lookup.factory import LookupStoreFactory
 from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
+from lakeidx.lookup.point.answers import lookup_keys
 from lakeidx.lookup.scratch_file import os_errors
 from lakeidx.lookup.store import LookupFile, LookupStoreOptions, StoreType, parse_store_type
 from lakeidx.lookup.value_rows import Processor, encode_positions, encode_value_rows
@@ -86,12 +87,6 @@ def _lookup_store_options(schema: TableSchema) -> LookupStoreOptions:
     if not said.is_set(_COMPRESSION):
         options = replace(options, compression=BlockCodec.NONE)
     return options if said.is_set(_BLOCK_SIZE) else replace(options, block_size=BLOCK_BYTES)
-
-
-def lookup_keys(table: pa.Table, schema: TableSchema) -> RowBytes:
-    """Encode the trimmed primary keys of rows in the form lookup files have them."""
-    columns = [table.column(n) for n in schema.trimmed_primary_keys]
-    return encode_compacted_rows(columns, schema.key_types, table.num_rows)
 
 
 def build_lookup_file(work: LookupBuild) -> StoredLookup:

@@ -14,23 +14,17 @@ import logging
 import os
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from lakeidx.errors import CorruptFileError, NotFoundError, UnavailableError
-from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.factory import LookupStoreFactory
+from lakeidx.errors import CorruptFileError, UnavailableError
 from lakeidx.lookup.hash_store.writer import context_path
-from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
 from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full, os_errors
-from lakeidx.lookup.store import LookupStoreReader, StoreType
 from lakeidx.storage import LocalStore
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.local import local_path
 from lakeidx.storage.private_dir import private_cache
-from lakeidx.table.metadata import TableMetadata
 
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 8 << 20
@@ -188,76 +182,3 @@ def _read_tally(tally: Path) -> int | None:
 def _touch(path: Path, now: float) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.utime(path, (now, now))
-
-
-OPEN_READERS = 512
-
-
-class LookupReaders:
-    """Open readers of a table's lookup files; the least recently used is closed when there are too many.
-
-    files    local copies; None: a directory of this user, bounded by ``lookup.cache-max-disk-size``
-    blocks   decompressed blocks; None: bounded by ``lookup.cache-max-memory-size``
-    """
-
-    def __init__(
-        self, metadata: TableMetadata, *, files: LookupFileCache | None = None, blocks: BlockCache | None = None
-    ) -> None:
-        options = metadata.latest_schema().table_options
-        self._metadata = metadata
-        self.places = LookupPlaces(metadata.paths)
-        self._files = files or LookupFileCache(max_bytes=options.lookup_cache_max_disk_size)
-        self._blocks = blocks or BlockCache(options.lookup_cache_max_memory_size)
-        self._block_size = options.cache_page_size
-        self._readers: OrderedDict[str, LookupStoreReader] = OrderedDict()
-        self._factories: dict[tuple[StoreType, int], LookupStoreFactory] = {}
-        # Threads that look keys up in several buckets share the readers.
-        self._lock = threading.Lock()
-
-    def open(self, stored: StoredLookup) -> LookupStoreReader | None:
-        """Open a lookup file; None when there is no room for a local copy.
-
-        errors   NotFoundError when the store does not have it; CorruptFileError
-        """
-        with self._lock:
-            reader = self._readers.get(stored.path)
-            if reader is not None:
-                self._readers.move_to_end(stored.path)
-                return reader
-            reader = self._opened(stored)
-            if reader is None:
-                return None
-            self._readers[stored.path] = reader
-            while len(self._readers) > OPEN_READERS:
-                # Not closed: another thread may be at work with it, and its file is released with the last reference.
-                self._readers.popitem(last=False)
-            return reader
-
-    def is_at_hand(self, stored: StoredLookup) -> bool:
-        """Return True when opening a lookup file copies nothing."""
-        return self._files.has(self._metadata.store, self.places, stored)
-
-    def close(self) -> None:
-        """Close all readers."""
-        while self._readers:
-            self._readers.popitem()[1].close()
-
-    def _opened(self, stored: StoredLookup) -> LookupStoreReader | None:
-        for attempt in range(2):
-            path = self._files.local(self._metadata.store, self.places, stored)
-            if path is None:
-                return None
-            try:
-                return self._factory(stored).open_reader(path, checksum=stored.checksum)
-            except NotFoundError:
-                # Another process may have removed the copy to make room; what the store does not have `local` says itself.
-                if attempt:
-                    raise
-        return None
-
-    def _factory(self, stored: StoredLookup) -> LookupStoreFactory:
-        key = (stored.store_type, stored.schema_id)
-        if key not in self._factories:
-            order = KeyOrder.row_compacted(self._metadata.load_schema(stored.schema_id).key_types)
-            self._factories[key] = LookupStoreFactory(stored.store_type, order=order, cache=self._blocks)
-        return self._factories[key]

@@ -18,15 +18,8 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.file_names import NameKind, parse_file_name
 from lakeidx.format.lookup.hash_store import CONTEXT_SUFFIX
 from lakeidx.lookup.build import LookupBuild, build_lookup_file, lookup_processor, lookup_store_type
-from lakeidx.lookup.listing import (
-    LISTING_NAME,
-    LookupPlaces,
-    Place,
-    StoredFiles,
-    StoredLookup,
-    read_listing,
-    write_listing,
-)
+from lakeidx.lookup.listing import LISTING_NAME, LookupPlaces, StoredLookup, read_listing, write_listing
+from lakeidx.lookup.stored_files import Place, StoredFiles
 from lakeidx.results import Result
 from lakeidx.storage.base import FileInfo
 from lakeidx.storage.files import parent_of

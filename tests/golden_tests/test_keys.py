@@ -16,12 +16,8 @@ from lakeidx.codec.json_values import internal_to_json, json_to_internal
 from lakeidx.codec.rows.binary_row import encode_row, split_arity, with_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
-from lakeidx.codec.rows.compacted_row import (
-    decode_compacted,
-    decode_compacted_rows,
-    encode_compacted,
-    encode_compacted_rows,
-)
+from lakeidx.codec.rows.compacted_row import encode_compacted, encode_compacted_rows
+from lakeidx.codec.rows.compacted_row_read import decode_compacted, decode_compacted_rows
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
 from lakeidx.errors import InvalidInputError

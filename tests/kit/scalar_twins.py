@@ -19,7 +19,7 @@ from lakeidx.codec.cursor import Cursor
 from lakeidx.codec.hudi.bloom import MURMUR
 from lakeidx.codec.hudi.hashes import java_string_hash, signed32
 from lakeidx.codec.order.fields import compare_rows
-from lakeidx.codec.rows.compacted_row import decode_compacted
+from lakeidx.codec.rows.compacted_row_read import decode_compacted
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.json_write import format_json
 from lakeidx.format.lookup.hash_store import PAGE_HEADER_SIZE

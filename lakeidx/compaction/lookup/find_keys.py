@@ -27,7 +27,7 @@ from lakeidx.data.merge.merge_runs import merge_order
 from lakeidx.data.positions import sorted_positions
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.lookup.build import lookup_keys
+from lakeidx.lookup.point.answers import lookup_keys
 from lakeidx.table.intervals import rank_files
 
 Int64s = npt.NDArray[np.int64]

@@ -20,9 +20,10 @@ from lakeidx.compaction.bucket import BucketCompaction, BucketReader
 from lakeidx.errors import NotFoundError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.lookup.file_cache import LookupReaders
-from lakeidx.lookup.listing import LookupPlaces, StoredLookup, lookup_file_beside, read_listing
+from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
+from lakeidx.lookup.open_readers import LookupReaders
 from lakeidx.lookup.point.answers import kv_rows
+from lakeidx.lookup.stored_files import lookup_file_beside
 from lakeidx.lookup.value_rows import Processor, decode_positions, decode_value_rows
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
@@ -89,7 +90,7 @@ class StoredKeys:
     def find(self, file: DataFileMeta, keys: RowBytes) -> StoredAnswer | None:
         """Find keys in a data file, by its lookup file.
 
-        keys      trimmed primary keys as `lakeidx.lookup.build.lookup_keys` encodes them
+        keys      trimmed primary keys as `lakeidx.lookup.point.answers.lookup_keys` encodes them
         returns   None when there is no lookup file any more, or no room for a copy
         errors    CorruptFileError
         """

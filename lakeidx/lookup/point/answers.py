@@ -15,7 +15,8 @@ from lakeidx.codec.columns import is_text
 from lakeidx.codec.gather import take_column, take_rows
 from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.rows.binary_row_vec import encode_rows
-from lakeidx.codec.rows.compacted_row import decode_compacted_rows
+from lakeidx.codec.rows.compacted_row import encode_compacted_rows
+from lakeidx.codec.rows.compacted_row_read import decode_compacted_rows
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.declared import pad_char
@@ -26,7 +27,6 @@ from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakeidx.lookup.build import lookup_keys
 from lakeidx.lookup.packed import take_packed
 from lakeidx.lookup.value_rows import ValueRows
 from lakeidx.predicate import BoundPredicate, In, Values
@@ -324,3 +324,9 @@ class DataFileLookup:
         file = self._entry.file
         then = self._metadata.load_schema(file.schema_id)
         return read_data_file(self._metadata.store, self._path, file, then, self._schema, **choice)
+
+
+def lookup_keys(table: pa.Table, schema: TableSchema) -> RowBytes:
+    """Encode the trimmed primary keys of rows in the form lookup files have them."""
+    columns = [table.column(n) for n in schema.trimmed_primary_keys]
+    return encode_compacted_rows(columns, schema.key_types, table.num_rows)

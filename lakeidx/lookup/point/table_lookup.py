@@ -26,9 +26,9 @@ from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, check_use
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.build import lookup_keys
-from lakeidx.lookup.file_cache import OPEN_READERS, LookupFileCache, LookupReaders
-from lakeidx.lookup.listing import StoredLookup, lookup_file_beside, read_listing
+from lakeidx.lookup.file_cache import LookupFileCache
+from lakeidx.lookup.listing import StoredLookup, read_listing
+from lakeidx.lookup.open_readers import OPEN_READERS, LookupReaders
 from lakeidx.lookup.packed import contiguous
 from lakeidx.lookup.point.answers import (
     DataFileLookup,
@@ -38,11 +38,13 @@ from lakeidx.lookup.point.answers import (
     first_found,
     in_key_order,
     kv_rows,
+    lookup_keys,
     newest_wins,
     take_row_bytes,
 )
 from lakeidx.lookup.point.routes import PartitionFiles, Route, find_routes, in_order, partition_files, split_partitions
 from lakeidx.lookup.store import LookupStoreReader
+from lakeidx.lookup.stored_files import lookup_file_beside
 from lakeidx.lookup.value_rows import Processor, ValueRows, decode_positions, decode_value_rows
 from lakeidx.options.features import Use
 from lakeidx.table.index_files import read_deletion_vector

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.order.fields import compare_rows
-from lakeidx.codec.rows.compacted_row import compacted_header_size, decode_compacted, encode_compacted
+from lakeidx.codec.rows.compacted_row import compacted_header_size, encode_compacted
+from lakeidx.codec.rows.compacted_row_read import decode_compacted
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.types import DataType, parse_type
 from tests.kit.scalar_twins import compare_compacted

@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.rows.compacted_row import (
-    decode_compacted,
-    decode_compacted_rows,
-    encode_compacted,
-    encode_compacted_rows,
-    varint_sizes,
-)
+from lakeidx.codec.rows.compacted_row import encode_compacted, encode_compacted_rows, varint_sizes
+from lakeidx.codec.rows.compacted_row_read import decode_compacted, decode_compacted_rows
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.codec.varint import encode_varint

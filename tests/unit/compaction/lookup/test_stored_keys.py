@@ -17,7 +17,7 @@ from lakeidx.compaction.lookup.find_keys import KeysOfBucket, find_keys_above
 from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys, with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.errors import CorruptFileError
-from lakeidx.lookup import file_cache as readers
+from lakeidx.lookup import open_readers as readers
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
 from lakeidx.table.view import load_view
 

@@ -9,9 +9,10 @@ import pytest
 
 from lakeidx import Table
 from lakeidx.errors import NotFoundError
-from lakeidx.lookup import file_cache as readers
-from lakeidx.lookup.file_cache import LookupFileCache, LookupReaders
+from lakeidx.lookup import open_readers as readers
+from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
+from lakeidx.lookup.open_readers import LookupReaders
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.testing.fault_store import FaultStore
 
