@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from functools import cached_property
 
 from lakeidx.errors import NotFoundError
 from lakeidx.lookup.block_cache import BlockCache
@@ -27,16 +28,23 @@ class LookupReaders:
     def __init__(
         self, metadata: TableMetadata, *, files: LookupFileCache | None = None, blocks: BlockCache | None = None
     ) -> None:
-        options = metadata.latest_schema().table_options
         self._metadata = metadata
         self.places = LookupPlaces(metadata.paths)
-        self._files = files or LookupFileCache(max_bytes=options.lookup_cache_max_disk_size)
-        self._blocks = blocks or BlockCache(options.lookup_cache_max_memory_size)
-        self._block_size = options.cache_page_size
+        self._given = files, blocks
         self._readers: OrderedDict[str, LookupStoreReader] = OrderedDict()
         self._factories: dict[tuple[StoreType, int], LookupStoreFactory] = {}
         # Threads that look keys up in several buckets share the readers.
         self._lock = threading.Lock()
+
+    @cached_property
+    def _caches(self) -> tuple[LookupFileCache, BlockCache]:
+        """Local copies and blocks, made with the first lookup file: most tables have none."""
+        options = self._metadata.latest_schema().table_options
+        files, blocks = self._given
+        return (
+            files or LookupFileCache(max_bytes=options.lookup_cache_max_disk_size),
+            blocks or BlockCache(options.lookup_cache_max_memory_size),
+        )
 
     def open(self, stored: StoredLookup) -> LookupStoreReader | None:
         """Open a lookup file; None when there is no room for a local copy.
@@ -59,7 +67,9 @@ class LookupReaders:
 
     def is_at_hand(self, stored: StoredLookup) -> bool:
         """Return True when opening a lookup file copies nothing."""
-        return self._files.has(self._metadata.store, self.places, stored)
+        with self._lock:
+            files = self._caches[0]
+        return files.has(self._metadata.store, self.places, stored)
 
     def close(self) -> None:
         """Close all readers."""
@@ -68,7 +78,7 @@ class LookupReaders:
 
     def _opened(self, stored: StoredLookup) -> LookupStoreReader | None:
         for attempt in range(2):
-            path = self._files.local(self._metadata.store, self.places, stored)
+            path = self._caches[0].local(self._metadata.store, self.places, stored)
             if path is None:
                 return None
             try:
@@ -83,5 +93,5 @@ class LookupReaders:
         key = (stored.store_type, stored.schema_id)
         if key not in self._factories:
             order = KeyOrder.row_compacted(self._metadata.load_schema(stored.schema_id).key_types)
-            self._factories[key] = LookupStoreFactory(stored.store_type, order=order, cache=self._blocks)
+            self._factories[key] = LookupStoreFactory(stored.store_type, order=order, cache=self._caches[1])
         return self._factories[key]
