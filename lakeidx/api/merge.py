@@ -267,7 +267,7 @@ class Merge:
         rows = pa.concat_tables(out, promote_options="permissive")
         if new:
             # Rows found by their key have other keys than those that are not there.
-            by_key = self._columns_of_key(schema) is not None
+            by_key = self._columns_of_key(schema, source) is not None
             _each_key_once(schema, pa.concat_tables(new, promote_options="permissive") if by_key else rows)
         counted = pc.value_counts(rows.column(KIND_COLUMN).combine_chunks())
         self.kinds = dict(zip(*(counted.field(n).to_pylist() for n in ("values", "counts")), strict=True))
@@ -285,7 +285,7 @@ class Merge:
         has, else all.
         """
         needed = self._needed_columns(schema, source)
-        columns = self._columns_of_key(schema)
+        columns = self._columns_of_key(schema, source)
         if columns is None or any(c.of == BY_SOURCE for c in self._clauses):
             scan = partial(scan_committed, self.table, columns=needed)
             return on_newest(self.table.metadata, lambda _: scan().to_arrow())
@@ -310,8 +310,11 @@ class Merge:
             needed |= columns_named(text, schema.field_names)
         return [n for n in schema.field_names if n in needed]
 
-    def _columns_of_key(self, schema: TableSchema) -> list[str] | None:
-        """Return the source's columns that are compared with the primary key, in its order; None where not all of it is."""
+    def _columns_of_key(self, schema: TableSchema, source: pa.Table) -> list[str] | None:
+        """Return the source's columns that are compared with the primary key, in its order; None where not all of it is.
+
+        Names in a condition are in any case, as DuckDB takes them.
+        """
         if not isinstance(self.on, str):
             return list(schema.primary_keys) if set(schema.primary_keys) <= set(self.on) else None
         import sqlglot
@@ -325,10 +328,13 @@ class Merge:
         for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
             both = [part.left, part.right] if isinstance(part, exp.EQ) else []
             if both and all(isinstance(c, exp.Column) for c in both):
-                sides = {c.text("table"): c.name for c in both}
+                sides = {c.text("table"): c.name.lower() for c in both}
                 if set(sides) == set(self.aliases):
                     pairs[sides[self.aliases[0]]] = sides[self.aliases[1]]
-        return [pairs[k] for k in schema.primary_keys] if set(schema.primary_keys) <= set(pairs) else None
+        given = {n.lower(): n for n in source.column_names}
+        columns = [given.get(pairs.get(k.lower(), "")) for k in schema.primary_keys]
+        one_name_each = len(given) == source.num_columns and None not in columns
+        return [n for n in columns if n is not None] if one_name_each else None
 
     def _matching_sql(self, schema: TableSchema) -> str:
         """Return the query of the numbers of rows of table and source, and of the clause that takes them."""
