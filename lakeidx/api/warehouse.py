@@ -127,8 +127,8 @@ class Warehouse:
     ) -> QueryResult | VerbResult:
         """Run one SQL statement, in Spark's dialect: a query by DuckDB over the tables' scans, a verb by the call that does it.
 
-        statement   SELECT, INSERT (which upserts by key), INSERT OVERWRITE, UPDATE, DELETE, MERGE INTO, CREATE, ALTER and DROP
-                    TABLE, SHOW, DESCRIBE, EXPLAIN, CALL; tables are ``database.table``
+        statement   SELECT, INSERT (which upserts by key), INSERT OVERWRITE, UPDATE, DELETE, MERGE INTO, CREATE, ALTER, TRUNCATE
+                    and DROP TABLE, COMMENT ON, SHOW, DESCRIBE, EXPLAIN, CALL; tables are ``database.table``
         sources     rows that it may name as a table: Arrow data, data frames, lists of dictionaries, by name
         limits      of a verb, as for `Table.upsert`
         runner      where the stages of a verb run

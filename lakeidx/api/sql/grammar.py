@@ -271,6 +271,7 @@ def read_partition(reader: Reader) -> dict[str, Any]:
             reader.need(",")
         name = reader.name()
         reader.need("=")
+        reader.take("DATE")
         found[name] = reader.value()
     return found
 

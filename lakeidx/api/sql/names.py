@@ -27,6 +27,7 @@ from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.table.scan.states import find_fallback, time_travel
 from lakeidx.table.times import epoch_ms
+from lakeidx.types import Field
 
 if TYPE_CHECKING:
     from lakeidx.api.dataset import TableDataset
@@ -91,6 +92,13 @@ class Places:
             raise statement.error(f"{node.name} is a system table: it is only read", node)
         return self._open(statement, node, name)
 
+    def fields(self, statement: Statement, node: Node) -> tuple[Field, ...]:
+        """Return the columns of a table, or of a system table; errors name the place."""
+        name = TableName.of(statement, node)
+        table = self._open(statement, node, name)
+        with _placed(statement, node):
+            return table.schema.fields if name.system is None else table.system(name.system).fields
+
     def rows(self, statement: Statement, node: Node, *, committed: bool = False) -> TableDataset | pa.Table:
         """Return what a query reads under a name, for DuckDB.
 
@@ -104,7 +112,8 @@ class Places:
 
         name = TableName.of(statement, node)
         if len(name.parts) == 2 and name.parts[0].lower() == _OF_CATALOG and not (name.branch or name.system):
-            found = self.catalog.system(name.parts[1].lower())
+            with _placed(statement, node):
+                found = self.catalog.system(name.parts[1].lower())
             if found is not None:
                 return found
         table = self._open(statement, node, name)

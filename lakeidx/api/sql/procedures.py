@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from lakeidx.api.history.verbs import milliseconds
 from lakeidx.api.sql.grammar import Call, read_call
 from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.query import QueryResult
@@ -110,8 +111,21 @@ def _expire_snapshots(table: Table, given: _Arguments) -> Any:
     )
 
 
+#: Options by the arguments that stand in their place.
+_PARTITION_OPTIONS = {
+    "timestamp_formatter": "partition.timestamp-formatter",
+    "timestamp_pattern": "partition.timestamp-pattern",
+    "expire_strategy": "partition.expiration-strategy",
+    "max_expires": "partition.expiration-max-num",
+}
+
+
 def _expire_partitions(table: Table, given: _Arguments) -> Any:
-    return table.expire_partitions(older_than=given.get("expiration_time"), dry_run=_dry(given))
+    from lakeidx.maintenance.partitions.drop import expire_partitions
+
+    age = None if "expiration_time" not in given else milliseconds(given["expiration_time"])
+    options = {option: str(given[name]) for name, option in _PARTITION_OPTIONS.items() if name in given}
+    return expire_partitions(table, older_than_ms=age, options=options, dry_run=_dry(given))
 
 
 def _drop_partition(table: Table, given: _Arguments) -> Any:
@@ -162,6 +176,27 @@ def _delete_tag(table: Table, given: _Arguments) -> Any:
     if wrong is not None:
         raise InvalidInputError(f"there is no tag {wrong!r}; {did_you_mean(wrong, known)}")
     return [table.delete_tag(n, dry_run=_dry(given)) for n in names]
+
+
+def _expire_tags(table: Table, given: _Arguments) -> Any:
+    """Delete the tags whose time is over, and those made before `older_than`: as Java, by their file where they do not say when."""
+    from lakeidx.format.data_file import local_ms_of_epoch
+    from lakeidx.format.tag import now_local_ns
+    from lakeidx.table.expiration.tags import list_tags
+
+    tags, metadata = list_tags(table.metadata), table.metadata
+    old = [n for n, tag in tags.items() if tag.is_expired(now_local_ns())]
+    if "older_than" in given:
+        before = epoch_ms(given["older_than"])
+        written = {f.name: f.mtime_ms for f in metadata.store.list(metadata.paths.tag_dir)}
+        for name, tag in tags.items():
+            made = tag.create_time_ns
+            ms = written.get(f"tag-{name}") if made is None else made // 1_000_000
+            limit = before if made is None else local_ms_of_epoch(before)
+            old += [name] if name not in old and ms is not None and ms < limit else []
+    for name in old:
+        table.delete_tag(name, dry_run=_dry(given))
+    return {"expired_tags": old, "dry_run": _dry(given)}
 
 
 def _create_branch(table: Table, given: _Arguments) -> Any:
@@ -231,7 +266,17 @@ PROCEDURES: dict[str, Procedure] = {
     "compact": Procedure({"partitions": str, "compact_strategy": str, **_DRY}, _compact),
     "compact_manifest": Procedure({}, _compact_manifest),
     "expire_snapshots": Procedure({"retain_max": int, "retain_min": int, "older_than": str, **_DRY}, _expire_snapshots),
-    "expire_partitions": Procedure({"expiration_time": str, **_DRY}, _expire_partitions),
+    "expire_partitions": Procedure(
+        {
+            "expiration_time": str,
+            "timestamp_formatter": str,
+            "timestamp_pattern": str,
+            "expire_strategy": str,
+            "max_expires": int,
+            **_DRY,
+        },
+        _expire_partitions,
+    ),
     "drop_partition": Procedure({"partitions": str, "where": str, **_DRY}, _drop_partition),
     "release_batch": Procedure({"batch": str}, _release_batch, ("batch",)),
     "discard_batch": Procedure({"batch": str, **_DRY}, _discard_batch, ("batch",)),
@@ -243,6 +288,7 @@ PROCEDURES: dict[str, Procedure] = {
     "rename_tag": Procedure({"tag": str, "target_tag": str}, _rename_tag, ("tag", "target_tag")),
     "replace_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _replace_tag, ("tag",)),
     "delete_tag": Procedure({"tag": str, **_DRY}, _delete_tag, ("tag",)),
+    "expire_tags": Procedure({"older_than": str, **_DRY}, _expire_tags),
     "create_branch": Procedure({"branch": str, "tag": str}, _create_branch, ("branch",)),
     "delete_branch": Procedure({"branch": str, **_DRY}, _delete_branch, ("branch",)),
     "fast_forward": Procedure({"branch": str, **_DRY}, _fast_forward, ("branch",)),

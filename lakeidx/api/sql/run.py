@@ -23,7 +23,10 @@ from lakeidx.errors import InvalidInputError, NotFoundError, UnsupportedError
 if TYPE_CHECKING:
     from lakeidx.api.warehouse import Warehouse
 
-_KINDS = "SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE, ALTER and DROP TABLE, SHOW, DESCRIBE, EXPLAIN and CALL"
+_KINDS = (
+    "SELECT, INSERT, UPDATE, DELETE, MERGE INTO, CREATE, ALTER, TRUNCATE and DROP TABLE, COMMENT ON, SHOW, DESCRIBE, EXPLAIN "
+    "and CALL"
+)
 #: Spark's words for more or less of a plan; there is one.
 _HOW_TO_EXPLAIN = ("EXTENDED", "FORMATTED", "COST", "CODEGEN")
 _VERBS = {exp.Insert: verbs.insert, exp.Update: verbs.update, exp.Delete: verbs.delete, exp.Merge: verbs.merge}
@@ -84,9 +87,21 @@ def _run(statement: Statement, places: Places, warehouse: Warehouse | None, how:
         return tables.create_table(statement, tree, places, warehouse)
     if isinstance(tree, exp.Drop) and warehouse is not None:
         return tables.drop_named(statement, tree, warehouse)
+    if isinstance(tree, exp.TruncateTable):
+        return tables.truncate(statement, tree, places, how)
+    if isinstance(tree, exp.Comment):
+        return tables.comment_on(statement, tree, places)
     if _is_query(tree):
         return Query(statement, tree, places).result()
     raise statement.error(f"statements are {_KINDS}")
+
+
+def is_verb(statement: Statement) -> bool:
+    """Return True for INSERT, UPDATE, DELETE, MERGE INTO and CREATE TABLE AS, whose result has no rows."""
+    if statement.word(0) not in ("INSERT", "UPDATE", "DELETE", "MERGE", "CREATE", "WITH"):
+        return False
+    tree = statement.parse()
+    return type(tree) in _VERBS or (isinstance(tree, exp.Create) and tree.expression is not None)
 
 
 def _is_query(tree: Node) -> bool:

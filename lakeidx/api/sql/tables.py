@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP TABLE, SHOW and DESCRIBE."""
+"""CREATE, ALTER, TRUNCATE and DROP TABLE, COMMENT ON, SHOW and DESCRIBE."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from lakeidx.api.sql.grammar import (
 from lakeidx.api.sql.names import Places, TableName
 from lakeidx.api.sql.query import Query, QueryResult
 from lakeidx.api.sql.statement import Node, Statement
-from lakeidx.api.sql.verbs import VerbResult
+from lakeidx.api.sql.verbs import VerbResult, Writing
 from lakeidx.api.table import Table
 from lakeidx.errors import LakeIdxError, NotFoundError, did_you_mean
-from lakeidx.format.schema.schema_file import TableSchema
+from lakeidx.format.schema.schema_file import TableSchema, schema_to_json
+from lakeidx.maintenance.partition_argument import texts_of_partition
 from lakeidx.table.newest import load_newest
-from lakeidx.table.view import decode_partition_dict
-from lakeidx.types import DataType, Field, Root, column_specs
+from lakeidx.types import DataType, Field, Root, column_specs, to_arrow_schema
 
 if TYPE_CHECKING:
     from lakeidx.api.warehouse import Warehouse
@@ -121,29 +121,38 @@ class NewTable:
     query: Node
 
     @classmethod
-    def of(cls, statement: Statement, tree: Node) -> NewTable:
+    def of(cls, statement: Statement, tree: Node, places: Places) -> NewTable:
         """Take a CREATE TABLE apart; InvalidInputError for clauses that are not understood."""
         if tree.args.get("kind") != "TABLE":
             a_database = tree.args.get("kind") in ("DATABASE", "SCHEMA")
             more = "; a database is there with its first table" if a_database else ""
             raise statement.error(f"CREATE takes TABLE{more}", statement.tokens[1])
+        if tree.args.get("replace"):
+            raise statement.error(
+                "CREATE TABLE takes no OR REPLACE: INSERT OVERWRITE replaces rows, DROP TABLE IF EXISTS the table",
+                statement.find(["REPLACE"]),
+            )
         statement.only(tree, ("this", "kind", "exists", "properties", "expression"), "CREATE TABLE")
         node = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
         columns = tree.this.expressions if isinstance(tree.this, exp.Schema) else []
-        spec = _properties(statement, tree)
+        spec, hive_columns, like = _properties(statement, tree)
         keys = [c for c in columns if isinstance(c, exp.PrimaryKey)]
         for key in keys:
             spec["primaryKeys"] = [p.name for p in key.expressions]
-        fields = [_column_spec(statement, c) for c in columns if c not in keys]
-        if fields and tree.expression is not None:
-            raise statement.error("CREATE TABLE takes columns or AS with a query, not both", node)
+        fields = [_column_spec(statement, c) for c in (*columns, *hive_columns) if c not in keys]
+        if bool(fields) + (tree.expression is not None) + (like is not None) > 1:
+            raise statement.error("CREATE TABLE takes columns, AS with a query, or LIKE with a table", node)
+        if like is not None:
+            known = schema_to_json(places.table(statement, like).schema)
+            spec = {**known, **spec, "options": {**known["options"], **spec["options"]}}
+            fields = known["fields"]
         parts = TableName.of(statement, node).parts
         return cls(parts, {**spec, "fields": fields}, bool(tree.args.get("exists")), tree.expression)
 
 
 def create_table(statement: Statement, tree: Node, places: Places, warehouse: Warehouse) -> QueryResult | VerbResult:
     """Run CREATE TABLE, with a query also what inserts its rows."""
-    new = NewTable.of(statement, tree)
+    new = NewTable.of(statement, tree, places)
     name = ".".join(new.name)
     if new.exists and name in warehouse:
         return result_of({"result": [f"{name} is there"]})
@@ -169,10 +178,12 @@ def dropped_if_empty(made: Table) -> Iterator[None]:
         raise
 
 
-def _properties(statement: Statement, tree: Node) -> dict[str, Any]:
-    """Return comment, partitions and options of a CREATE TABLE."""
+def _properties(statement: Statement, tree: Node) -> tuple[dict[str, Any], list[Node], Node]:
+    """Return comment, partitions and options of a CREATE TABLE, columns among its partitions, and a table that it is LIKE."""
     options: dict[str, str] = {}
     spec: dict[str, Any] = {"options": options}
+    columns: list[Node] = []
+    like = None
     properties = tree.args.get("properties")
     for part in () if properties is None else properties.expressions:
         if type(part) is exp.Property:
@@ -181,13 +192,17 @@ def _properties(statement: Statement, tree: Node) -> dict[str, Any]:
             spec["comment"] = _text(statement, part.this)
         elif isinstance(part, exp.PartitionedByProperty):
             names = part.this.expressions
-            wrong = next((n for n in names if not isinstance(n, (exp.Identifier, exp.Column))), None)
+            wrong = next((n for n in names if not isinstance(n, (exp.Identifier, exp.Column, exp.ColumnDef))), None)
             if wrong is not None:
-                raise statement.error("PARTITIONED BY takes names of columns", wrong)
+                raise statement.error("PARTITIONED BY takes names of columns, or new columns with their types", wrong)
             spec["partitionKeys"] = [n.name for n in names]
+            # As in Hive these come after the others.
+            columns = [n for n in names if isinstance(n, exp.ColumnDef)]
+        elif isinstance(part, exp.LikeProperty) and not part.expressions:
+            like = part.this
         elif not (isinstance(part, exp.FileFormatProperty) and part.name.lower() in _PROVIDERS):
             raise statement.error(f"CREATE TABLE does not take {part.sql(dialect='spark')[:60]}", part)
-    return spec
+    return spec, columns, like
 
 
 def _option_name(node: Node) -> str:
@@ -213,6 +228,19 @@ def drop_named(statement: Statement, tree: Node, warehouse: Warehouse) -> QueryR
     return result_of({"result": [f"dropped {written}"]})
 
 
+def truncate(statement: Statement, tree: Node, places: Places, how: Writing) -> QueryResult:
+    """Run TRUNCATE TABLE: the table has no rows any more, or not those of a partition; older states stay."""
+    statement.only(tree, ("expressions", "partition"), "TRUNCATE TABLE")
+    node, *more = tree.expressions
+    if more:
+        raise statement.error("TRUNCATE TABLE takes one table", more[0])
+    if tree.args.get("partition") is not None:
+        return _without_partitions(statement, node, places)
+    table = places.table(statement, node)
+    table.overwrite(to_arrow_schema(table.schema.fields).empty_table(), whole_table=True, **how.arguments)
+    return result_of({"result": [f"{'.'.join(p.name for p in node.parts)} is empty"]})
+
+
 # -- ALTER ---------------------------------------------------------------------------------------------------------------
 
 
@@ -222,13 +250,17 @@ def alter_named(statement: Statement, places: Places, warehouse: Warehouse | Non
     reader.need("TABLE")
     node = reader.table()
     if reader.take("RENAME", "TO"):
-        return _renamed(statement, node, reader, warehouse)
-    if reader.take("DROP", "IF", "EXISTS", "PARTITION") or reader.take("DROP", "PARTITION"):
+        return _renamed(statement, node, reader, places, warehouse)
+    if reader.take("DROP", "IF", "EXISTS", "PARTITION"):
+        return _without_partitions(statement, node, places, missing_ok=True)
+    if reader.take("DROP", "PARTITION"):
         return _without_partitions(statement, node, places)
     if reader.take("ALTER") or reader.take("CHANGE"):
         edits = _column_edits(statement, read_column_change(statement, reader, node))
     elif reader.take("UNSET", "TBLPROPERTIES"):
-        edits = {"reset": list(read_unset(reader))}
+        named = list(read_unset(reader))
+        # As in Paimon this is no option, but the table's own.
+        edits = {"reset": [n for n in named if n != "comment"], **({"comment": ""} if "comment" in named else {})}
     else:
         tree = statement.parse()
         statement.only(tree, ("this", "kind", "actions"), "ALTER TABLE")
@@ -239,7 +271,24 @@ def alter_named(statement: Statement, places: Places, warehouse: Warehouse | Non
                 edits[key] = (
                     value if isinstance(value, str) else [*known, *value] if isinstance(value, list) else known | value
                 )
-    result = places.table(statement, node).alter(**edits)
+    return _altered(places.table(statement, node), edits)
+
+
+def comment_on(statement: Statement, tree: Node, places: Places) -> QueryResult:
+    """Run COMMENT ON TABLE or COLUMN."""
+    statement.only(tree, ("this", "kind", "expression"), "COMMENT ON")
+    *path, last = tree.this.parts
+    text = _text(statement, tree.expression)
+    if tree.args["kind"] == "TABLE":
+        return _altered(places.table(statement, tree.this), {"comment": text})
+    if tree.args["kind"] != "COLUMN" or not path:
+        raise statement.error("COMMENT ON takes TABLE database.table, or COLUMN database.table.column", tree.this)
+    table = exp.Table(**dict(zip(("this", "db", "catalog"), reversed(path), strict=False)))
+    return _altered(places.table(statement, table), {"comments": {last.name: text}})
+
+
+def _altered(table: Table, edits: dict[str, Any]) -> QueryResult:
+    result = table.alter(**edits)
     rows = [
         {"what": d.what, "name": d.name, "change": d.change, "before": d.before, "after": d.after}
         for d in result.differences
@@ -248,7 +297,9 @@ def alter_named(statement: Statement, places: Places, warehouse: Warehouse | Non
     return QueryResult.of(pa.table({n: pa.array([r[n] for r in rows], pa.string()) for n in names}))
 
 
-def _renamed(statement: Statement, node: Node, reader: Reader, warehouse: Warehouse | None) -> QueryResult:
+def _renamed(
+    statement: Statement, node: Node, reader: Reader, places: Places, warehouse: Warehouse | None
+) -> QueryResult:
     old, to = TableName.of(statement, node), reader.path()
     reader.end()
     if warehouse is None:
@@ -256,22 +307,45 @@ def _renamed(statement: Statement, node: Node, reader: Reader, warehouse: Wareho
     if old.branch or old.system or len(to) > 2:
         raise statement.error("RENAME TO takes a table, and database.table or a name", node)
     name = ".".join(to if len(to) == 2 else [old.parts[0], *to])
+    places.table(statement, node)
     warehouse.rename(".".join(old.parts), name)
     return result_of({"result": [f"{'.'.join(old.parts)} is now {name}"]})
 
 
-def _without_partitions(statement: Statement, node: Node, places: Places) -> QueryResult:
+def _without_partitions(statement: Statement, node: Node, places: Places, *, missing_ok: bool = False) -> QueryResult:
     """Drop the partitions that ``DROP PARTITION (day = 'a'), PARTITION (day = 'b')`` names."""
     at = next(n for n in range(len(statement.tokens)) if statement.word(n) == "PARTITION")
-    reader, named = Reader(statement, at), list[str]()
+    reader, table = Reader(statement, at), places.table(statement, node)
+    gone: dict[str, None] = {}
     while not reader.done:
-        if named:
+        if gone or reader.at > at:
             reader.need(",")
-        named.append(",".join(f"{k}={v}" for k, v in read_partition(reader).items()))
-        if not named[-1]:
+        first, asked = reader.at, read_partition(reader)
+        if not asked:
             raise reader.refusal("PARTITION (column = value) must stand here")
-    places.table(statement, node).drop_partitions(named)
-    return result_of({"result": [f"dropped {n}" for n in named]})
+        found = _partitions(statement, table, asked)
+        if not found and not missing_ok:
+            raise NotFoundError(
+                statement.error("no partition is there with these values", statement.tokens[first]).message
+            )
+        gone |= dict.fromkeys(",".join(f"{k}={v}" for k, v in texts.items()) for texts in found)
+    if gone:
+        table.drop_partitions(list(gone))
+    return result_of({"result": [f"dropped {n}" for n in gone]})
+
+
+def _partitions(statement: Statement, table: Table, asked: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the partitions that have some values, as texts by column."""
+    schema = table.schema
+    if not schema.partition_keys:
+        raise statement.error("the table has no partitions", statement.find([table.paths.root.rpartition("/")[2]]))
+    unknown = [n for n in asked if n not in schema.partition_keys]
+    if unknown:
+        raise statement.error(f"partitions are of {', '.join(schema.partition_keys)}", statement.find(unknown))
+    null = schema.table_options.partition_default_name
+    wanted = {k: null if v is None else default_text(v) for k, v in asked.items()}
+    found = (texts_of_partition(p, schema) for p in load_newest(table.metadata).entries.partition_counts())
+    return [texts for texts in found if wanted.items() <= texts.items()]
 
 
 def _column_edits(statement: Statement, change: ColumnChange) -> dict[str, Any]:
@@ -354,15 +428,8 @@ def show(statement: Statement, asked: Show, places: Places, warehouse: Warehouse
             raise statement.error(f"the table does not set option {asked.like!r}", asked.table)
         return result_of({"key": [p[0] for p in pairs], "value": [p[1] for p in pairs]})
     if asked.what == "PARTITIONS":
-        if not schema.partition_keys:
-            raise statement.error("the table has no partitions", asked.table)
-        found = dict.fromkeys(e.partition for e in load_newest(table.metadata).entries)
-        unknown = [n for n in asked.partition if n not in schema.partition_keys]
-        if unknown:
-            raise statement.error(f"partitions are of {', '.join(schema.partition_keys)}", statement.find(unknown))
-        rows = [decode_partition_dict(p, schema) for p in found]
-        rows = [r for r in rows if all(str(r[n]) == str(v) for n, v in asked.partition.items())]
-        return result_of({"partition": sorted("/".join(f"{k}={v}" for k, v in r.items()) for r in rows)})
+        found = _partitions(statement, table, asked.partition)
+        return result_of({"partition": sorted("/".join(f"{k}={v}" for k, v in texts.items()) for texts in found)})
     return result_of({"createtab_stmt": [_create_statement(".".join(p.name for p in asked.table.parts), schema)]})
 
 
@@ -448,26 +515,31 @@ def describe(statement: Statement, places: Places) -> QueryResult:
         ".",
     ):
         more |= reader.next().text.upper() != "TABLE"
-    table = places.table(statement, reader.table())
-    schema = table.schema
+    node = reader.table()
+    fields = places.fields(statement, node)
     if not reader.done:
-        names = {n.lower(): n for n in schema.field_names}
+        names = {f.name.lower(): f for f in fields}
         asked = reader.name()
         reader.end()
         if asked.lower() not in names:
-            said = f"the table has no column {asked!r}; {did_you_mean(asked, schema.field_names)}"
+            said = f"the table has no column {asked!r}; {did_you_mean(asked, [f.name for f in fields])}"
             raise statement.error(said, statement.find([asked]))
-        field = schema.field(names[asked.lower()])
+        field = names[asked.lower()]
         shown = {"col_name": field.name, "data_type": _sql_type(field.type), "comment": field.description or "NULL"}
         return result_of({"info_name": list(shown), "info_value": list(shown.values())})
-    rows = [
-        (f.name, _sql_type(f.type) + ("" if f.type.nullable else " NOT NULL"), f.description)
-        for f in table.schema.fields
-    ]
+    rows = [(f.name, _sql_type(f.type) + ("" if f.type.nullable else " NOT NULL"), f.description) for f in fields]
+    if TableName.of(statement, node).system is not None:
+        return _described(rows)
+    table = places.table(statement, node)
+    schema = table.schema
     rows += [("# primary key", ", ".join(schema.primary_keys), None)] if schema.primary_keys else []
     rows += [("# partitioned by", ", ".join(schema.partition_keys), None)] if schema.partition_keys else []
     if more:
         rows += _details(table)
+    return _described(rows)
+
+
+def _described(rows: Sequence[tuple[str, str, str | None]]) -> QueryResult:
     return result_of({n: [r[i] for r in rows] for i, n in enumerate(("col_name", "data_type", "comment"))})
 
 

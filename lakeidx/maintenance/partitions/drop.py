@@ -6,7 +6,7 @@ source   org.apache.paimon.operation.PartitionExpire and the two strategies of o
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -16,6 +16,7 @@ from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.maintenance.partition_argument import partition_name, texts_of_partition
 from lakeidx.maintenance.partitions.times import TimeReader
+from lakeidx.options.names import check_given_options
 from lakeidx.options.table_options import TableOptions
 from lakeidx.predicate import Predicate, is_row, or_
 from lakeidx.results import Listing, Result
@@ -150,23 +151,32 @@ def _losses(table: TableHandle, found: Sequence[PartitionFigures]) -> tuple[str,
 
 
 def expire_partitions(
-    table: TableHandle, *, older_than_ms: int | None = None, now: datetime | None = None, dry_run: bool = False
+    table: TableHandle,
+    *,
+    older_than_ms: int | None = None,
+    options: Mapping[str, str] | None = None,
+    now: datetime | None = None,
+    dry_run: bool = False,
 ) -> PartitionsResult:
     """Drop the partitions whose time is older than option ``partition.expiration-time``, as Java does at its commits.
 
     older_than_ms   in place of the option
+    options         in place of the table's own
     now             local wall clock; default: this process's
     errors          InvalidInputError without an age, and for options that cannot be used
     """
-    schema, options = table.schema, table.schema.table_options
-    age = options.partition_expiration_time if older_than_ms is None else older_than_ms
+    schema = table.schema
+    if options:
+        check_given_options(options)
+    used = TableOptions({**schema.options, **(options or {})})
+    age = used.partition_expiration_time if older_than_ms is None else older_than_ms
     if age is None:
         raise InvalidInputError(
             "say how old: older_than (--older-than), or option 'partition.expiration-time'", path=table.uri
         )
     before = (now or datetime.now()) - timedelta(milliseconds=age)
     figures = partition_figures(table)
-    reader = _Ages(options, schema)
+    reader = _Ages(used, schema)
     ages = [reader.time_of(p) for p in figures]
     expired = [p for p, t in zip(figures, ages, strict=True) if t is not None and t < before]
     # The first by their values go first, as in Java.
@@ -177,7 +187,7 @@ def expire_partitions(
             "%s: %d of %d partitions say no time, and never expire: set partition.timestamp-formatter and "
             "partition.timestamp-pattern, or partition.expiration-strategy = update-time", table.uri, unread, len(ages),
         )  # fmt: skip
-    return _drop(table, expired[: options.partition_expiration_max_num], dry_run=dry_run, unread=unread)
+    return _drop(table, expired[: used.partition_expiration_max_num], dry_run=dry_run, unread=unread)
 
 
 class _Ages:

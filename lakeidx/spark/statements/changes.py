@@ -1,5 +1,4 @@
-"""INSERT, UPDATE, DELETE, MERGE INTO, CREATE and ALTER TABLE, SHOW, DESCRIBE and CALL in Spark: what it does not do with a Python
-source, or by the path of a table.
+"""Statements that change tables or tell about them, in Spark: what it does not do with a Python source, or by a table's path.
 
 An INSERT is an upsert of a frame, the other verbs are those of `lakeidx.spark.LakeTable`: rows are computed, joined and written in
 Spark's tasks, and none comes to this process.
@@ -45,7 +44,10 @@ from lakeidx.spark.values import arrow_schema, spark_schema
 from lakeidx.types import column_specs
 
 #: Statements by their first words.
-KINDS = ("INSERT", "UPDATE", "DELETE", "MERGE INTO", "CREATE TABLE", "ALTER TABLE", "SHOW", "DESCRIBE", "CALL")
+KINDS = (
+    "INSERT", "UPDATE", "DELETE", "MERGE INTO", "CREATE TABLE", "ALTER TABLE", "TRUNCATE TABLE", "COMMENT ON", "SHOW", "DESCRIBE",
+    "CALL",
+)  # fmt: skip
 _VERB_WORDS = ("INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "CREATE")
 
 
@@ -153,7 +155,7 @@ def _delete(spark: SparkSession, statement: Statement, tree: Any, places: Places
 
 def _create(spark: SparkSession, statement: Statement, tree: Any, places: Places) -> VerbResult | QueryResult:
     """Make a table by its path, and upsert the rows of a query in Spark's tasks."""
-    new = NewTable.of(statement, tree)
+    new = NewTable.of(statement, tree, places)
     if not _is_path(new.name):
         raise statement.error(
             "a table is made by its path, CREATE TABLE lakeidx.`/lake/db.db/table`, and a name of it by spark.sql",

@@ -38,10 +38,10 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     """Run a statement over tables of lakeidx, and others: a SELECT with columns and conditions pushed into the former, or a verb.
 
     query    SELECT (with WITH, UNION, joins and subqueries); INSERT INTO (which upserts by key), INSERT OVERWRITE, UPDATE, DELETE,
-             MERGE INTO, CREATE TABLE (by its path), ALTER TABLE, SHOW, DESCRIBE, CALL, each for a table of lakeidx. Such a table
-             is a name of the session's catalog, or ``lakeidx.`/lake/shop.db/orders` ``. In a SELECT ``$files`` … and
-             ``$branch_NAME`` may end either, and ``VERSION AS OF`` an id or a tag, or ``TIMESTAMP AS OF`` an ISO time, follow.
-             Other names are those of the session: views, tables of Spark
+             MERGE INTO, CREATE TABLE (by its path), ALTER TABLE, TRUNCATE TABLE, COMMENT ON, SHOW, DESCRIBE, CALL, each for a
+             table of lakeidx. Such a table is a name of the session's catalog, or ``lakeidx.`/lake/shop.db/orders` ``. In a SELECT
+             ``$files`` … and ``$branch_NAME`` may end either, and ``VERSION AS OF`` an id or a tag, or ``TIMESTAMP AS OF`` an ISO
+             time, follow. Other names are those of the session: views, tables of Spark
     returns  a frame: of a SELECT its rows, and ``explain(True)`` says what each table reads; of a verb one row with ``inserted``,
              ``updated``, ``deleted`` and ``upserted`` (rows of keys of which nobody looked whether they were known)
     errors   InvalidInputError for another statement, or one that cannot be read; those of the verbs name line and column

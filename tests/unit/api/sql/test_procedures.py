@@ -68,3 +68,28 @@ def test_arguments_are_checked_by_name_and_kind(lake: lakeidx.Warehouse) -> None
         with pytest.raises(InvalidInputError, match=said):
             run_procedure(table, name, given)
     assert [t["tag"] for t in table.tags()] == ["x"]
+
+
+def test_tags_and_partitions_expire_by_what_the_call_says(lake: lakeidx.Warehouse) -> None:
+    table = lake.table("d.t")
+    table.create_tag("kept")
+    table.create_tag("timed", retain="1 d")
+
+    def call(name: str, **given: Any) -> Any:
+        return run_procedure(table, name, given).as_dict()
+
+    assert call("expire_tags")["expired_tags"] == []
+    assert call("expire_tags", older_than="2020-01-01")["expired_tags"] == []
+    asked = {"older_than": "2999-01-01"}
+    assert sorted(call("expire_tags", **asked, dry_run=True)["expired_tags"]) == ["kept", "timed"]
+    assert len(table.tags()) == 2
+    assert sorted(call("expire_tags", **asked)["expired_tags"]) == ["kept", "timed"]
+    assert not table.tags()
+
+    table.upsert([{"p": p, "k": 1} for p in ("20200102", "20200101", "29990101")])
+    named = {"expiration_time": "1 d", "timestamp_formatter": "yyyyMMdd", "timestamp_pattern": "$p"}
+    assert call("expire_partitions", expiration_time="1 d")["unread"] == 5
+    assert call("expire_partitions", **named, max_expires=1)["partitions"] == ("p=20200101",)
+    assert call("expire_partitions", **named)["partitions"] == ("p=20200102",)
+    with pytest.raises(InvalidInputError, match="expiration-strategy"):
+        call("expire_partitions", expiration_time="1 d", expire_strategy="never")

@@ -14,7 +14,7 @@ import pytest
 import lakeidx
 from lakeidx.api.sql.query import QueryResult
 from lakeidx.api.sql.verbs import VerbResult
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, NotFoundError
 
 ORDERS = """
 CREATE TABLE shop.orders (
@@ -193,6 +193,9 @@ def test_update_delete_and_merge_count_what_they_change(warehouse: lakeidx.Wareh
     assert verb(warehouse, text, changes=changes) == (1, 1, 1)
     found = rows(warehouse, "SELECT id, total, qty FROM shop.orders ORDER BY id")
     assert found == [(1, Decimal(53), 9), (5, Decimal(5), 1)]
+    by_any_case = """MERGE INTO shop.orders t USING (SELECT 5 AS id, 'e' AS day) s ON t.ID = s.Id AND t.day = s.DAY
+                     WHEN MATCHED THEN UPDATE SET qty = 7"""
+    assert verb(warehouse, by_any_case) == (0, 1, 0)
     star = """MERGE INTO shop.orders t USING (SELECT id, day, 8 AS QTY FROM shop.orders) s ON t.id = s.id AND t.day = s.day
               WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED BY SOURCE THEN DELETE"""
     assert verb(warehouse, star) == (0, 2, 0)
@@ -260,6 +263,54 @@ def test_tables_come_and_go(warehouse: lakeidx.Warehouse) -> None:
     assert warehouse.tables() == ["shop.orders"]
 
 
+def test_a_table_like_another_has_its_columns_keys_and_options(warehouse: lakeidx.Warehouse) -> None:
+    warehouse.sql("CREATE TABLE shop.twin LIKE shop.orders TBLPROPERTIES ('bucket' = '2')")
+    warehouse.sql("CREATE TABLE IF NOT EXISTS shop.twin LIKE shop.orders")
+    one, twin = (warehouse.table(n).schema for n in ("shop.orders", "shop.twin"))
+    assert (twin.fields, twin.primary_keys, twin.partition_keys, twin.comment) == (
+        one.fields, one.primary_keys, one.partition_keys, one.comment,
+    )  # fmt: skip
+    assert twin.options == {**one.options, "bucket": "2"}
+    assert rows(warehouse, "SELECT * FROM shop.twin") == []
+    warehouse.sql(
+        "CREATE TABLE shop.hive (id INT) PARTITIONED BY (day STRING, h INT) TBLPROPERTIES ('primary-key' = 'day,h,id')"
+    )
+    assert warehouse.table("shop.hive").schema.field_names == ("id", "day", "h")
+    assert warehouse.table("shop.hive").schema.partition_keys == ("day", "h")
+
+
+def test_truncate_takes_the_rows_and_keeps_older_states(warehouse: lakeidx.Warehouse) -> None:
+    assert rows(warehouse, "TRUNCATE TABLE shop.orders PARTITION (day = 'a')") == [("dropped day=a",)]
+    assert {r[0] for r in rows(warehouse, "SELECT day FROM shop.orders")} == {"b"}
+    with pytest.raises(NotFoundError, match=r"line 1, column 28: no partition"):
+        warehouse.sql("TRUNCATE TABLE shop.orders PARTITION (day = 'a')")
+    assert rows(warehouse, "ALTER TABLE shop.orders DROP IF EXISTS PARTITION (day = 'a')") == []
+    warehouse.sql("TRUNCATE TABLE shop.orders")
+    assert rows(warehouse, "SELECT * FROM shop.orders") == []
+    assert len(rows(warehouse, "SELECT * FROM shop.orders VERSION AS OF 1")) == 3
+
+
+def test_a_partition_spec_may_name_some_of_the_columns(warehouse: lakeidx.Warehouse) -> None:
+    warehouse.sql(
+        "CREATE TABLE shop.h (id INT, d DATE, h INT) PARTITIONED BY (d, h) TBLPROPERTIES ('primary-key' = 'd,h,id')"
+    )
+    warehouse.sql(
+        "INSERT INTO shop.h VALUES (1, DATE '2026-11-01', 1), (2, DATE '2026-11-01', 2), (3, DATE '2026-11-02', 1)"
+    )
+    dropped = rows(warehouse, "ALTER TABLE shop.h DROP PARTITION (d = DATE '2026-11-01')")
+    assert dropped == [("dropped d=2026-11-01,h=1",), ("dropped d=2026-11-01,h=2",)]
+    assert rows(warehouse, "SHOW PARTITIONS shop.h") == [("d=2026-11-02/h=1",)]
+
+
+def test_comments_are_set_and_taken_away(warehouse: lakeidx.Warehouse) -> None:
+    warehouse.sql("COMMENT ON TABLE shop.orders IS 'sold'")
+    warehouse.sql("COMMENT ON COLUMN shop.orders.qty IS 'pieces'")
+    schema = warehouse.table("shop.orders").schema
+    assert (schema.comment, schema.field("qty").description) == ("sold", "pieces")
+    warehouse.sql("ALTER TABLE shop.orders UNSET TBLPROPERTIES ('comment')")
+    assert not warehouse.table("shop.orders").schema.comment
+
+
 def test_a_table_gets_another_name_with_all_that_it_has(warehouse: lakeidx.Warehouse) -> None:
     table = warehouse.table("shop.orders")
     table.create_tag("first")
@@ -297,6 +348,7 @@ def test_show_and_describe_list_what_there_is(warehouse: lakeidx.Warehouse) -> N
     assert described[-2:] == [("# primary key", "day, id", None), ("# partitioned by", "day", None)]
     assert rows(warehouse, "DESCRIBE shop.orders DAY")[2] == ("comment", "it's the day")
     assert [r[0] for r in rows(warehouse, "DESCRIBE HISTORY shop.orders")] == [1]
+    assert ("bucket", "INT NOT NULL", None) in rows(warehouse, "DESCRIBE shop.orders$files")
     assert ("# option bucket", "-1", None) in rows(warehouse, "DESCRIBE TABLE EXTENDED shop.orders")
 
 

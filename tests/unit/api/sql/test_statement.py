@@ -62,6 +62,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> lakeidx.Warehouse:
         ("MERGE INTO shop.orders t USING shop.orders t ON t.id = t.id WHEN MATCHED THEN DELETE", "line 1, column 32:"),
         ("MERGE INTO shop.orders t USING shop.orders s ON t.id = s.id WHEN MATCHED THEN DO NOTHING", "line 1, column"),
         ("MERGE INTO shop.orders t USING shop.orders s ON t.id = s.id WHEN MATCHED THEN UPDATE SET nope = 1", "line 1, column 90:"),
+        ("MERGE INTO shop.orders t USING shop.orders s ON t.id = s.nope WHEN MATCHED THEN DELETE", "line 1, column"),
         (
             "MERGE INTO shop.orders t USING shop.orders s ON t.id = s.id "
             "WHEN MATCHED AND t.id IN (SELECT 1) THEN DELETE",
@@ -74,6 +75,13 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> lakeidx.Warehouse:
         ("CREATE TABLE a.b (id INT) PARTITIONED BY (years(id))", "line 1, column"),
         ("CREATE OR REPLACE TABLE shop.orders (id INT)", "line 1, column"),
         ("CREATE VIEW a.b AS SELECT 1", "line 1, column 8:"),
+        ("CREATE TABLE a.b LIKE shop.nope", "line 1, column 23:"),
+        ("CREATE TABLE a.b (id INT) LIKE shop.orders", "line 1, column 14:"),
+        ("TRUNCATE TABLE shop.orders, shop.orders", "line 1, column 29:"),
+        ("TRUNCATE TABLE shop.nope", "line 1, column 16:"),
+        ("COMMENT ON DATABASE shop IS 'x'", "line 1, column 21:"),
+        ("SELECT * FROM sys.nope", "line 1, column 15:"),
+        ("ALTER TABLE shop.nope RENAME TO shop.x", "line 1, column 13:"),
         ("DROP VIEW a.b", "line 1, column 6:"),
         ("DROP TABLE shop.nope", "line 1, column 12:"),
         ("DROP TABLE shop.orders$files", "line 1, column 12:"),
