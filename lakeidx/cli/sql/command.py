@@ -10,7 +10,7 @@ import typer
 
 from lakeidx.api.sql.names import TableName
 from lakeidx.api.sql.query import QueryResult
-from lakeidx.api.sql.run import run_statement
+from lakeidx.api.sql.run import is_verb, run_statement
 from lakeidx.api.sql.statement import Statement, statements
 from lakeidx.api.sql.verbs import Writing
 from lakeidx.api.warehouse import Warehouse
@@ -90,6 +90,8 @@ def sql(
     found = statements(sys.stdin.read() if statement is None else statement)
     if output is not None and len(found) > 1:
         raise InvalidInputError("-o takes the rows of one statement")
+    if output is not None and is_verb(found[0]):
+        raise InvalidInputError("-o takes the rows of a query, and this statement has none")
     for one in found:
         run(one)
 
@@ -99,8 +101,6 @@ def _print_result(
 ) -> None:
     """Print the rows of a query as `lakeidx scan` does, of a verb what it has changed."""
     if not isinstance(result, QueryResult):
-        if output is not None:
-            raise InvalidInputError("-o takes the rows of a query, and this statement has none")
         print_result(result, as_json=as_json)
         return
     if for_people(row_format, output, as_json=as_json):

@@ -43,6 +43,16 @@ def test_a_verb_prints_what_it_has_changed(lake: str) -> None:
     assert len(done["snapshots"]) == 1
 
 
+def test_a_verb_that_is_given_a_file_for_rows_is_not_run(lake: str, tmp_path: Path) -> None:
+    for text in (
+        "UPDATE shop.orders SET total = total + 1",
+        "WITH x AS (SELECT 3 a) INSERT INTO shop.orders SELECT a, a FROM x",
+    ):
+        refused = run(text, lake, "-o", f"{tmp_path}/out.csv")
+        assert (refused.exit_code, "has none" in refused.stderr) == (2, True)
+    assert json.loads(run("SELECT sum(total) AS s FROM shop.orders", lake).stdout)["s"] == "30"
+
+
 def test_a_pipe_brings_several_statements_and_stops_at_a_wrong_one(lake: str) -> None:
     text = "DELETE FROM shop.orders WHERE id = 1; SELECT id FROM shop.orders;\nSELECT nope FROM shop.orders; DROP TABLE shop.orders"
     found = run(None, lake, stdin=text)
