@@ -16,7 +16,7 @@ from lakeidx.maintenance.branches.losses import who_has
 from lakeidx.options.arguments import PathLike, as_text, path_text, paths
 from lakeidx.results import Listing
 from lakeidx.storage import join, name_of, open_store
-from lakeidx.storage.files import copy_file
+from lakeidx.storage.files import copy_file, parent_of
 from lakeidx.storage.local import absolute
 from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.runner import RunnerLike, make_runner
@@ -215,8 +215,8 @@ class Warehouse:
 
 
 def drop_table(table: Table, *, dry_run: bool = False) -> DropResult:
-    """Delete a table's directory and the staging of its batches; the schema is deleted last, so that an interrupted drop can be
-    repeated.
+    """Delete a table's directory, the staging of its batches and what an Iceberg catalog has of it; the schema is deleted last, so
+    that an interrupted drop can be repeated.
     """
     if table.paths.branch != MAIN_BRANCH:
         raise InvalidInputError(
@@ -224,11 +224,14 @@ def drop_table(table: Table, *, dry_run: bool = False) -> DropResult:
         )
     store = table.store
     in_table, in_staging = list(store.walk(table.uri)), list(store.walk(staging_root(table.paths)))
+    catalog = None
     try:
+        catalog = _in_iceberg_catalog(table)
         rows = 0 if table.snapshot is None else table.snapshot.total_record_count or 0
         loses = who_has(table.metadata)
     except LakeIdxError as error:
         rows, loses = 0, (f"some of it cannot be read: {error.message}",)
+    in_staging += store.walk(catalog) if catalog is not None else ()
     size = sum(f.size for f in (*in_table, *in_staging))
     result = DropResult(table.uri, rows, len(in_table) + len(in_staging), size, loses, dry_run)
     if dry_run:
@@ -239,10 +242,20 @@ def drop_table(table: Table, *, dry_run: bool = False) -> DropResult:
     store.delete_many([*staged, *(p for p in files if not p.startswith(schema_dir))])
     store.delete_many(last)
     folders = sorted({p.rpartition("/")[0] for p in (*files, *staged)}, key=len, reverse=True)
-    for folder in _with_parents(folders, table.uri):
+    for folder in (*_with_parents(folders, table.uri), *([] if catalog is None else [parent_of(catalog)])):
         store.delete_empty_dir(folder)
     log.info("%s: dropped, %d files", table.uri, len(files) + len(staged))
     return result
+
+
+def _in_iceberg_catalog(table: Table) -> str | None:
+    """Return the directory of the table's metadata in an Iceberg catalog, None where it is in no other than the table's."""
+    from lakeidx.table.iceberg.files import metadata_dir
+
+    if not table.schema.table_options.writes_iceberg:
+        return None
+    found = metadata_dir(table.uri, table.schema)
+    return None if found.startswith(f"{table.uri}/") else found
 
 
 def _with_parents(folders: list[str], root: str) -> list[str]:

@@ -321,6 +321,13 @@ def test_a_catalogs_directory(tmp_path: Path) -> None:
     put(table, [(1, "a", "x")])
     assert not (Path(table.uri) / "metadata").exists()
     assert seen(f"{tmp_path}/wh/iceberg/d/t") == [(1, "a", "x")]
+    # It goes with the table, and with its name.
+    warehouse = lakeidx.Warehouse(tmp_path / "wh")
+    warehouse.rename("d.t", "d.u")
+    assert seen(f"{tmp_path}/wh/iceberg/d/u") == [(1, "a", "x")]
+    assert {p.name for p in (tmp_path / "wh" / "iceberg" / "d").iterdir()} == {"u"}
+    warehouse.drop("d.u")
+    assert not any(p.is_file() for p in tmp_path.rglob("*"))
 
 
 def test_columns_that_change(tmp_path: Path) -> None:
