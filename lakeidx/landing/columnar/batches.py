@@ -20,6 +20,7 @@ Read = Callable[[list[str]], Iterator[pa.RecordBatch]]
 _NAMES = {"arrow": "Arrow", "orc": "ORC", "avro": "Avro"}
 #: The formats that are read here.
 TYPED_FORMATS = tuple(_NAMES)
+_TOO_FAR = "out of range for nanosecond resolution"
 _DAMAGE = (pa.ArrowException, OSError, ValueError, MemoryError)
 
 
@@ -64,7 +65,7 @@ def open_typed(kind: str, source: Any, path: str) -> tuple[pa.Schema, Read]:
         if kind == "arrow":
             return _open_arrow(source)
         if kind == "orc":
-            return _open_orc(source)
+            return _open_orc(source, path)
         from lakeidx.landing.columnar.avro import open_avro
 
         return open_avro(source, path)
@@ -86,14 +87,32 @@ def _open_arrow(source: Any) -> tuple[pa.Schema, Read]:
     return stream.schema, lambda names: (batch.select(names) for batch in stream)
 
 
-def _open_orc(source: Any) -> tuple[pa.Schema, Read]:
+def _open_orc(source: Any, path: str) -> tuple[pa.Schema, Read]:
     from pyarrow import orc
 
     file = orc.ORCFile(source)
 
+    def is_too_far(stripe: int, name: str) -> bool:
+        try:
+            file.read_stripe(stripe, columns=[name])
+        except pa.ArrowInvalid as error:
+            return _TOO_FAR in str(error)
+        return False
+
     def read(names: list[str]) -> Iterator[pa.RecordBatch]:
         for i in range(file.nstripes):
-            yield file.read_stripe(i, columns=names).select(names)
+            try:
+                yield file.read_stripe(i, columns=names).select(names)
+            except pa.ArrowInvalid as error:
+                # Arrow reads a stripe or none of it: the rows cannot be told apart.
+                far = [n for n in names if _TOO_FAR in str(error) and is_too_far(i, n)]
+                if not far:
+                    raise
+                raise InvalidInputError(
+                    f"column {far[0]} has times beyond the years 1677 to 2262, which Arrow does not read of ORC: write the file as "
+                    f"Parquet or Avro, or leave the column out (columns: {{{far[0]}: null}}, --columns {far[0]}=)",
+                    path=path,
+                ) from None
 
     # Arrow decodes names only when they are asked for: damaged ones are no UTF-8.
     return pa.schema(list(file.schema)), read

@@ -134,6 +134,16 @@ def test_orc_is_read_by_stripes(tmp_path: Path) -> None:
     assert len(first_lines) == pyarrow.orc.ORCFile(f"{tmp_path}/a.orc").nstripes > 1
 
 
+def test_orc_with_times_that_arrow_does_not_read_names_the_column(tmp_path: Path) -> None:
+    far = pa.array([dt.datetime(2026, 11, 1), dt.datetime(2500, 1, 1)], pa.timestamp("us"))
+    pyarrow.orc.write_table(pa.table({"k": [1, 2], "v": ["a", "b"], "t": far}), f"{tmp_path}/a.orc")
+    fields = [*FIELDS, Field(2, "t", parse_type("TIMESTAMP(6)"))]
+    with pytest.raises(InvalidInputError, match=r"a\.orc: column t has times beyond the years 1677 to 2262"):
+        list(read_landing(LocalStore(), f"{tmp_path}/a.orc", fields, LandingOptions()))
+    (piece,) = read_landing(LocalStore(), f"{tmp_path}/a.orc", fields, LandingOptions(columns={"t": None}))
+    assert piece.rows.select(["k", "v"]).to_pylist() == [{"k": 1, "v": "a"}, {"k": 2, "v": "b"}]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["arrow", "arrows", "avro", "orc"])
 def test_damage_is_one_error(tmp_path: Path, kind: str) -> None:
