@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import logging
 import random
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows as GivenRows
-from lakeidx.api.arrow_input import as_table
+from lakeidx.api.arrow_input import as_stream, as_table
 from lakeidx.api.expressions import Rows, assigned, check_assignments
 from lakeidx.api.listings import buckets_of
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.stages.rerun import begin_run
 from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch
 from lakeidx.codec.gather import take_rows
-from lakeidx.errors import CommitConflictError, InvalidInputError, UnsupportedError
+from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.landing.cast_rows import AS_STORED
 from lakeidx.landing.kind_rules import KIND_COLUMN, REMOVING_OPTION
@@ -33,7 +35,7 @@ from lakeidx.lookup.point.by_scan import scan_keys
 from lakeidx.options.limits import GivenLimits
 from lakeidx.predicate import Predicate
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.newest import on_newest
+from lakeidx.table.newest import is_superseded, on_newest
 from lakeidx.table.scan.table_scan import scan_committed
 from lakeidx.types import to_arrow
 
@@ -46,6 +48,8 @@ log = logging.getLogger(__name__)
 _MANY_KEYS = 10_000
 _TRIES = 10
 _WAIT_SECONDS = 0.05
+#: An expression that looks at other rows needs all of them.
+_WINDOW = re.compile(r"\bover\b", re.IGNORECASE)
 
 
 def delete_rows(
@@ -173,7 +177,9 @@ def update_rows(
     check_assignments(assignments, schema.fields_by_name, schema.primary_keys)
     given = None if keys is None else as_table(keys)
 
-    def changed() -> pa.Table:
+    def changed() -> pa.Table | pa.RecordBatchReader:
+        if given is None and not any(_WINDOW.search(e) for e in assignments.values() if isinstance(e, str)):
+            return _changed_where(table, where, assignments)
         if given is None:
             scan = partial(scan_committed, table, where=where)
             rows = on_newest(table.metadata, lambda _: scan().to_arrow())
@@ -182,6 +188,24 @@ def update_rows(
         return with_columns(schema, rows, _assigned_to(schema, rows, assignments))
 
     return run_verb(table, "UPDATE", changed, batch_id=batch_id, limits=limits, runner=runner, on_stage=on_stage)
+
+
+def _changed_where(
+    table: Table, where: str | Predicate | None, assignments: Mapping[str, Any]
+) -> pa.Table | pa.RecordBatchReader:
+    """Return the rows that a condition holds for as they become, each piece when it is asked for."""
+    schema = table.schema
+    scan = scan_committed(table, where=where)
+
+    def changed(rows: pa.Table) -> pa.Table:
+        return with_columns(schema, rows, _assigned_to(schema, rows, assignments))
+
+    pieces = map(changed, scan.batches())
+    first = next(pieces, None)
+    if first is None:
+        return changed(scan.arrow_schema.empty_table())
+    batches = (batch for rows in chain([first], pieces) for batch in rows.to_batches())
+    return pa.RecordBatchReader.from_batches(first.schema, batches)
 
 
 def _assigned_to(
@@ -208,7 +232,7 @@ def with_columns(schema: TableSchema, rows: pa.Table, columns: Mapping[str, pa.A
 def run_verb(
     table: Table,
     operation: str,
-    make_rows: Callable[[], pa.Table],
+    make_rows: Callable[[], pa.Table | pa.RecordBatchReader],
     *,
     batch_id: str | None,
     limits: GivenLimits | None,
@@ -217,7 +241,8 @@ def run_verb(
 ) -> BatchResult | None:
     """Run a batch of rows that are made from the table's; made again where others have written rows in between.
 
-    make_rows   makes the rows of the batch, with row kinds, from the newest state: again with each try
+    make_rows   makes the rows of the batch, with row kinds, from the newest state: again with each try; those of a reader are
+                staged as they come
     returns     None when no row was made: then nothing is written
     errors      CommitConflictError when others were faster again and again
     """
@@ -232,13 +257,17 @@ def run_verb(
                 if context.files.read(IngestReport) is not None:
                     # Another process, or this batch before it died, has made its rows.
                     return table._finished(finish_batch(context, tell), context)
-            rows = make_rows()
-            if not rows.num_rows:
+            own = batch_id is None and runner is None
+            rows = as_stream(make_rows(), context.schema.fields, whole=not own)
+            if isinstance(rows, pa.Table) and not rows.num_rows:
                 log.info("%s: no row to write", table.uri)
                 return None
-            return table._write(context, rows, "null", False, on_stage, own=batch_id is None and runner is None)
-        except CommitConflictError as error:
-            if tried + 1 == _TRIES:
+            return table._write(context, rows, "null", False, on_stage, own=own)
+        except (CommitConflictError, NotFoundError) as error:
+            # A file that is missing has expired where others have written.
+            if tried + 1 == _TRIES or (
+                isinstance(error, NotFoundError) and not is_superseded(table.metadata, snapshot)
+            ):
                 raise
             log.info("%s: the rows are read again: %s", operation, error.message)
             time.sleep(random.random() * _WAIT_SECONDS * 2**tried)  # noqa: S311 - jitter

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import lakeidx
-from lakeidx.api import Table, arrow_input
+from lakeidx.api import Table, arrow_input, verbs
 from lakeidx.batch import parts
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, NotFoundError
 
 SPEC = {"fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "INT"}], "primaryKeys": ["k"],
         "options": {"bucket": "2"}}  # fmt: skip
@@ -61,3 +62,46 @@ def test_a_query_is_inserted_as_it_is_computed(warehouse: lakeidx.Warehouse) -> 
     assert str(done) == "60 inserted, 0 updated, 0 deleted"
     table = Table.open(warehouse.path("d.copy")).scan().to_arrow()
     assert sorted(table.column("v").to_pylist()) == [2 * k + 1 for k in range(60)]
+
+
+def test_an_update_is_staged_as_its_rows_are_read(
+    warehouse: lakeidx.Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = warehouse.table("d.t")
+    table.upsert(pa.table({"k": range(100), "v": range(100)}))
+    compute, staged = verbs._assigned_to, list[int]()
+
+    def counted(*args: Any) -> Any:
+        staged.append(len(list(tmp_path.rglob("part-*.parquet"))))
+        return compute(*args)
+
+    monkeypatch.setattr(verbs, "_assigned_to", counted)
+    assert str(warehouse.sql("UPDATE d.t SET v = v + 1 WHERE k < 80")) == "0 inserted, 80 updated, 0 deleted"
+    assert staged[-1] > staged[0]
+    wanted = [k + 1 if k < 80 else k for k in range(100)]
+    assert table.scan().to_arrow().sort_by("k").column("v").to_pylist() == wanted
+    # A window sees all rows, not those of a piece.
+    table.update({"v": "count(*) OVER ()"}, where="k < 80")
+    assert set(table.scan(where="k < 80").to_arrow().column("v").to_pylist()) == {80}
+
+
+def test_an_update_whose_files_expire_while_it_reads_is_run_again(
+    warehouse: lakeidx.Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, compute = warehouse.table("d.t"), verbs._assigned_to
+    table.upsert(pa.table({"k": range(100), "v": range(100)}))
+    expired = list[int]()
+
+    def meanwhile(*args: Any) -> Any:
+        if args[1].num_rows and not expired:
+            expired.append(1)
+            other = lakeidx.Table.open(table.uri)
+            other.compact(full=True)
+            other.upsert(pa.table({"k": [0], "v": [1000]}))
+            raise NotFoundError("a file is gone", path=table.uri)
+        return compute(*args)
+
+    monkeypatch.setattr(verbs, "_assigned_to", meanwhile)
+    table.update({"v": "v + 1"}, where="k < 2")
+    assert expired
+    assert table.scan(where="k < 2").to_arrow().sort_by("k").column("v").to_pylist() == [1001, 2]
