@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakeidx.codec.hashes.murmur import finish
 from lakeidx.codec.jit import frozen, inlined, kernel
-from lakeidx.codec.kernels import finish
 from lakeidx.codec.memory import prefetch
 
 EMPTY = np.int16(-1)

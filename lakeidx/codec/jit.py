@@ -122,3 +122,16 @@ load_u32 = _loader(32, types.uint32)
 load_u64 = _loader(64, types.uint64)
 # (uint8 array, byte index, word): the same for writing.
 store_u64 = _storer(64, types.uint64)
+
+
+@helper
+def load_word(data: Any, at: Any, count: Any) -> Any:
+    """Return `count` (0..8) bytes at `at` as a little-endian u64, zero above; never reads past the array."""
+    if at + 8 <= len(data):
+        if count == 8:
+            return load_u64(data, at)
+        return load_u64(data, at) & ((np.uint64(1) << np.uint64(8 * count)) - np.uint64(1))
+    word = np.uint64(0)
+    for b in range(count):
+        word |= np.uint64(data[at + b]) << np.uint64(8 * b)
+    return word

@@ -1,4 +1,4 @@
-"""Numba kernels over whole columns: hashing, building and reading serialised rows.
+"""Numba kernels over whole columns: building and reading serialised rows.
 
 A bytes column comes as ``data uint8[]``, ``starts int64[n]``, ``lengths int64[n]`` (-1 = null). ``cursor int64[n]`` is
 each row's next position in ``out``. Kernels that read foreign bytes give back the first bad row, or -1.
@@ -10,119 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import helper, inlined, kernel, load_u32, load_u64, store_u64
+from lakeidx.codec.jit import helper, kernel, load_u64, load_word, store_u64
 
 _MAX_I32 = 2**31 - 1
-#: Multipliers of murmur3's 32-bit finaliser.
-FINISH_1, FINISH_2 = 0x85EBCA6B, 0xC2B2AE35
-
-
-@helper
-def mix(h: Any, k: Any) -> Any:
-    """Mix one word into murmur's uint32 state."""
-    k = np.uint32(k * np.uint32(0xCC9E2D51))
-    k = np.uint32((k << np.uint32(15)) | (k >> np.uint32(17)))
-    h = np.uint32(h ^ np.uint32(k * np.uint32(0x1B873593)))
-    h = np.uint32((h << np.uint32(13)) | (h >> np.uint32(19)))
-    return np.uint32(h * np.uint32(5) + np.uint32(0xE6546B64))
-
-
-@inlined
-def finish(h: Any) -> Any:
-    """Return Murmur's 32-bit finaliser over uint32 state; a bijection."""
-    h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(FINISH_1))
-    h = np.uint32((h ^ (h >> np.uint32(13))) * np.uint32(FINISH_2))
-    return np.uint32(h ^ (h >> np.uint32(16)))
-
-
-@helper
-def _word_at(data: Any, at: Any, count: Any) -> Any:
-    """Return `count` (0..8) bytes at `at` as a little-endian u64, zero above; never reads past the array."""
-    if at + 8 <= len(data):
-        if count == 8:
-            return load_u64(data, at)
-        return load_u64(data, at) & ((np.uint64(1) << np.uint64(8 * count)) - np.uint64(1))
-    word = np.uint64(0)
-    for b in range(count):
-        word |= np.uint64(data[at + b]) << np.uint64(8 * b)
-    return word
-
-
-@kernel
-def mix_u32(state: Any, words: Any) -> None:
-    """Mix one 4-byte word per row into state uint32[n]."""
-    for i in range(len(state)):
-        state[i] = mix(state[i], words[i])
-
-
-@kernel
-def mix_slots32(state: Any, words: Any) -> None:
-    """Mix one 8-byte slot per row, whose upper half is zero, into state uint32[n]."""
-    for i in range(len(state)):
-        state[i] = mix(mix(state[i], words[i]), np.uint32(0))
-
-
-@kernel
-def mix_u64(state: Any, words: Any) -> None:
-    """Mix one 8-byte word per row, low half first, into state uint32[n]."""
-    for i in range(len(state)):
-        word = words[i]
-        state[i] = mix(mix(state[i], np.uint32(word)), np.uint32(word >> np.uint64(32)))
-
-
-@kernel
-def mix_bytes_slots(state: Any, cursor: Any, data: Any, starts: Any, lengths: Any, inline_max: Any) -> None:
-    """Mix the slots of a bytes column; cursor (offset in the row) moves past what does not fit a slot."""
-    for i in range(len(state)):
-        length = lengths[i]
-        low, high = np.uint32(0), np.uint32(0)
-        if length > inline_max:
-            low, high = np.uint32(length), np.uint32(cursor[i])
-            cursor[i] += (length + 7) & ~7
-        elif length >= 0:
-            word = _word_at(data, starts[i], length)
-            low = np.uint32(word)
-            high = np.uint32(np.uint64(word >> np.uint64(32)) | np.uint64((0x80 + length) << 24))
-        state[i] = mix(mix(state[i], low), high)
-
-
-@kernel
-def mix_bytes_tails(state: Any, data: Any, starts: Any, lengths: Any, inline_max: Any) -> None:
-    """Mix the variable parts of a bytes column, zero-padded to 8 bytes."""
-    for i in range(len(state)):
-        length = lengths[i]
-        if length > inline_max:
-            at, h = starts[i], state[i]
-            end = at + length
-            while at + 8 <= end:
-                word = load_u64(data, at)
-                h = mix(mix(h, np.uint32(word)), np.uint32(word >> np.uint64(32)))
-                at += 8
-            if at < end:
-                word = _word_at(data, at, end - at)
-                h = mix(mix(h, np.uint32(word)), np.uint32(word >> np.uint64(32)))
-            state[i] = h
-
-
-@kernel
-def finalize(state: Any) -> None:
-    """Return Murmur's closing steps; the byte length is already xored into state uint32[n]."""
-    for i in range(len(state)):
-        state[i] = finish(state[i])
-
-
-@kernel
-def mix_strings(state: Any, data: Any, offsets: Any) -> None:
-    """Mix whole strings by murmur's byte variant: words, then each leftover byte sign-extended as a word."""
-    for i in range(len(state)):
-        at, end, h = offsets[i], offsets[i + 1], state[i]
-        while at + 4 <= end:
-            h = mix(h, load_u32(data, at))
-            at += 4
-        while at < end:
-            h = mix(h, np.uint32(np.int32(np.int8(data[at]))))
-            at += 1
-        state[i] = h
 
 
 @kernel
@@ -159,7 +49,7 @@ def store_bytes(
             _copy(out, cursor[i], data, starts[i], length)
             cursor[i] += (length + 7) & ~7
         elif length >= 0:
-            slot = _word_at(data, starts[i], length) | np.uint64(0x80 + length) << np.uint64(56)
+            slot = load_word(data, starts[i], length) | np.uint64(0x80 + length) << np.uint64(56)
             store_u64(out, rows[i] + plus, slot)
 
 
@@ -214,7 +104,7 @@ def take_fixed(data: Any, cursor: Any, ends: Any, valid: Any, width: Any, words:
         if valid[i]:
             if cursor[i] + width > ends[i]:
                 return i
-            words[i] = _word_at(data, cursor[i], width)
+            words[i] = load_word(data, cursor[i], width)
             cursor[i] += width
     return -1
 

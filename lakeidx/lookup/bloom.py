@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.hashes.murmur import hash_bytes
+from lakeidx.codec.hashes.murmur import finish, hash_bytes, mix
 from lakeidx.codec.jit import inlined, kernel
-from lakeidx.codec.kernels import finish, mix
 from lakeidx.codec.memory import load_i64, load_u8, load_u32, store_u8
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
