@@ -8,10 +8,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lakeidx.data.parquet.file import ParquetColumns, WriterSettings
+from lakeidx.data.parquet.columns import ParquetColumns
+from lakeidx.data.parquet.file import WriterSettings
 from lakeidx.data.parquet.properties import ParquetProperties, parquet_properties
 from lakeidx.data.parquet.schema import file_fields
-from lakeidx.data.stats import StatsMode, parse_stats_mode, stats_modes
+from lakeidx.data.stats_modes import StatsMode, parse_stats_mode, stats_modes
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.data_file import FileSource
 from lakeidx.format.file_names import NewFileNames, data_file_extension

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import find_duplicate_hashes, missing_from, sorted_distinct
+from lakeidx.bucket_assignment.duplicates import find_duplicate_hashes
+from lakeidx.bucket_assignment.hash_set import missing_from, sorted_distinct
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, PartitionName, RuleResult, Severity, bounded
 
 Hashes = NDArray[np.int32]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,15 +14,13 @@ import pyarrow.parquet as pq
 
 from lakeidx.data.nested_nulls import settle_column
 from lakeidx.data.parquet.chunks import FloatMarks
-from lakeidx.data.parquet.schema import holds_int96, is_int96, leaf_paths, parquet_arrow_schema
+from lakeidx.data.parquet.columns import ParquetColumns
 from lakeidx.data.stats import float_marks
 from lakeidx.errors import InvalidInputError
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.files import OutputFile
-from lakeidx.types import Field, Root
 
 if TYPE_CHECKING:
-    from lakeidx.data.parquet.footer import TimestampMark
     from lakeidx.data.parquet.properties import ParquetProperties
 
 
@@ -61,44 +58,6 @@ class WrittenFile:
     footer: pq.FileMetaData
     floats: Mapping[str, FloatMarks]
     null_counts: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ParquetColumns:
-    """The columns of the data files of a table, as Arrow's writer gets them.
-
-    schema         in file order, with field ids
-    int96          there are timestamps that become INT96, nested ones too; marks: the annotations of all others
-    floats         top-level FLOAT and DOUBLE columns
-    leaves         number of each top-level column's first one among all leaf columns
-    int96_names    top-level columns that become INT96
-    physical       the schema in the types that Arrow's writer gets: INT64 for a timestamp that must not become INT96
-    nested         numbers of the top-level columns of nested types
-    """
-
-    schema: pa.Schema
-    int96: bool
-    marks: Mapping[int, TimestampMark]
-    floats: tuple[str, ...]
-    leaves: Mapping[str, int]
-    int96_names: tuple[str, ...]
-    physical: pa.Schema
-    nested: tuple[int, ...]
-
-    @classmethod
-    def of(cls, fields: Sequence[Field]) -> ParquetColumns:
-        """Return the columns of files of these fields (`lakeidx.data.parquet.schema.file_fields`)."""
-        schema, int96 = parquet_arrow_schema(fields), any(holds_int96(f.type) for f in fields)
-        return cls(
-            schema,
-            int96,
-            _timestamp_marks(schema) if int96 else {},
-            tuple(f.name for f in fields if f.type.root in (Root.FLOAT, Root.DOUBLE)),
-            _first_leaves(schema),
-            tuple(f.name for f in fields if is_int96(f.type)),
-            pa.schema([f.with_type(_without_timestamps(f.type)) for f in schema]) if int96 else schema,
-            tuple(i for i, f in enumerate(schema) if pa.types.is_nested(f.type)),
-        )
 
 
 class ParquetFile:
@@ -242,37 +201,6 @@ def _cast(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_dictionary(target):
         return column.cast(target.value_type).dictionary_encode()
     return column.cast(target)
-
-
-def _without_timestamps(t: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(t):
-        return t if t.unit == "ns" else pa.int64()
-    if pa.types.is_struct(t):
-        return pa.struct([f.with_type(_without_timestamps(f.type)) for f in (t.field(i) for i in range(t.num_fields))])
-    if pa.types.is_map(t):
-        key, item = (f.with_type(_without_timestamps(f.type)) for f in (t.key_field, t.item_field))
-        return pa.map_(key, item)
-    if pa.types.is_list(t):
-        return pa.list_(t.value_field.with_type(_without_timestamps(t.value_type)))
-    return t
-
-
-def _first_leaves(schema: pa.Schema) -> dict[str, int]:
-    """Return the number of each top-level column's first leaf column. By order, not by path: a column's name may hold dots."""
-    counts = [len(list(leaf_paths(f.name, f.type))) for f in schema]
-    return dict(zip(schema.names, accumulate(counts, initial=0), strict=False))
-
-
-def _timestamp_marks(schema: pa.Schema) -> dict[int, TimestampMark]:
-    """Return by number of the leaf column the annotation of every timestamp that is not INT96."""
-    from lakeidx.data.parquet.footer import TimestampMark
-
-    leaves = [t for field in schema for _, t in leaf_paths(field.name, field.type)]
-    return {
-        i: TimestampMark(t.unit, t.tz is not None)
-        for i, t in enumerate(leaves)
-        if pa.types.is_timestamp(t) and t.unit != "ns"
-    }
 
 
 def _refused(error: Exception, where: str) -> InvalidInputError:

@@ -14,17 +14,8 @@ from hypothesis import strategies as st
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.data.parquet.chunks import NO_STATS, ChunkStats, FloatMarks, FooterStats, merge_chunk_stats
-from lakeidx.data.stats import (
-    ModeKind,
-    StatsMode,
-    apply_mode,
-    dense_stats,
-    float_marks,
-    parse_stats_mode,
-    simple_stats,
-    stats_modes,
-    truncate_upper,
-)
+from lakeidx.data.stats import apply_mode, dense_stats, float_marks, simple_stats, truncate_upper
+from lakeidx.data.stats_modes import ModeKind, StatsMode, parse_stats_mode, stats_modes
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import Field, parse_type
 

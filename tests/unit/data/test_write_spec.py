@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from lakeidx.data.stats import ModeKind, StatsMode
+from lakeidx.data.stats_modes import ModeKind, StatsMode
 from lakeidx.data.write_spec import WriteSpec
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.data_file import FileSource

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.data.parquet.chunks import FloatMarks
-from lakeidx.data.parquet.file import ParquetColumns, ParquetFile
+from lakeidx.data.parquet.columns import ParquetColumns
+from lakeidx.data.parquet.file import ParquetFile
 from lakeidx.data.parquet.properties import parquet_properties
 from lakeidx.errors import InvalidInputError
 from lakeidx.options.table_options import TableOptions
