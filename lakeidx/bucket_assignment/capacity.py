@@ -1,7 +1,7 @@
 """Capacity for new hashes: the buckets an assigner owns in one partition, and the order in which they are filled.
 
-Two orders of filling, one per assigner kind. Both are state machines over bucket ids and counts only; which hashes are
-known is not their business. They are asked once per bucket that fills up, never once per row.
+A state machine over bucket ids and counts only; which hashes are known is not its business. It is asked once per bucket that fills
+up, never once per row.
 
 *Order of buckets that were loaded.* Java's PartitionIndex keeps the buckets with room that it loaded from index files in a
 ``java.util.HashMap`` filled with ``compute``, once per hash of each file. A new key is put at the head of its bin, the table (16
@@ -15,16 +15,10 @@ source   org.apache.paimon.index.PartitionIndex.loadIndex, release 1.4.2; java.u
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lakeidx.bucket_assignment.rules import AssignRules, LimitScope, no_own_bucket, too_many_buckets
-
-_NO_END = 2**62
+from lakeidx.bucket_assignment.rules import AssignRules, no_own_bucket, too_many_buckets
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,55 +29,13 @@ class BucketCapacity:
     rows: int
 
 
-class FillPolicy(Protocol):
-    """Chooses the buckets of the next new hashes, and counts what was put there."""
-
-    def next_room(self, task_max: int) -> BucketCapacity | None:
-        """Return the bucket for the next new hash, opened if need be; None when one of `choices` has to be drawn.
-
-        task_max  the largest bucket id the assigner task has given out so far (0 at first); LimitScope.TASK looks at it
-        errors    InvalidInputError when bucket ids have run out
-        """
-        ...
-
-    def record(self, bucket: int, hashes: int) -> None:
-        """Record that `hashes` new hashes were assigned to `bucket`."""
-        ...
-
-    @property
-    def counts(self) -> dict[int, int]:
-        """Hashes per own bucket, in the order the buckets became known. Not a copy."""
-        ...
-
-    @property
-    def choices(self) -> NDArray[np.int32]:
-        """The buckets that a random draw chooses from, int32[k], k >= 1 once `next_room` has returned None."""
-        ...
-
-
-def bucket_column(buckets: Collection[int]) -> NDArray[np.int32]:
-    """Return the bucket ids as a column, int32[k]."""
-    return np.fromiter(buckets, np.int32, len(buckets))
-
-
-def _limit_reached(rules: AssignRules, task_max: int) -> bool:
-    return rules.limit_scope is LimitScope.TASK and task_max >= rules.last_bucket
-
-
-def _lowest_free(rules: AssignRules, counts: dict[int, int], start: int) -> int | None:
-    for bucket in range(start, rules.last_bucket + 1, rules.num_assigners):
-        if bucket not in counts:
-            return bucket
-    return None
-
-
 class GrowingBuckets:
     """Fills the buckets a partition has, then opens the smallest own id that is free.
 
     rules    limits and ownership
     counts   own buckets and their hashes, in the order they became known
     walk     the order in which buckets of `counts` are filled
-    source   org.apache.paimon.index.PartitionIndex.assign, release 1.4.2
+    source   org.apache.paimon.index.PartitionIndex.assign, and SimpleHashBucketAssigner of a partition that is rewritten; 1.4.2
     """
 
     __slots__ = ("_counts", "_next_own", "_rules", "_walk")
@@ -96,90 +48,39 @@ class GrowingBuckets:
 
     @property
     def counts(self) -> dict[int, int]:
+        """Hashes per own bucket, in the order the buckets became known. Not a copy."""
         return self._counts
 
-    @property
-    def choices(self) -> NDArray[np.int32]:
-        return bucket_column(self._counts)
+    def next_room(self) -> BucketCapacity | None:
+        """Return the bucket for the next new hash, opened if need be; None when one of those there are has to be drawn.
 
-    def next_room(self, task_max: int) -> BucketCapacity | None:
+        errors    InvalidInputError when bucket ids have run out, or max-buckets leaves this assigner none
+        """
         rules = self._rules
         while self._walk:
             free = rules.target_rows - self._counts[self._walk[0]]
             if free > 0:
                 return BucketCapacity(self._walk[0], free)
             self._walk.popleft()
-        if not self._counts or not _limit_reached(rules, task_max):
-            bucket = _lowest_free(rules, self._counts, self._next_own)
-            if bucket is not None:
-                self._counts[bucket] = 0
-                self._walk.append(bucket)
-                self._next_own = bucket + rules.num_assigners
-                return BucketCapacity(bucket, rules.target_rows)
-            if rules.max_buckets == -1:
-                raise too_many_buckets(rules)
+        bucket = self._lowest_free()
+        if bucket is not None:
+            self._counts[bucket] = 0
+            self._walk.append(bucket)
+            self._next_own = bucket + rules.num_assigners
+            return BucketCapacity(bucket, rules.target_rows)
+        if rules.max_buckets == -1:
+            raise too_many_buckets(rules)
         if not self._counts:
             raise no_own_bucket(rules)
         return None
 
     def record(self, bucket: int, hashes: int) -> None:
+        """Record that `hashes` new hashes were assigned to `bucket`."""
         self._counts[bucket] += hashes
 
-
-class OverwriteRooms:
-    """Fills own ids one after another from the smallest, for a partition that is rewritten.
-
-    With LimitScope.TASK three habits of Java 1.4.2 are kept: an assigner that owns no id below max-buckets writes to
-    bucket 0; one whose ids are used up continues filling its last bucket until the task has seen the largest id of all;
-    and after that it "draws" from its first bucket alone, because Java notes only that one.
-
-    source   org.apache.paimon.index.SimpleHashBucketAssigner, release 1.4.2
-    """
-
-    __slots__ = ("_counts", "_current", "_next_own", "_rules")
-
-    def __init__(self, rules: AssignRules, counts: dict[int, int] | None = None) -> None:
-        self._rules = rules
-        self._counts = {} if counts is None else counts
-        self._current = next(reversed(self._counts), -1)
-        self._next_own = rules.first_own_bucket
-
-    @property
-    def counts(self) -> dict[int, int]:
-        return self._counts
-
-    @property
-    def choices(self) -> NDArray[np.int32]:
-        known = bucket_column(self._counts)
-        return known[:1] if self._rules.limit_scope is LimitScope.TASK else known
-
-    def next_room(self, task_max: int) -> BucketCapacity | None:
-        rules = self._rules
-        free = rules.target_rows - self._counts[self._current] if self._counts else 0
-        if free > 0:
-            return BucketCapacity(self._current, free)
-        if self._counts and rules.max_buckets != -1 and _limit_reached(rules, task_max):
-            return None
-        bucket = _lowest_free(rules, self._counts, self._next_own)
-        if bucket is not None:
-            self._next_own = bucket + rules.num_assigners
-        elif rules.max_buckets == -1:
-            raise too_many_buckets(rules)
-        elif rules.limit_scope is LimitScope.TASK:
-            if self._counts:
-                # The row that goes into the largest id of all is the one by which the task has seen it.
-                return BucketCapacity(self._current, 1 if self._current >= rules.last_bucket else _NO_END)
-            bucket = 0
-        elif not self._counts:
-            raise no_own_bucket(rules)
-        else:
-            return None
-        self._counts[bucket] = 0
-        self._current = bucket
-        return BucketCapacity(bucket, rules.target_rows)
-
-    def record(self, bucket: int, hashes: int) -> None:
-        self._counts[bucket] += hashes
+    def _lowest_free(self) -> int | None:
+        ids = range(self._next_own, self._rules.last_bucket + 1, self._rules.num_assigners)
+        return next((bucket for bucket in ids if bucket not in self._counts), None)
 
 
 _FIRST_CAPACITY = 16

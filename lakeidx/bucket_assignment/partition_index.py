@@ -2,7 +2,7 @@
 
 For each row, in order: a known hash has its bucket; a new one goes to the first own bucket with fewer than target rows,
 else to a new bucket (the smallest own id that is free), else, where max-buckets forbids another one, to a known bucket
-drawn at random. `assign` gives exactly what these rules give row by row, hashes repeated inside the column included
+drawn at random. `assign_rows` gives exactly what these rules give row by row, hashes repeated inside the column included
 (`tests.kit.reference_assigner` is the row-by-row form, and a property test compares the two).
 
 source   org.apache.paimon.index.PartitionIndex, release 1.4.2; facts: the fact sheet's sections 6.3 and 18
@@ -10,23 +10,16 @@ source   org.apache.paimon.index.PartitionIndex, release 1.4.2; facts: the fact 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.capacity import (
-    FillPolicy,
-    GrowingBuckets,
-    OverwriteRooms,
-    bucket_column,
-    loaded_walk_order,
-)
+from lakeidx.bucket_assignment.capacity import GrowingBuckets, loaded_walk_order
 from lakeidx.bucket_assignment.hash_map import HashMap
 from lakeidx.bucket_assignment.rules import MAX_BUCKETS, AssignRules, BucketPicker
-from lakeidx.errors import InternalError, InvalidInputError
+from lakeidx.errors import InvalidInputError
 
 #: Bucket and hashes of a HASH file; and how many hashes the file has, when only some of them are given.
 IndexedBucket = tuple[int, NDArray[np.int32]] | tuple[int, NDArray[np.int32], int]
@@ -47,10 +40,9 @@ class Assignment:
 class PartitionIndex:
     """Hash -> bucket of one partition; make one with `load` or `for_overwrite`."""
 
-    __slots__ = ("_before", "_map", "_pick", "_rooms", "_rules")
+    __slots__ = ("_before", "_map", "_pick", "_rooms")
 
-    def __init__(self, rules: AssignRules, pick: BucketPicker, rooms: FillPolicy, hash_map: HashMap) -> None:
-        self._rules = rules
+    def __init__(self, pick: BucketPicker, rooms: GrowingBuckets, hash_map: HashMap) -> None:
         self._pick = pick
         self._rooms = rooms
         self._map = hash_map
@@ -84,53 +76,26 @@ class PartitionIndex:
         hash_map.reserve(sum(len(hashes) for _, hashes in kept))
         for bucket, hashes in kept:
             hash_map.store(hashes, bucket)
-        return cls(rules, pick, _rooms(rules, rows), hash_map)
-
-    @classmethod
-    def for_overwrite(cls, *, rules: AssignRules, pick: BucketPicker) -> PartitionIndex:
-        """Make an empty index that fills own buckets one after another, for a partition that is overwritten."""
-        return cls(rules, pick, OverwriteRooms(rules), HashMap())
+        walk = loaded_walk_order((bucket, n) for bucket, n in rows.items() if rules.owns(bucket))
+        return cls(pick, GrowingBuckets(rules, {bucket: rows[bucket] for bucket in walk}, walk), hash_map)
 
     def reserve(self, rows: int) -> None:
         """Size the map for so many rows more, which are all new at most: growing row by row takes twice the time and memory."""
         self._map.reserve(len(self._map) + rows)
-
-    def __len__(self) -> int:
-        """Return the distinct hashes known."""
-        return len(self._map)
-
-    @property
-    def buckets(self) -> NDArray[np.int32]:
-        """Own buckets in the order they became known, int32[k]."""
-        return bucket_column(self._rooms.counts)
 
     @property
     def counts(self) -> dict[int, int]:
         """Hashes per own bucket: those of its file, routed here or not, and those given to it since. A copy."""
         return dict(self._rooms.counts)
 
-    @property
-    def memory_bytes(self) -> int:
-        """Bytes in memory; 8 to 10 per hash, up to 18 while the map grows."""
-        return self._map.memory_bytes
-
-    def items(self) -> tuple[NDArray[np.int32], NDArray[np.int16]]:
-        """Return all known hashes and their buckets, in no particular order; copies."""
-        return self._map.items()
-
     def lookup(self, hashes: NDArray[np.int32]) -> NDArray[np.int32]:
         """Look up the bucket of each hash, int32[n], -1 where unknown; changes nothing."""
         return self._map.lookup(_column(hashes))
 
-    def assign(self, hashes: NDArray[np.int32], *, task_max: int = 0) -> NDArray[np.int32]:
-        """Assign a column of key hashes to buckets, int32[n]; see `assign_rows`."""
-        return self.assign_rows(hashes, task_max=task_max).buckets
-
-    def assign_rows(self, hashes: NDArray[np.int32], *, task_max: int = 0) -> Assignment:
+    def assign_rows(self, hashes: NDArray[np.int32]) -> Assignment:
         """Assign every row to its bucket and record the new hashes.
 
         hashes    int32[n], hashes of the trimmed primary keys, in row order
-        task_max  the largest bucket id given out before by the assigner task; only LimitScope.TASK looks at it
         errors    InvalidInputError when bucket ids have run out, or max-buckets leaves this assigner none; the rows
                   before the one that failed stay assigned
         cost      one pass over the column, plus a few microseconds per bucket that fills up
@@ -138,79 +103,36 @@ class PartitionIndex:
         hashes = _column(hashes)
         n = len(hashes)
         result = Assignment(np.empty(n, np.int32), np.zeros(n, np.bool_))
-        self._fill(hashes, result, task_max)
+        self._fill(hashes, result)
         return result
 
-    def _fill(self, hashes: NDArray[np.int32], result: Assignment, task_max: int) -> None:
+    def _fill(self, hashes: NDArray[np.int32], result: Assignment) -> None:
         out, is_new = result.buckets, result.is_new
-        row, seen = self._map.assign(hashes, out, is_new, start=0, bucket=0, room=0), 0
+        row = self._map.assign(hashes, out, is_new, start=0, bucket=0, room=0)
         while row < len(hashes):
-            task_max, seen = max(task_max, int(out[seen:row].max(initial=0))), row
-            room = self._rooms.next_room(task_max)
+            room = self._rooms.next_room()
             if room is None:
-                return self._draw(hashes, result, row)
+                return self._draw(hashes[row:], out[row:], is_new[row:])
             known = len(self._map)
             row = self._map.assign(hashes, out, is_new, start=row, bucket=room.bucket, room=room.rows)
             self._rooms.record(room.bucket, len(self._map) - known)
         return None
 
-    def _draw(self, hashes: NDArray[np.int32], result: Assignment, row: int) -> None:
-        out, is_new = result.buckets, result.is_new
-        known = self._rooms.choices
-        while row < len(hashes):
-            stop = self._map.collect(hashes, out, is_new, start=row)
-            try:
-                picks = _checked_picks(self._pick, known, int(np.count_nonzero(is_new[row:stop])))
-            except BaseException:
-                is_new[row:stop] = False
-                self._map.drop_pending()
-                raise
-            self._map.settle(hashes, out, is_new, start=row, stop=stop, picks=picks)
-            per_bucket = np.bincount(picks)
-            for bucket in np.flatnonzero(per_bucket).tolist():
-                self._rooms.record(bucket, int(per_bucket[bucket]))
-            row = stop
-
-    def new_hashes(self) -> dict[int, NDArray[np.int32]]:
-        """Return the hashes recorded since load (or since `forget_new`), by bucket ascending; no order inside."""
-        return _by_bucket(*self._map.new_items())
+    def _draw(self, hashes: NDArray[np.int32], out: NDArray[np.int32], is_new: NDArray[np.bool_]) -> None:
+        """Draw a bucket for each hash that is not known, in the order in which they appear."""
+        self._map.assign(hashes, out, is_new, start=0, bucket=0, room=len(hashes))
+        new, counts = hashes[is_new], self._rooms.counts
+        picks = self._pick(np.fromiter(counts, np.int32, len(counts)), len(new))
+        self._map.store(new, picks)
+        out[:] = self._map.lookup(hashes)
+        for bucket, drawn in enumerate(np.bincount(picks).tolist()):
+            if drawn:
+                self._rooms.record(bucket, drawn)
 
     def new_counts(self) -> dict[int, int]:
-        """Return how many hashes each bucket got since load (or since `forget_new`), by bucket ascending."""
+        """Return how many hashes each bucket got since load, by bucket ascending."""
         new = ((bucket, hashes - self._before.get(bucket, 0)) for bucket, hashes in sorted(self._rooms.counts.items()))
         return {bucket: hashes for bucket, hashes in new if hashes}
-
-    def forget_new(self) -> None:
-        """Call what was recorded so far old, after it was committed; the hashes stay known."""
-        self._map.forget_new()
-        self._before = dict(self._rooms.counts)
-
-
-def _rooms(rules: AssignRules, rows: Mapping[int, int]) -> GrowingBuckets:
-    walk = loaded_walk_order((bucket, n) for bucket, n in rows.items() if rules.owns(bucket))
-    return GrowingBuckets(rules, {bucket: rows[bucket] for bucket in walk}, walk)
-
-
-def _checked_picks(pick: BucketPicker, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
-    """Draw `count` of the known buckets, int32[count].
-
-    errors   InternalError when the picker gives anything else
-    """
-    if count == 0:
-        return known[:0]
-    picks = np.asarray(pick(known, count), np.int32)
-    allowed = np.zeros(MAX_BUCKETS, np.bool_)
-    allowed[known] = True
-    in_range = len(picks) == count and picks.min() >= 0 and picks.max() < MAX_BUCKETS
-    if not in_range or not allowed[picks].all():
-        raise InternalError(f"asked for {count} of the buckets {known.tolist()}, the picker gave {picks}")
-    return picks
-
-
-def _by_bucket(hashes: NDArray[np.int32], buckets: NDArray[Any]) -> dict[int, NDArray[np.int32]]:
-    order = np.argsort(buckets, kind="stable")
-    found, first = np.unique(buckets[order], return_index=True)
-    return dict(zip(found.tolist(), np.split(hashes[order], first[1:]), strict=True)) if len(found) else {}
 
 
 def _column(hashes: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from hashlib import sha256
 from typing import Protocol
 
@@ -28,25 +27,15 @@ _INITIAL_BUCKETS_OPTION = "dynamic-bucket.initial-buckets"
 PARALLELISM_OPTION = "dynamic-bucket.assigner-parallelism"
 
 
-class LimitScope(Enum):
-    """Number that dynamic-bucket.max-buckets is compared with."""
-
-    PARTITION = "partition"
-    """The buckets of the partition at hand, as the option says and Java does since 2.0."""
-    TASK = "task"
-    """Java 1.4.2: no partition opens another bucket once the largest id that the assigner task has given out, in any
-    partition, has reached the limit. A later partition may be left with one bucket that takes everything."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignRules:
     """The numbers that decide where a new hash goes.
 
     target_rows    hashes in a bucket from which on it takes no new ones; at least 1
-    max_buckets    buckets a partition may have (their ids are below this number), 1 to 32,767, or -1 for no limit
+    max_buckets    buckets a partition may have (their ids are below this number), 1 to 32,767, or -1 for no limit. Java
+                   1.4.2 compares it with the largest id that a task has given out in any partition, later releases as here
     num_assigners  assigners that share the bucket ids of a partition
     assign_id      which of them this one is; it owns the ids b with b % num_assigners == assign_id % num_assigners
-    limit_scope    what max_buckets (or 32,767) is compared with
 
     errors   InvalidInputError for a number out of range, naming its option
     """
@@ -55,7 +44,6 @@ class AssignRules:
     max_buckets: int = -1
     num_assigners: int = 1
     assign_id: int = 0
-    limit_scope: LimitScope = LimitScope.PARTITION
 
     def __post_init__(self) -> None:
         if self.target_rows < 1:
@@ -143,14 +131,13 @@ class AssignPlan:
     num_channels   assigner tasks
     num_assigners  tasks that share one partition, at most num_channels. Below num_channels two tasks may fill one
                    bucket (Java's formulas allow it; keys stay in one bucket, the bucket may get up to twice its target)
-    target_rows, max_buckets, limit_scope  as in `AssignRules`
+    target_rows, max_buckets  as in `AssignRules`
     """
 
     num_channels: int = 1
     num_assigners: int = 1
     target_rows: int
     max_buckets: int = -1
-    limit_scope: LimitScope = LimitScope.PARTITION
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_assigners <= self.num_channels:
@@ -197,7 +184,6 @@ class AssignPlan:
             max_buckets=self.max_buckets,
             num_assigners=self.num_assigners,
             assign_id=assign_id,
-            limit_scope=self.limit_scope,
         )
 
     def assigner_of(self, partition_hash: int | NDArray[np.int32], key_hashes: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -75,11 +75,8 @@ class HashPlacing:
 
     def _place(self, partition: bytes, columns: Sequence[Hashes], hits: Sequence[IndexHits]) -> list[Assignment]:
         self.rows_read += sum(h.entry.row_count for h in hits)
-        if self.work.fresh:
-            index = PartitionIndex.for_overwrite(rules=self.rules, pick=self.pick)
-        else:
-            files = [(h.entry.bucket, h.known, h.entry.row_count) for h in hits]
-            index = PartitionIndex.load(files, rules=self.rules, pick=self.pick)
+        files = [(h.entry.bucket, h.known, h.entry.row_count) for h in hits]
+        index = PartitionIndex.load(files, rules=self.rules, pick=self.pick)
         index.reserve(sum(map(len, columns)))
         placed = [index.assign_rows(hashes) for hashes in columns]
         for bucket, count in index.new_counts().items():

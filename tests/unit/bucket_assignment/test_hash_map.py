@@ -51,8 +51,6 @@ def test_every_pattern_is_kept_as_a_dict_keeps_it(pattern: str) -> None:
     assert hash_map.lookup(hashes).tolist() == [model[h] for h in hashes.tolist()]
     strangers = np.setdiff1d(np.arange(-20_000, 20_000, dtype=np.int32), hashes)
     assert (hash_map.lookup(strangers) == ABSENT).all()
-    keys, values = hash_map.items()
-    assert dict(zip(keys.tolist(), values.tolist(), strict=True)) == model
 
 
 def test_store_overwrites_and_counts_what_was_unknown() -> None:
@@ -76,27 +74,11 @@ def test_assign_stops_before_the_first_new_hash_without_room() -> None:
     assert fill(hash_map, column([5, 6, 12]), bucket=8, room=0) == (2, [3, 3], [False, False])
 
 
-def test_new_items_are_those_assigned_since_load() -> None:
-    hash_map = HashMap()
-    hash_map.store(column([1, 2]), 32766)
-    fill(hash_map, column([1, 3, 4]), bucket=32766, room=9)
-    keys, buckets = hash_map.new_items()
-    assert sorted(keys.tolist()) == [3, 4]
-    assert buckets.tolist() == [32766, 32766]
-    hash_map.forget_new()
-    assert len(hash_map.new_items()[0]) == 0
-    assert hash_map.lookup(column([1, 3, 4, 9])).tolist() == [32766, 32766, 32766, ABSENT]
-    fill(hash_map, column([9, 3]), bucket=0, room=9)
-    assert hash_map.new_items()[0].tolist() == [9]
-
-
-def test_new_marks_survive_growth() -> None:
+def test_buckets_survive_growth() -> None:
     hash_map = HashMap()
     hash_map.store(np.arange(40, dtype=np.int32), 1)
     fill(hash_map, np.arange(20, 5000, dtype=np.int32), bucket=2, room=10_000)
-    keys, buckets = hash_map.new_items()
-    assert sorted(keys.tolist()) == list(range(40, 5000))
-    assert set(buckets.tolist()) == {2}
+    assert hash_map.lookup(np.arange(5001, dtype=np.int32)).tolist() == [1] * 40 + [2] * 4960 + [ABSENT]
 
 
 def test_memory_is_8_to_10_bytes_per_hash() -> None:
@@ -122,18 +104,7 @@ def test_a_column_that_turns_known_reserves_at_most_double() -> None:
     assert hash_map.memory_bytes <= 16.1 * len(fresh)
 
 
-def test_held_back_hashes_can_be_settled_or_dropped() -> None:
+def test_store_gives_each_hash_a_bucket_of_its_own() -> None:
     hash_map = HashMap()
-    hash_map.store(column([1]), 4)
-    hashes = column([2, 1, 3, 2, 3])
-    out, is_new = np.empty(5, np.int32), np.zeros(5, np.bool_)
-    assert hash_map.collect(hashes, out, is_new, start=0) == 5
-    assert is_new.tolist() == [True, False, True, False, False]
-    hash_map.drop_pending()
-    assert len(hash_map) == 1
-    assert hash_map.lookup(hashes).tolist() == [ABSENT, 4, ABSENT, ABSENT, ABSENT]
-    is_new[:] = False
-    assert hash_map.collect(hashes, out, is_new, start=0) == 5
-    hash_map.settle(hashes, out, is_new, start=0, stop=5, picks=column([7, 9]))
-    assert out.tolist() == [7, 4, 9, 7, 9]
-    assert hash_map.lookup(hashes).tolist() == [7, 4, 9, 7, 9]
+    assert hash_map.store(column([2, 1, 3]), column([7, 4, 9])) == 3
+    assert hash_map.lookup(column([1, 2, 3])).tolist() == [4, 7, 9]

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment.partition_index import PartitionIndex
-from lakeidx.bucket_assignment.rules import AssignRules, LimitScope, RandomBuckets
-from lakeidx.errors import InternalError, InvalidInputError
+from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
+from lakeidx.errors import InvalidInputError
 from tests.kit.reference_assigner import ReferenceIndex
 
 
@@ -34,19 +34,19 @@ def test_buckets_fill_up_one_after_another() -> None:
     assert result.buckets.tolist() == [0, 0, 0, 1, 1, 2, 0]
     assert result.is_new.tolist() == [True, True, False, True, True, True, False]
     assert index.counts == {0: 2, 1: 2, 2: 1}
-    assert index.assign(column([14, 15, 16])).tolist() == [2, 2, 3]
+    assert index.assign_rows(column([14, 15, 16])).buckets.tolist() == [2, 2, 3]
 
 
 def test_buckets_that_were_loaded_are_filled_before_a_new_one_opens() -> None:
     files = [(4, column([1, 2, 3])), (1, column([5])), (7, column([8, 9]))]
     index = PartitionIndex.load(files, rules=AssignRules(target_rows=3), pick=no_draw)
-    assert index.assign(column([100, 101, 102, 103, 104, 8, 1])).tolist() == [1, 1, 7, 0, 0, 7, 4]
+    assert index.assign_rows(column([100, 101, 102, 103, 104, 8, 1])).buckets.tolist() == [1, 1, 7, 0, 0, 7, 4]
     assert index.new_counts() == {0: 2, 1: 2, 7: 1}
 
 
 def test_an_assigner_opens_its_own_ids_only() -> None:
     index = empty(target_rows=1, num_assigners=3, assign_id=2)
-    assert index.assign(column([1, 2, 3])).tolist() == [2, 5, 8]
+    assert index.assign_rows(column([1, 2, 3])).buckets.tolist() == [2, 5, 8]
 
 
 def test_hashes_of_other_assigners_count_but_are_not_known() -> None:
@@ -54,38 +54,29 @@ def test_hashes_of_other_assigners_count_but_are_not_known() -> None:
     files = [(0, column([1, 2, 3])), (1, column([4, 5, 6, 8]))]
     rules = AssignRules(target_rows=4, num_assigners=2, assign_id=0)
     index = PartitionIndex.load([(b, h[h % 2 == 0], len(h)) for b, h in files], rules=rules, pick=no_draw)
-    assert len(index) == 4
     assert index.counts == {0: 3}
     assert index.lookup(column([2, 4, 1, 5])).tolist() == [0, 1, -1, -1]
-    assert index.assign(column([10, 12, 8])).tolist() == [0, 2, 1]
+    assert index.assign_rows(column([10, 12, 8])).buckets.tolist() == [0, 2, 1]
 
 
 def test_at_max_buckets_new_hashes_are_drawn_and_stay() -> None:
     rules = AssignRules(target_rows=1, max_buckets=3)
     index = PartitionIndex.load([], rules=rules, pick=RandomBuckets(5))
     hashes = np.arange(1000, dtype=np.int32)
-    first = index.assign(hashes)
+    first = index.assign_rows(hashes).buckets
     assert first[:3].tolist() == [0, 1, 2]
     assert set(first.tolist()) == {0, 1, 2}
-    assert index.assign(hashes).tolist() == first.tolist()
-    assert sum(index.counts.values()) == len(index) == 1000
+    assert index.assign_rows(hashes).buckets.tolist() == first.tolist()
+    assert sum(index.counts.values()) == 1000
     assert index.counts == index.new_counts()
-
-
-def test_max_buckets_is_per_partition_unless_java_1_4_2_is_asked_for() -> None:
-    # Another partition of this task already holds bucket 4, the last one allowed.
-    for scope, expected in ((LimitScope.PARTITION, [0, 1, 2]), (LimitScope.TASK, [0, 0, 0])):
-        rules = AssignRules(target_rows=1, max_buckets=5, limit_scope=scope)
-        index = PartitionIndex.load([], rules=rules, pick=largest)
-        assert index.assign(column([1, 2, 3]), task_max=4).tolist() == expected
 
 
 def test_running_out_of_bucket_ids_is_an_error_and_keeps_what_was_assigned() -> None:
     # Ids 32,000 and then 64,000, which is beyond 32,766.
     index = empty(target_rows=2, num_assigners=32_000, assign_id=0)
-    assert index.assign(column([1, 2])).tolist() == [0, 0]
+    assert index.assign_rows(column([1, 2])).buckets.tolist() == [0, 0]
     with pytest.raises(InvalidInputError, match=r"dynamic-bucket.target-row-num: no bucket id up to 32766 is left"):
-        index.assign(column([3, 1, 4, 5]))
+        index.assign_rows(column([3, 1, 4, 5]))
     assert index.lookup(column([1, 2, 3, 4, 5])).tolist() == [0, 0, 32_000, 32_000, -1]
 
 
@@ -93,43 +84,24 @@ def test_running_out_of_bucket_ids_is_an_error_and_keeps_what_was_assigned() -> 
 def test_all_32767_bucket_ids_can_be_used() -> None:
     index = empty(target_rows=1)
     hashes = np.arange(32_767, dtype=np.int32)
-    assert index.assign(hashes).tolist() == list(range(32_767))
-    assert index.assign(hashes[::-1]).tolist() == list(range(32_766, -1, -1))
+    assert index.assign_rows(hashes).buckets.tolist() == list(range(32_767))
+    assert index.assign_rows(hashes[::-1]).buckets.tolist() == list(range(32_766, -1, -1))
     with pytest.raises(InvalidInputError, match="no bucket id up to 32766 is left"):
-        index.assign(column([-1]))
+        index.assign_rows(column([-1]))
 
 
 def test_an_assigner_without_a_bucket_below_max_buckets_is_an_error() -> None:
     index = empty(target_rows=1, max_buckets=2, num_assigners=5, assign_id=3)
     with pytest.raises(InvalidInputError, match=r"dynamic-bucket.max-buckets: 2 leaves assigner 3 of 5 without"):
-        index.assign(column([1]))
-
-
-def test_a_picker_that_fails_or_lies_leaves_no_trace() -> None:
-    def fails(known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
-        raise RuntimeError("no luck")
-
-    rules = AssignRules(target_rows=1, max_buckets=2)
-    for pick, error in (
-        (fails, RuntimeError),
-        (lambda known, count: known, InternalError),
-        (lambda known, count: np.full(count, 2, np.int32), InternalError),
-        (lambda known, count: np.full(count, -1, np.int32), InternalError),
-        (lambda known, count: np.full(count, 40_000, np.int32), InternalError),
-    ):
-        index = PartitionIndex.load([], rules=rules, pick=pick)
-        with pytest.raises(error):
-            index.assign(column([1, 2, 3, 4, 5]))
-        assert index.lookup(column([1, 2, 3, 4])).tolist() == [0, 1, -1, -1]
-        assert len(index) == 2
+        index.assign_rows(column([1]))
 
 
 def test_keys_with_one_hash_share_its_bucket_and_are_counted_once() -> None:
     # Two keys collide on 7: to the index they are one entry, whatever row brings it.
     index = empty(target_rows=2)
-    assert index.assign(column([7, 7, 8, 9])).tolist() == [0, 0, 0, 1]
+    assert index.assign_rows(column([7, 7, 8, 9])).buckets.tolist() == [0, 0, 0, 1]
     assert index.counts == {0: 2, 1: 1}
-    assert index.assign(column([9, 7, 7])).tolist() == [1, 0, 0]
+    assert index.assign_rows(column([9, 7, 7])).buckets.tolist() == [1, 0, 0]
     assert index.counts == {0: 2, 1: 1}
 
 
@@ -137,18 +109,6 @@ def test_a_hash_in_two_files_belongs_to_the_one_scanned_last() -> None:
     # A damaged table. Java's map keeps the later entry, so the key stays findable in one place.
     index = PartitionIndex.load([(0, column([1, 2])), (3, column([2]))], rules=AssignRules(target_rows=9), pick=no_draw)
     assert index.lookup(column([1, 2])).tolist() == [0, 3]
-    assert len(index) == 2
-
-
-def test_forgetting_what_is_new_keeps_it_known() -> None:
-    index = empty(target_rows=2)
-    index.assign(column([1, 2, 3]))
-    assert index.new_counts() == {0: 2, 1: 1}
-    index.forget_new()
-    assert index.new_counts() == {}
-    assert index.new_hashes() == {}
-    assert index.assign(column([3, 4, 1])).tolist() == [1, 1, 0]
-    assert {b: h.tolist() for b, h in index.new_hashes().items()} == {1: [4]}
 
 
 @pytest.mark.parametrize(
@@ -158,14 +118,14 @@ def test_forgetting_what_is_new_keeps_it_known() -> None:
 )
 def test_anything_but_an_int32_column_is_refused(wrong: NDArray[np.int32]) -> None:
     with pytest.raises(InvalidInputError, match="one column of native int32"):
-        empty(target_rows=1).assign(wrong)
+        empty(target_rows=1).assign_rows(wrong)
 
 
 def test_read_only_and_strided_columns_are_taken() -> None:
     hashes = np.arange(10, dtype=np.int32)
     hashes.flags.writeable = False
-    assert empty(target_rows=4).assign(hashes).tolist() == [0] * 4 + [1] * 4 + [2] * 2
-    assert empty(target_rows=4).assign(hashes[::2]).tolist() == [0, 0, 0, 0, 1]
+    assert empty(target_rows=4).assign_rows(hashes).buckets.tolist() == [0] * 4 + [1] * 4 + [2] * 2
+    assert empty(target_rows=4).assign_rows(hashes[::2]).buckets.tolist() == [0, 0, 0, 0, 1]
 
 
 def test_bucket_ids_a_file_cannot_have_are_refused() -> None:
@@ -182,9 +142,7 @@ def test_large_columns_with_repeats_follow_the_rules_row_by_row() -> None:
     files = [(int(b), rng.integers(-(2**31), 2**31, 20).astype(np.int32)) for b in rng.permutation(40)]
     index = PartitionIndex.load(files, rules=rules, pick=RandomBuckets.seeded("x"))
     known = [(int(h), b) for b, hashes in files for h in hashes]
-    twin = ReferenceIndex(
-        rules, RandomBuckets.seeded("x"), known, [(b, index.counts[b]) for b in index.buckets.tolist()]
-    )
+    twin = ReferenceIndex(rules, RandomBuckets.seeded("x"), known, [(b, index.counts[b]) for b in index.counts])
     for values in (
         rng.integers(-4000, 4000, 9000),
         np.sort(rng.integers(-(2**31), 2**31, 4000)),
@@ -192,6 +150,6 @@ def test_large_columns_with_repeats_follow_the_rules_row_by_row() -> None:
         np.array([h for h, _ in known]),
     ):
         hashes = values.astype(np.int32)
-        assert index.assign(hashes).tolist() == [twin.assign(h) for h in hashes.tolist()]
-    assert index.buckets.tolist() == twin.total
+        assert index.assign_rows(hashes).buckets.tolist() == [twin.assign(h) for h in hashes.tolist()]
+    assert list(index.counts) == twin.total
     assert len(twin.total) == 250
