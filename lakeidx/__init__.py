@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lakeidx.api.hudi import tag_hudi_table as tag_hudi_table
     from lakeidx.api.inference.start import init as init
     from lakeidx.api.inspect.files import inspect_file as inspect_file
-    from lakeidx.batch.upsert import BatchResult as BatchResult
+    from lakeidx.batch.committed_batch import BatchResult as BatchResult
     from lakeidx.errors import BatchHeldError as BatchHeldError
     from lakeidx.errors import CommitConflictError as CommitConflictError
     from lakeidx.errors import CommitUnknownError as CommitUnknownError

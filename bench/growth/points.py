@@ -14,7 +14,8 @@ import pyarrow as pa
 from bench import metadata_cases
 from bench.metadata_table import make_metadata
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import BatchResult, make_context, upsert_table
+from lakeidx.batch.committed_batch import BatchResult
+from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.metered_store import Count, MeteredStore

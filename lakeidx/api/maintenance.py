@@ -32,7 +32,8 @@ if TYPE_CHECKING:
         VerifyResult,
     )
     from lakeidx.api.system_table import SystemTable
-    from lakeidx.batch.upsert import BatchResult, OnStage
+    from lakeidx.batch.committed_batch import BatchResult
+    from lakeidx.batch.upsert import OnStage
     from lakeidx.key_index.advice.advice import Advice
     from lakeidx.key_index.advice.measures import Needs
     from lakeidx.key_index.advice.model import Machine
@@ -131,7 +132,7 @@ class Maintenance(History):
 
         errors   InvalidInputError without exactly one of the two, or for a condition over other columns
         """
-        from lakeidx.batch.upsert import bind_partitions
+        from lakeidx.batch.stages.overwrite import bind_partitions
         from lakeidx.maintenance.partition_argument import find_partitions
         from lakeidx.maintenance.partitions.drop import drop_partitions
 

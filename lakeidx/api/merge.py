@@ -39,7 +39,8 @@ from lakeidx.table.scan.table_scan import scan_committed
 
 if TYPE_CHECKING:
     from lakeidx.api.table import Table
-    from lakeidx.batch.upsert import BatchResult, OnStage
+    from lakeidx.batch.committed_batch import BatchResult
+    from lakeidx.batch.upsert import OnStage
     from lakeidx.tasks.runner import RunnerLike
 
 #: Columns that a clause sets: None for all that the source has.

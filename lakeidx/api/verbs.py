@@ -23,8 +23,9 @@ from lakeidx.api.arrow_input import as_stream, as_table
 from lakeidx.api.expressions import Rows, assigned, check_assignments
 from lakeidx.api.listings import buckets_of
 from lakeidx.batch.artifacts import IngestReport
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.stages.rerun import begin_run
-from lakeidx.batch.upsert import BatchResult, OnStage, finish_batch
+from lakeidx.batch.upsert import OnStage, finish_batch
 from lakeidx.codec.gather import take_rows
 from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema

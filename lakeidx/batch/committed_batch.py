@@ -1,4 +1,4 @@
-"""A committed batch: its reports, its entries and snapshots."""
+"""A committed batch: its result, its entries and snapshots."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitRe
 from lakeidx.errors import NotFoundError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import CommitKind
+from lakeidx.results import Result
 from lakeidx.table.metadata import TableMetadata
 
 
-@dataclass(frozen=True, slots=True)
-class BatchReports:
-    """The reports of a committed batch; assignment and write of the attempt that was committed."""
+@dataclass(frozen=True, slots=True, repr=False)
+class BatchResult(Result):
+    """Result of a batch: its metrics, and the reports of its stages; assignment and write of the attempt that was committed."""
 
     ingest: IngestReport
     assign: BucketAssignmentReport
@@ -22,17 +23,87 @@ class BatchReports:
     commit: CommitReport
 
     @property
-    def buckets(self) -> frozenset[tuple[bytes, int]] | None:
-        """Buckets the batch has rows for; None when they are not known any more."""
+    def snapshots(self) -> tuple[int, ...]:
+        """Ids of the batch's snapshots."""
+        return self.commit.snapshot_ids
+
+    @property
+    def already(self) -> bool:
+        """True when the batch had been committed before, and nothing was done now."""
+        return self.commit.already
+
+    @property
+    def rows(self) -> int:
+        """Rows that came in, rejected and ignored ones among them."""
+        return self.ingest.rows_in
+
+    @property
+    def rejected(self) -> int:
+        """Rows that were rejected."""
+        return self.ingest.rows_rejected
+
+    @property
+    def inserts(self) -> int:
+        """Rows of new keys, where the index tells them from known ones; see `upserts`."""
+        return self.assign.inserts
+
+    @property
+    def updates(self) -> int:
+        """Rows of known keys, where the index tells them from new ones."""
+        return self.assign.updates
+
+    @property
+    def upserts(self) -> int:
+        """Rows of keys of which nobody looked whether they were known."""
+        return self.assign.upserts
+
+    @property
+    def deletes(self) -> int:
+        """Rows that delete their key."""
+        return self.assign.deletes
+
+    @property
+    def places(self) -> frozenset[tuple[bytes, int]] | None:
+        """Partition and bucket of each row; None when they are not known any more."""
         if len(self.assign.targets) < self.write.buckets:
             return None
         return frozenset((bytes.fromhex(t.partition), t.bucket) for t in self.assign.targets)
 
+    def note(self) -> str:
+        """Return why nothing was done."""
+        if not self.already:
+            return ""
+        if self.commit.discarded:
+            return f"nothing to do: batch {self.ingest.batch_id} was held and discarded"
+        return f"nothing to do: batch {self.ingest.batch_id} had been committed before"
 
-def read_reports(files: BatchFiles) -> BatchReports:
+    def as_dict(self) -> dict[str, object]:
+        """Return the metrics, for scripts."""
+        return {
+            "batch": self.ingest.batch_id,
+            "already": self.already,
+            "rows": self.ingest.rows_in,
+            "inserts": self.assign.inserts,
+            "updates": self.assign.updates,
+            "upserts": self.assign.upserts,
+            "deletes": self.assign.deletes,
+            "moved": self.assign.moved,
+            "dropped": self.assign.dropped,
+            "rejected": self.ingest.rows_rejected,
+            "ignored": self.ingest.rows_ignored,
+            "skipped": sum(self.ingest.skipped.values()),
+            "buckets": self.write.buckets,
+            "newBuckets": self.assign.new_buckets,
+            "dataFiles": self.write.data_files,
+            "snapshots": list(self.commit.snapshot_ids),
+            "replans": self.commit.replans,
+        }
+
+
+def read_reports(files: BatchFiles) -> BatchResult:
     """Read all reports of a batch; InvalidInputError names the stage that has not run."""
     commit = files.require(CommitReport)
-    return BatchReports(
+    return BatchResult(
         files.require(IngestReport),
         files.require(BucketAssignmentReport, attempt=commit.attempt),
         files.require(IndexWriteReport, attempt=commit.attempt),
@@ -40,7 +111,7 @@ def read_reports(files: BatchFiles) -> BatchReports:
     )
 
 
-def committed_entries(metadata: TableMetadata, reports: BatchReports) -> list[ManifestEntry] | None:
+def committed_entries(metadata: TableMetadata, reports: BatchResult) -> list[ManifestEntry] | None:
     """Return the entries that the batch's snapshots add, those of a compaction left out; None when one of them has expired."""
     found: list[ManifestEntry] = []
     for snapshot_id in reports.commit.snapshot_ids:

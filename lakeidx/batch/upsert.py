@@ -6,7 +6,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from lakeidx.batch.artifacts import (
     IndexWriteReport,
     IngestReport,
 )
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.held.hold import check_limits, hold_batch, refuse_held
 from lakeidx.batch.schema_drift import drift_reason, staged_schema
@@ -35,14 +35,12 @@ from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.types import MISSING_DEFAULT, LandingOptions
 from lakeidx.options.features import Use
 from lakeidx.options.limits import BatchLimits, GivenLimits
-from lakeidx.results import Result
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.logs import logged
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 if TYPE_CHECKING:
     from lakeidx.landing.reject_limit import RejectLimit
-    from lakeidx.predicate import Predicate
 
 log = logging.getLogger(__name__)
 
@@ -53,86 +51,6 @@ Judge = Callable[[BatchContext], Sequence[str]]
 
 _EXPIRED_TRIES = 10
 _OVERWRITE_MODES = (None, "partitions", "table")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class BatchResult(Result):
-    """Result of a batch: its metrics, and the reports of its stages."""
-
-    ingest: IngestReport
-    assign: BucketAssignmentReport
-    write: IndexWriteReport
-    commit: CommitReport
-
-    @property
-    def snapshots(self) -> tuple[int, ...]:
-        """Ids of the batch's snapshots."""
-        return self.commit.snapshot_ids
-
-    @property
-    def already(self) -> bool:
-        """True when the batch had been committed before, and nothing was done now."""
-        return self.commit.already
-
-    @property
-    def rows(self) -> int:
-        """Rows that came in, rejected and ignored ones among them."""
-        return self.ingest.rows_in
-
-    @property
-    def rejected(self) -> int:
-        """Rows that were rejected."""
-        return self.ingest.rows_rejected
-
-    @property
-    def inserts(self) -> int:
-        """Rows of new keys, where the index tells them from known ones; see `upserts`."""
-        return self.assign.inserts
-
-    @property
-    def updates(self) -> int:
-        """Rows of known keys, where the index tells them from new ones."""
-        return self.assign.updates
-
-    @property
-    def upserts(self) -> int:
-        """Rows of keys of which nobody looked whether they were known."""
-        return self.assign.upserts
-
-    @property
-    def deletes(self) -> int:
-        """Rows that delete their key."""
-        return self.assign.deletes
-
-    def note(self) -> str:
-        """Return why nothing was done."""
-        if not self.already:
-            return ""
-        if self.commit.discarded:
-            return f"nothing to do: batch {self.ingest.batch_id} was held and discarded"
-        return f"nothing to do: batch {self.ingest.batch_id} had been committed before"
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the metrics, for scripts."""
-        return {
-            "batch": self.ingest.batch_id,
-            "already": self.already,
-            "rows": self.ingest.rows_in,
-            "inserts": self.assign.inserts,
-            "updates": self.assign.updates,
-            "upserts": self.assign.upserts,
-            "deletes": self.assign.deletes,
-            "moved": self.assign.moved,
-            "dropped": self.assign.dropped,
-            "rejected": self.ingest.rows_rejected,
-            "ignored": self.ingest.rows_ignored,
-            "skipped": sum(self.ingest.skipped.values()),
-            "buckets": self.write.buckets,
-            "newBuckets": self.assign.new_buckets,
-            "dataFiles": self.write.data_files,
-            "snapshots": list(self.commit.snapshot_ids),
-            "replans": self.commit.replans,
-        }
 
 
 def new_batch_id() -> str:
@@ -169,33 +87,6 @@ def make_context(
     asked = schema.table_options.lakeidx_limits if limits is None else limits
     bounds = None if asked is None else BatchLimits.parse(asked) or None
     return BatchContext(metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes, limits=bounds)
-
-
-def replacing(context: BatchContext, where: str | Predicate | None) -> BatchContext:
-    """Let an overwrite of partitions replace exactly those that match a condition.
-
-    errors   InvalidInputError for a condition over other columns than the partition's
-    """
-    return context if where is None else replace(context, replaces=bind_partitions(context.metadata, where))
-
-
-def bind_partitions(metadata: TableMetadata, where: str | Predicate) -> Predicate:
-    """Bind a condition over partition columns.
-
-    errors   InvalidInputError for a condition over other columns than the partition's
-    """
-    from lakeidx.predicate import columns
-    from lakeidx.table.scan.table_scan import bind_where
-
-    schema = metadata.latest_schema()
-    predicate = bind_where(where, schema)
-    others = sorted(set(columns(predicate)) - set(schema.partition_keys))
-    if others:
-        raise InvalidInputError(
-            f"where: {others[0]} is not a partition column; the table has {', '.join(schema.partition_keys) or 'none'}",
-            path=metadata.paths.root,
-        )
-    return predicate
 
 
 def upsert_files(
@@ -336,7 +227,7 @@ def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
         context.files.require(IndexWriteReport, attempt=commit.attempt),
         commit,
     )
-    snapshot = max(result.snapshots, default=None)
+    snapshot = max(commit.snapshot_ids, default=None)
     with logged(table=context.paths.root, batch=context.files.batch_id, stage="commit", snapshot=snapshot):
         log.info("%s: %r", context.paths.root, result)
     return result

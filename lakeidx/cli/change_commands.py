@@ -31,7 +31,7 @@ from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.states import find_range
 
 if TYPE_CHECKING:
-    from lakeidx.batch.upsert import BatchResult
+    from lakeidx.batch.committed_batch import BatchResult
     from lakeidx.table.stream.follow import StreamStep
 
 Mode = Annotated[

@@ -12,8 +12,8 @@ import typer
 from lakeidx.api.folder_load import SETTLE_SECONDS
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.stages.rejected_rows import read_rejected
-from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.batch.limits import LimitOption, YesOption, asking_for_yes, given_limits
 from lakeidx.cli.context import (
     EXIT_FINDINGS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
-from lakeidx.batch.committed_batch import BatchReports, batch_commits, committed_entries, read_reports
+from lakeidx.batch.committed_batch import BatchResult, batch_commits, committed_entries, read_reports
 from lakeidx.batch.context import BatchContext
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
@@ -46,7 +46,7 @@ def batch_results(
     found = table_results(
         config,
         table,
-        buckets=reports.buckets,
+        buckets=reports.places,
         written=written,
         commits=commits,
         seed=context.files.batch_id,
@@ -74,7 +74,7 @@ def batch_counts(ingest: IngestReport, assign: BucketAssignmentReport) -> BatchC
     )
 
 
-def _committed_rows(metadata: TableMetadata, reports: BatchReports) -> CommittedRows | None:
+def _committed_rows(metadata: TableMetadata, reports: BatchResult) -> CommittedRows | None:
     """Compare staged rows with the rows of the manifest entries that the batch's snapshot adds; None when it has expired."""
     entries = committed_entries(metadata, reports)
     if entries is None:
@@ -86,7 +86,7 @@ def _committed_rows(metadata: TableMetadata, reports: BatchReports) -> Committed
     return CommittedRows(staged=staged, superseded=superseded, committed=committed)
 
 
-def check_batch(metadata: TableMetadata, reports: BatchReports) -> list[RuleResult]:
+def check_batch(metadata: TableMetadata, reports: BatchResult) -> list[RuleResult]:
     """Run the rules over one committed batch."""
     rows = _committed_rows(metadata, reports)
     return [

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
-from lakeidx.batch.upsert import BatchResult
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.errors import LakeIdxError
 from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.spark.catalog_tables import refresh_names

@@ -28,7 +28,7 @@ from sqlglot import exp
 from lakeidx.api.expressions import check_assignments
 from lakeidx.api.merge import BY_SOURCE, MATCHED, NOT_MATCHED, MergeClause
 from lakeidx.api.verbs import check_deletable, check_updatable, columns_of_deletes
-from lakeidx.batch.upsert import BatchResult
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.landing.kind_rules import KIND_COLUMN

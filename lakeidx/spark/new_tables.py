@@ -27,7 +27,7 @@ from lakeidx.table.handle import TableHandle
 from lakeidx.types import column_specs
 
 if TYPE_CHECKING:
-    from lakeidx.batch.upsert import BatchResult
+    from lakeidx.batch.committed_batch import BatchResult
 
 #: Options that name a table's primary key and its partition columns.
 _KEYS = ("primary-key", "partition")

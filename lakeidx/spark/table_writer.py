@@ -40,7 +40,7 @@ from lakeidx.tasks.process_runner import ProcessRunner, process_count
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 if TYPE_CHECKING:
-    from lakeidx.batch.upsert import BatchResult
+    from lakeidx.batch.committed_batch import BatchResult
 
 #: How often rows are in memory in a process that writes them: as they were staged, by target, sorted, encoded.
 _COPIES = 4
@@ -115,7 +115,8 @@ class TableWriter(DataSourceArrowWriter):
         self.read_on: int | None = None
 
     def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
-        from lakeidx.batch.upsert import make_context, replacing
+        from lakeidx.batch.stages.overwrite import replacing
+        from lakeidx.batch.upsert import make_context
 
         context = make_context(
             table.metadata, self.batch_id, runner=runner, overwrite=self.mode, limits=self.options.limits

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import BatchResult, make_context, new_batch_id, upsert_table
+from lakeidx.batch.committed_batch import BatchResult
+from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
 from lakeidx.table.metadata import TableMetadata
 
 SPEC: dict[str, Any] = {

@@ -15,7 +15,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import BatchResult, make_context, upsert_files
+from lakeidx.batch.committed_batch import BatchResult
+from lakeidx.batch.upsert import make_context, upsert_files
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, CommitReport
-from lakeidx.batch.committed_batch import batch_commits, read_reports
+from lakeidx.batch.committed_batch import BatchResult, batch_commits, read_reports
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.upsert import BatchResult
 from lakeidx.data.json_values import json_rows
 from lakeidx.errors import BatchHeldError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema

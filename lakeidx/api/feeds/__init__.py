@@ -25,10 +25,10 @@ from lakeidx.api.inference.samples import read_sample
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import Warehouse
 from lakeidx.batch.artifacts import STAGING_DIR, SourceFile
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.landed_files import UNSAFE, batch_id_of, committed_by, describe_source, landing_store, mark_committed
 from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter
 from lakeidx.batch.stages.rerun import still_counts
-from lakeidx.batch.upsert import BatchResult
 from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
 from lakeidx.landing.cast_rows import REJECT_SCHEMA

@@ -14,7 +14,8 @@ import yaml
 from lakeidx.api.inference.infer import InferredTable, infer_table
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import drop_table
-from lakeidx.batch.upsert import BatchResult, OnStage
+from lakeidx.batch.committed_batch import BatchResult
+from lakeidx.batch.upsert import OnStage
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.pipeline_file.model import PipelineConfig, parse_pipeline

@@ -20,7 +20,7 @@ from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.query import Query
 from lakeidx.api.sql.statement import WITH, Node, Statement
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import BatchResult
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.options.limits import GivenLimits

@@ -17,7 +17,7 @@ from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.schema_drift import drift_reason, stage_again, staged_schema
 from lakeidx.batch.stages.rerun import why_superseded
-from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, UnavailableError
+from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.overlay import OverlayStore
@@ -25,7 +25,6 @@ from lakeidx.storage.uuids import named_uuid
 from lakeidx.table.commit.changes import CommitRequest, Overwrite, decode_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import missing_files, was_committed
-from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.logs import stage_logs
 
 if TYPE_CHECKING:
@@ -71,7 +70,9 @@ def build_request(
     if context.overwrite == "table":
         overwrite = Overwrite(partitions=None)
     elif context.overwrite == "partitions":
-        overwrite = Overwrite(partitions=_replaced_partitions(context, assign))
+        from lakeidx.batch.stages.overwrite import replaced_partitions
+
+        overwrite = Overwrite(partitions=replaced_partitions(context, assign))
     assigned_on = None
     if assign.assigned_on is not None and overwrite is None:
         assigned_on = {bytes.fromhex(p): buckets for p, buckets in assign.assigned_on.items()}
@@ -95,31 +96,6 @@ def _alone_since(context: BatchContext, assign: BucketAssignmentReport) -> int |
     if completed_on is not None:
         return completed_on
     return (assign.base_snapshot_id or 0) if assign.global_index else None
-
-
-def _replaced_partitions(context: BatchContext, assign: BucketAssignmentReport) -> frozenset[bytes]:
-    """Return the partitions that an overwrite of partitions replaces, as the newest snapshot has them.
-
-    errors   InvalidInputError for a row in a partition that is not to be replaced
-    """
-    from lakeidx.predicate import format_predicate, is_row
-    from lakeidx.table.newest import load_newest
-    from lakeidx.table.scan.plan import partition_matcher
-
-    touched = frozenset(bytes.fromhex(t.partition) for t in assign.targets)
-    if context.replaces is None:
-        return touched
-    schema = context.metadata.latest_schema()
-    wanted = partition_matcher(context.replaces, schema)
-    outside = next((p for p in sorted(touched) if not wanted(p)), None)
-    if outside is not None:
-        row = is_row(decode_partition_dict(outside, schema))
-        wished, given = (format_predicate(p, schema.fields, shorten=True) for p in (context.replaces, row))
-        raise InvalidInputError(
-            f"the overwrite replaces the partitions where {wished}, and has rows for {given}", path=context.paths.root
-        )
-    view = load_newest(context.metadata)
-    return touched | {p for p in view.entries.partition_counts() if wanted(p)}
 
 
 @stage_logs("commit")

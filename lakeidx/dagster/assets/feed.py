@@ -14,7 +14,7 @@ import dagster as dg
 
 from lakeidx.api.feeds import FeedError, FeedResult, known_tables
 from lakeidx.api.warehouse import Warehouse
-from lakeidx.batch.upsert import BatchResult
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.dagster.assets.stages import chosen_keys
 from lakeidx.dagster.failures import failures_explained, retry_policy
 from lakeidx.dagster.metadata.reports import table_metadata

@@ -23,7 +23,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport, SourceFile
-from lakeidx.batch.committed_batch import BatchReports, batch_commits, read_reports
+from lakeidx.batch.committed_batch import BatchResult, batch_commits, read_reports
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.landed_files import mark_committed
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
@@ -403,7 +403,7 @@ def _commit(step: _Step) -> StageEvents:
     return (yield from report_checks(context, released_specs(specs) if held else specs, results))
 
 
-def _publish(step: _Step, batch: StageBatch, checks: PublishChecks) -> tuple[dict[str, Any], BatchReports | None]:
+def _publish(step: _Step, batch: StageBatch, checks: PublishChecks) -> tuple[dict[str, Any], BatchResult | None]:
     """Commit a batch; return the metrics of what it did, and its reports unless it was committed before.
 
     errors   BatchHeldError

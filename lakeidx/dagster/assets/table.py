@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakeidx.batch.committed_batch import BatchReports
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.metadata.changes import consumer_metadata
 from lakeidx.dagster.metadata.overview import size_metadata, table_description, table_page
@@ -78,7 +78,7 @@ def _freshness_policy(pipeline: PipelineConfig) -> dg.FreshnessPolicy | None:
 
 
 def table_state(
-    pipeline: PipelineConfig, batch: BatchContext, done: BatchReports | None
+    pipeline: PipelineConfig, batch: BatchContext, done: BatchResult | None
 ) -> tuple[dict[str, Any], dg.DataVersion | None]:
     """Return the table as the newest snapshot has it; its data version, which is that snapshot.
 

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
-from lakeidx.batch.committed_batch import BatchReports
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.index_types import COMPUTED_BUCKETS
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.errors import RejectedRowsError
@@ -142,7 +142,7 @@ def unsaid(metadata: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, A
     return {name: value for name, value in metadata.items() if name in _OF_COMMIT or name not in table}
 
 
-def run_metadata(reports: BatchReports | None) -> dict[str, Any]:
+def run_metadata(reports: BatchResult | None) -> dict[str, Any]:
     """Return what a run did to the table: figures that Dagster plots over time, and a table of them to read at one glance.
 
     reports   those of its batch; None when an earlier run had committed it

@@ -14,8 +14,7 @@ import dagster as dg
 from lakeidx.api.dry_run.plan import BatchPlan
 from lakeidx.api.merge import on_of
 from lakeidx.api.table import Table
-from lakeidx.batch.committed_batch import BatchReports
-from lakeidx.batch.upsert import BatchResult
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import failures_explained, retry_policy
 from lakeidx.dagster.metadata.reports import records_table, run_metadata
@@ -185,7 +184,7 @@ def _metadata(table: Table, done: Result | None) -> dict[str, Any]:
         return {"lakeidx/note": "no such row: nothing is written"}
     measured: dict[str, Any] = {}
     if isinstance(done, BatchResult) and not isinstance(done, BatchPlan):
-        reports = None if done.already else BatchReports(done.ingest, done.assign, done.write, done.commit)
+        reports = None if done.already else done
         about = {"batch_id": done.ingest.batch_id, "already_committed": done.already, "replans": done.commit.replans}
         measured = {**{f"lakeidx/{name}": v for name, v in about.items()}, **run_metadata(reports)}
         done = table.explain_batch(done)

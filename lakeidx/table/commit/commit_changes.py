@@ -27,6 +27,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lakeidx.errors import (
     CommitConflictError,
@@ -48,11 +49,9 @@ from lakeidx.table.commit.chain import discard_unreadable, was_bypassed
 from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite, TableChanges
 from lakeidx.table.commit.compaction_conflicts import exact_file_conflicts, key_reader, level_overlaps, vector_conflicts
 from lakeidx.table.commit.conflicts import (
-    AddedHashes,
     bucket_count_conflicts,
     changed_buckets,
     file_conflicts,
-    index_conflicts,
     index_file_conflicts,
     sequence_conflicts,
     writer_conflicts,
@@ -66,6 +65,9 @@ from lakeidx.table.entry_kernels import found_in
 from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata, is_same
 from lakeidx.table.view import DELETION_VECTORS, SnapshotView, load_view
+
+if TYPE_CHECKING:
+    from lakeidx.table.commit.hash_conflicts import AddedHashes
 
 #: How often a try that follows a lost one reads what came while it was reading.
 _CATCH_UPS = 5
@@ -173,7 +175,7 @@ class _Attempt:
         self.tries = 0
         self.found_before = False
         self.follows: str | None = None
-        self.added = AddedHashes(metadata, schema, delta.index)
+        self.added: AddedHashes | None = None
         self.writer = ManifestWriter(metadata, schema, NewFileNames())
 
     def run(self) -> int:
@@ -317,6 +319,9 @@ class _Attempt:
             if changed:
                 touched = None if self.request.by_partition else self.request.changes.buckets()
                 # A bucket that the batch touches is a finding, so those that are left are all of others.
+                from lakeidx.table.commit.hash_conflicts import AddedHashes, index_conflicts
+
+                self.added = self.added or AddedHashes(self.metadata, self.schema, self.delta.index)
                 findings += index_conflicts(changed, touched) or self.added.conflicts(changed, index)
         if self.request.check_sequences and self.schema.primary_keys:
             findings += sequence_conflicts(view.max_sequence_numbers(), data)

@@ -13,7 +13,7 @@ import pytest
 
 from lakeidx.api.merge import Merge
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import BatchResult
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.errors import CommitConflictError, InvalidInputError, UnsupportedError
 from lakeidx.testing.fault_store import FaultStore
 

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from lakeidx.api.dry_run.plan import BatchPlan
 from lakeidx.api.table import Table
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.key_state.index import StateKeyIndex
-from lakeidx.batch.upsert import BatchResult
 from lakeidx.cli.main import app
 from lakeidx.errors import BatchHeldError, InvalidInputError
 from tests.unit.api.test_verbs import TABLES, content, make, row
