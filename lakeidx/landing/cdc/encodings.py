@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.landing.cast import decode_hex
+from lakeidx.landing.cast_values import decode_hex
 from lakeidx.landing.cdc.base64_bytes import decimals_of, decode_base64, decode_latin_1
 from lakeidx.landing.cdc.connect_schema import EPOCHS, VARIABLE_DECIMAL, ZONED, ConnectColumn
 from lakeidx.landing.cdc.envelopes import Envelope

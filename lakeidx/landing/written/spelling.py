@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lakeidx.codec.columns import is_text
-from lakeidx.landing.cast import PLAUSIBLE, CastColumn, cast_column
+from lakeidx.landing.cast import CastColumn, cast_column
+from lakeidx.landing.cast_values import PLAUSIBLE
 from lakeidx.landing.types import LandingOptions
 from lakeidx.landing.written.date_formats import parse_format, split_texts
 from lakeidx.types import INT_ROOTS, DataType, Root, to_arrow

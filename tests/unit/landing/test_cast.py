@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.landing.cast import cast_column, decode_hex
+from lakeidx.landing.cast import cast_column
+from lakeidx.landing.cast_values import decode_hex
 from lakeidx.types import parse_type, to_arrow
 
 INTS = {"type": "ARRAY", "element": "INT"}
