@@ -24,8 +24,7 @@ from lakeidx.api.history.verbs import HistoryMethods, of_table
 from lakeidx.api.maintenance import Maintenance, advise_new_table
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_type_checks import check_index_type
-from lakeidx.batch.index_types import TableIndex
+from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
 from lakeidx.batch.stages.overwrite import replacing
 from lakeidx.batch.upsert import OnStage, finish_batch, ingest_rows, make_context, new_batch_id

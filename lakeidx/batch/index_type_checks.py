@@ -12,12 +12,8 @@ from lakeidx.plugins import INDEX_TYPES as PLUGINS
 from lakeidx.plugins import plugin_names
 
 
-def check_index_type(schema: TableSchema) -> None:
-    """Raise InvalidInputError or UnsupportedError for index options that cannot be used with the table."""
-    schema.once("index_type_checked", lambda: _is_usable(schema))
-
-
-def _is_usable(schema: TableSchema) -> bool:
+def is_usable(schema: TableSchema) -> bool:
+    """Return True; raise InvalidInputError or UnsupportedError for index options that cannot be used with the table."""
     index, mode = TableIndex.of(schema), schema.bucket_mode
     options, kind = index.options, str(index.options.index_type)
     _check_names(schema, find_type(options).options)

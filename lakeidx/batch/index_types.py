@@ -160,3 +160,10 @@ def _index_texts(schema: TableSchema) -> dict[str, str]:
         if raw["index.type"] == HASH_TYPE:
             raw["index.type"] = STATE_TYPE
     return raw
+
+
+def check_index_type(schema: TableSchema) -> None:
+    """Raise InvalidInputError or UnsupportedError for index options that cannot be used with the table."""
+    from lakeidx.batch.index_type_checks import is_usable
+
+    schema.once("index_type_checked", lambda: is_usable(schema))

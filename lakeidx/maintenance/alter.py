@@ -13,8 +13,7 @@ import logging
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from lakeidx.batch.index_type_checks import check_index_type
-from lakeidx.batch.index_types import TableIndex
+from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.schema_drift import drift_reason, staged_batches
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, LakeIdxError
 from lakeidx.format.schema.changes import evolve

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.batch.index_type_checks import check_index_type
+from lakeidx.batch.index_types import check_index_type
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import split_branch_name
 from lakeidx.format.schema.edits import Difference, SchemaEdits

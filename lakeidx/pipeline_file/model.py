@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from lakeidx.batch.index_type_checks import check_index_type
+from lakeidx.batch.index_types import check_index_type
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.paths import (
     MAIN_BRANCH,

@@ -108,7 +108,7 @@ def _refuse_absent(columns: Sequence[str], keys: Sequence[str]) -> None:
 
 
 def _make(options: ReadOptions, columns: pa.Schema, *, exist_ok: bool, planned: bool = False) -> TableHandle:
-    from lakeidx.batch.index_type_checks import check_index_type
+    from lakeidx.batch.index_types import check_index_type
 
     fields = [c for c in columns if c.name != KIND_COLUMN]
     keys = [k for option in _KEYS for k in _texts(options.table_options.get(option, ""))]

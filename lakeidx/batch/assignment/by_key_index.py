@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.batch.assignment.by_hash import HashPlacing
+from lakeidx.batch.assignment.keyed_batch import KeyedBatch
 from lakeidx.batch.assignment.placement import Moves, PartPlaces, Place, Placed, PlaceWork, RowCounts
-from lakeidx.batch.assignment.row_keys import KeyedBatch
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.key_index.joined import FileJoiner
 from lakeidx.key_index.key_moves import MovePlan, move_policy, place_by_room, plan_moves

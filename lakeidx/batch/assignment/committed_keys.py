@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport, SourceFile, StagedPart
-from lakeidx.batch.assignment.row_keys import read_batch, read_located, sourced_parts
+from lakeidx.batch.assignment.keyed_batch import read_batch, read_located, sourced_parts
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.target_files import read_part_targets

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.assignment.row_keys import KeyedBatch, PartRows, RowKeys
+from lakeidx.batch.assignment.keyed_batch import KeyedBatch
+from lakeidx.batch.assignment.row_keys import PartRows, RowKeys
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.bucket_assignment.rules import AssignPlan, RandomBuckets

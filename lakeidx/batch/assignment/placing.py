@@ -174,9 +174,10 @@ class _PlacingTasks:
     def _place_keys(self, received: ReceivedKeys, of_files: Iterator[Block], task: int) -> Placed:
         from lakeidx.batch.assignment.by_key_index import place_by_key_index
         from lakeidx.batch.assignment.file_keys import locate_among
+        from lakeidx.batch.assignment.keyed_batch import keyed_rows
         from lakeidx.key_index.joined import FileJoiner
 
-        work, batch = self.work, received.keyed(self.work.schema)
+        work, batch = self.work, keyed_rows(received, self.work.schema)
         # What an index keeps in a process is the driver's.
         opened: AbstractContextManager[Any] = (
             work.index.open(work.metadata.paths) if work.here else closing(work.index.made())

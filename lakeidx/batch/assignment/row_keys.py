@@ -12,20 +12,13 @@ lakeidx.retract       bool        the row is a delete; left out when none is
 key columns                       where the index type looks at keys
 ====================  ==========  =========================================================================================
 
-Indexes that keep something outside the table (HBase, the key state) are notified at the commit of what became of the batch's keys,
-perhaps by another process than the one that assigned them. For them each placing task leaves ``located-<part>-<task>.arrow``:
-columns ``row``, of the part, ``bucket`` and ``partition`` (int32, -1 and the row's own partition where the key was nowhere), the
-partitions as hex in the file's metadata.
-
 source   org.apache.paimon.table.sink.RowPartitionKeyExtractor, release 1.4.2 (projections)
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -34,24 +27,18 @@ from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
 from lakeidx.batch.parts import read_part
-from lakeidx.batch.target_files import read_columns, share_path, write_columns
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.data.row_kinds import is_retract
-from lakeidx.errors import CorruptFileError, InvalidInputError
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.key_index.locations import KeyBatch, KeyLocations
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.key_buckets import buckets_by_function
-from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.routed_rows import Block
 from lakeidx.types import DataType
 
-_PARTITIONS = b"partitions"
-_SCHEMA = pa.schema([pa.field(n, pa.int32(), nullable=False) for n in ("row", "bucket", "partition")])
-_READ_THREADS = 4
 _POSITION, _HASH, _PARTITION, _RETRACT = (f"lakeidx.{n}" for n in ("position", "hash", "partition", "retract"))
 
 #: A staged part: its number, and the landing file it is taken from by reference.
@@ -139,59 +126,6 @@ class PartRows:
 
     number: int
     at: NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyedBatch:
-    """Keys of n rows of a batch that a task places, its parts one after another.
-
-    retract   bool[n] rows of kind -U or -D
-    starts    int64[parts + 1]: rows starts[i] .. starts[i + 1] are those of the i-th part
-    places    of each part: its number, and where its rows are in it
-    """
-
-    keys: KeyBatch
-    retract: NDArray[np.bool_]
-    starts: NDArray[np.int64]
-    places: Sequence[PartRows]
-
-    def of_part(self, part: int) -> slice:
-        """Return the rows of the i-th part."""
-        return slice(int(self.starts[part]), int(self.starts[part + 1]))
-
-    def split_rows(self, rows: NDArray[np.int64]) -> list[slice]:
-        """Split some row numbers (ascending) by part, as slices of them."""
-        return [slice(a, b) for a, b in pairwise(np.searchsorted(rows, self.starts).tolist())]
-
-
-def sourced_parts(ingest: IngestReport) -> list[tuple[StagedPart, SourceFile | None]]:
-    """Return the parts of a batch, each with the landing file that it is taken from by reference."""
-    return [(part, ingest.source_of(part)) for part in ingest.parts]
-
-
-def read_batch(
-    store: ObjectStore, parts: Sequence[tuple[StagedPart, SourceFile | None]], schema: TableSchema
-) -> tuple[KeyBatch, NDArray[np.bool_]]:
-    """Read the keys of parts (`sourced_parts`), and which rows are of kind -U or -D; memory follows their keys."""
-    from lakeidx.key_index.table_view import key_batch
-
-    names = list(schema.identity_columns)
-
-    def read(item: tuple[StagedPart, SourceFile | None]) -> tuple[pa.Table, NDArray[np.bool_]]:
-        part, source = item
-        table = read_part(store, source, part, schema, placing_columns(schema))
-        retract = np.zeros(table.num_rows, np.bool_)
-        if VALUE_KIND in table.column_names:
-            retract = is_retract(table.column(VALUE_KIND).to_numpy())
-            table = table.drop_columns([VALUE_KIND])
-        return table, retract
-
-    found = in_parallel(read, parts, threads=_READ_THREADS)
-    empty = pa.schema([schema.arrow_schema.field(n) for n in placing_columns(schema)]).empty_table()
-    whole = pa.concat_tables([table for table, _ in found] or [empty])
-    codes = partition_codes(whole, schema.partition_keys, schema.partition_types)
-    retract = np.concatenate([np.zeros(0, np.bool_), *(retract for _, retract in found)])
-    return key_batch(whole.select(names).combine_chunks(), schema, codes), retract
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -307,77 +241,3 @@ class ReceivedKeys:
         keys = RowKeys(tuple(partitions), codes, hashes)
         self.parts.append(PartKeys(PartRows(block.order, positions), keys, retract, ranks))
         self.columns.append(rows.select([n for n in rows.column_names if not n.startswith("lakeidx.")]))
-
-    def keyed(self, schema: TableSchema) -> KeyedBatch:
-        """Return them as a batch of keys, which owns them from now on."""
-        names = list(schema.identity_columns)
-        numbers = {p: i for i, p in enumerate(self.names)}
-        none32, none = np.zeros(0, np.int32), np.zeros(0, np.bool_)
-        codes = [np.array([numbers[p] for p in part.keys.partitions], np.int32)[part.keys.codes] for part in self.parts]
-        retract = [none if p.retract is None else p.retract for p in self.parts]
-        retract = [np.zeros(len(p.keys), np.bool_) if p.retract is None else p.retract for p in self.parts]
-        empty = pa.schema([schema.arrow_schema.field(n) for n in names]).empty_table()
-        columns = pa.concat_tables([t.select(names) for t in self.columns] or [empty]).combine_chunks()
-        self.columns.clear()
-        keys = KeyBatch(
-            tuple(self.names),
-            np.concatenate([none32, *codes]),
-            columns,
-            tuple(schema.field(n).type for n in names),
-            np.concatenate([none32, *(p.keys.hashes for p in self.parts)]),
-        )
-        starts = np.cumsum([0, *(len(p.keys) for p in self.parts)]).astype(np.int64)
-        return KeyedBatch(keys, np.concatenate([none, *retract]), starts, [p.rows for p in self.parts])
-
-
-def located_path(directory: str, part: int) -> str:
-    """Return the path of the locations that a key index found for a part."""
-    return f"{directory}/located-{part:05d}.arrow"
-
-
-def write_located(store: ObjectStore, directory: str, batch: KeyedBatch, located: KeyLocations, task: int) -> None:
-    """Write the locations that a placing task found, one file per part."""
-    texts = {_PARTITIONS: json.dumps([p.hex() for p in located.partitions]).encode()}
-    for i, part in enumerate(batch.places):
-        rows, path = batch.of_part(i), share_path(located_path(directory, part.number), task)
-        columns = [part.at, located.bucket[rows], located.partition[rows]]
-        write_columns(store, path, columns, _SCHEMA.with_metadata(texts))
-
-
-def read_located(store: ObjectStore, parts: Sequence[tuple[str, Sequence[int], int]]) -> KeyLocations:
-    """Return what `write_located` kept, of all parts; files are not in it.
-
-    parts   of each the path of its locations, the tasks that placed its rows, and how many rows it has
-    """
-    numbers: dict[bytes, int] = {}
-    buckets, codes = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    for path, tasks, rows in parts:
-        bucket, code = np.full(rows, -1, np.int32), np.zeros(rows, np.int32)
-        for task in tasks:
-            at, found, there = _read_one(store, share_path(path, task), numbers)
-            if len(at) and not 0 <= int(at.min()) <= int(at.max()) < rows:
-                raise CorruptFileError("the file of located keys has a row that the part does not have", path=path)
-            bucket[at], code[at] = found, there
-        buckets.append(bucket)
-        codes.append(code)
-    bucket = np.concatenate(buckets)
-    return KeyLocations(
-        bucket=bucket,
-        partition=np.concatenate(codes),
-        partitions=tuple(numbers),
-        file=np.full(len(bucket), -1, np.int32),
-    )
-
-
-def _read_one(store: ObjectStore, path: str, numbers: dict[bytes, int]) -> list[NDArray[np.int32]]:
-    """Read the columns of a file; the last, partitions, as `numbers` has them, which gets those that are new."""
-    columns, described = read_columns(store, path, _SCHEMA)
-    try:
-        partitions = [bytes.fromhex(p) for p in json.loads(described[_PARTITIONS])]
-    except (KeyError, ValueError, TypeError) as error:
-        raise CorruptFileError(f"the file of located keys names no partitions: {error}", path=path) from error
-    own = columns[-1]
-    if len(own) and not 0 <= int(own.min()) <= int(own.max()) < len(partitions):
-        raise CorruptFileError("the file of located keys has a partition without a name", path=path)
-    known = np.array([numbers.setdefault(p, len(numbers)) for p in partitions], np.int32)
-    return [*columns[:-1], known[own] if len(own) else own]

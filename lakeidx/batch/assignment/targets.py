@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import Target
+from lakeidx.batch.assignment.keyed_batch import located_path, write_located
 from lakeidx.batch.assignment.placement import PartPlaces, Place, Placed, RowCounts
-from lakeidx.batch.assignment.row_keys import located_path, write_located
 from lakeidx.batch.target_files import targets_path, write_part_share
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry

@@ -18,8 +18,7 @@ from lakeidx.batch.artifacts import UPSERT, BucketAssignmentReport, IngestReport
 from lakeidx.batch.assignment.placing import check_buckets_fit, place_batch
 from lakeidx.batch.assignment.targets import BatchTargets, check_indexed, describe_targets
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.index_type_checks import check_index_type
-from lakeidx.batch.index_types import TableIndex
+from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.batch.target_files import write_numbers
 from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError

@@ -20,11 +20,10 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.batch.artifacts import BucketAssignmentReport, Target
-from lakeidx.batch.assignment.row_keys import read_located
+from lakeidx.batch.assignment.keyed_batch import read_located
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.committed_batch import read_reports
-from lakeidx.batch.index_type_checks import check_index_type
-from lakeidx.batch.index_types import TableIndex, index_folder
+from lakeidx.batch.index_types import TableIndex, check_index_type, index_folder
 from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves, write_moves
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table

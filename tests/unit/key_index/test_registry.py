@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lakeidx import plugins
-from lakeidx.batch.index_type_checks import check_index_type
-from lakeidx.batch.index_types import TableIndex
+from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, no_locations
 from lakeidx.key_index.options import IndexOptions
