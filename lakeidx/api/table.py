@@ -26,7 +26,6 @@ from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
-from lakeidx.batch.stages.overwrite import replacing
 from lakeidx.batch.upsert import OnStage, finish_batch, ingest_rows, make_context, new_batch_id
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import new_schema
@@ -416,7 +415,7 @@ class Table(HistoryMethods, TableHandle):
         mode = "table" if whole_table else "partitions"
         if whole_table and where is not None:
             raise InvalidInputError("overwrite the whole table, or the partitions of a condition (where), not both")
-        context = replacing(self._context(batch_id, runner, mode, limits), where)
+        context = self._context(batch_id, runner, overwrite=mode, limits=limits, where=where)
         return self._write(context, rows, "null", merge_schema, on_stage)
 
     @plannable
@@ -443,7 +442,7 @@ class Table(HistoryMethods, TableHandle):
         """
         from lakeidx.landing.reject_limit import RejectLimit
 
-        context = self._context(batch_id, runner, overwrite, limits)
+        context = self._context(batch_id, runner, overwrite=overwrite, limits=limits)
         limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
         (tell := on_stage or (lambda stage: None))("ingest")
         ingest_landing(context, paths(files, name="files"), options, strict=strict, max_rejected=limit)
@@ -534,11 +533,9 @@ class Table(HistoryMethods, TableHandle):
             result = finish_batch(running, tell)
         return self._finished(result, context)
 
-    def _context(
-        self, batch_id: str | None, runner: RunnerLike, overwrite: str | None = None, limits: GivenLimits | None = None
-    ) -> BatchContext:
+    def _context(self, batch_id: str | None, runner: RunnerLike, **asked: Any) -> BatchContext:
         name = new_batch_id() if batch_id is None else batch_id
-        return make_context(self.metadata, name, runner=make_runner(runner), overwrite=overwrite, limits=limits)
+        return make_context(self.metadata, name, runner=make_runner(runner), **asked)
 
     def _finished(self, result: BatchResult, context: BatchContext) -> BatchResult:
         if self.metadata.seen_schema().table_options.compacts_after_commit:

@@ -39,6 +39,11 @@ def targets_path(directory: str, part: int) -> str:
     return f"{directory}/targets-{part:05d}.arrow"
 
 
+def located_path(directory: str, part: int) -> str:
+    """Return the path of the locations that a key index found for a part."""
+    return f"{directory}/located-{part:05d}.arrow"
+
+
 def write_part_share(store: ObjectStore, path: str, task: int, rows: Int32s, targets: Int32s) -> None:
     """Write the targets of the rows of a part that a task placed.
 

@@ -18,7 +18,6 @@ from lakeidx.batch.artifacts import (
     IndexWriteReport,
     IngestReport,
 )
-from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.held.hold import check_limits, hold_batch, refuse_held
 from lakeidx.batch.schema_drift import drift_reason, staged_schema
@@ -27,7 +26,6 @@ from lakeidx.batch.stages.commit import run_commit
 from lakeidx.batch.stages.given_rows import Absent, Publish, stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.errors import InvalidInputError, NotFoundError
-from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import check_use
 from lakeidx.landing.cast_rows import RefuseRows
@@ -40,7 +38,9 @@ from lakeidx.tasks.logs import logged
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 if TYPE_CHECKING:
+    from lakeidx.batch.committed_batch import BatchResult
     from lakeidx.landing.reject_limit import RejectLimit
+    from lakeidx.predicate import Predicate
 
 log = logging.getLogger(__name__)
 
@@ -66,12 +66,15 @@ def make_context(
     overwrite: str | None = None,
     driver_bytes: int | None = None,
     limits: GivenLimits | None = None,
+    where: str | Predicate | None = None,
 ) -> BatchContext:
     """Make the context of a batch.
 
     overwrite, driver_bytes   see `BatchContext`
     limits   beyond which it is held; None = as the table's option ``lakeidx.limits`` says
-    errors                    UnsupportedError when an option of the table makes writing go wrong
+    where    an overwrite of partitions replaces exactly those that match
+    errors   UnsupportedError when an option of the table makes writing go wrong; InvalidInputError for a condition over columns
+             that are not the partition's
     """
     schema = metadata.latest_schema()
     check_use(schema, Use.WRITE, metadata.paths.root)
@@ -82,11 +85,16 @@ def make_context(
             "overwrite partitions: the table has no partition keys, so all of it would be replaced; to do so, overwrite the table",
             path=metadata.paths.root,
         )
-    paths: TablePaths = metadata.paths
-    files = BatchFiles(metadata.store, paths, batch_id)
+    files, replaces = BatchFiles(metadata.store, metadata.paths, batch_id), None
+    if where is not None:
+        from lakeidx.batch.stages.overwrite import bind_partitions
+
+        replaces = bind_partitions(metadata, where)
     asked = schema.table_options.lakeidx_limits if limits is None else limits
     bounds = None if asked is None else BatchLimits.parse(asked) or None
-    return BatchContext(metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes, limits=bounds)
+    return BatchContext(
+        metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes, replaces, limits=bounds
+    )
 
 
 def upsert_files(
@@ -214,6 +222,8 @@ def _new_columns(context: BatchContext, schema: TableSchema | None) -> set[str]:
 
 def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
     """Run the stages after ingest."""
+    from lakeidx.batch.committed_batch import BatchResult
+
     attempt = context.files.latest_attempt()
     tell("bucket_assignment")
     run_bucket_assignment(context, attempt)

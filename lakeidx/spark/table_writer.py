@@ -115,13 +115,17 @@ class TableWriter(DataSourceArrowWriter):
         self.read_on: int | None = None
 
     def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
-        from lakeidx.batch.stages.overwrite import replacing
         from lakeidx.batch.upsert import make_context
 
-        context = make_context(
-            table.metadata, self.batch_id, runner=runner, overwrite=self.mode, limits=self.options.limits
+        options = self.options
+        return make_context(
+            table.metadata,
+            self.batch_id,
+            runner=runner,
+            overwrite=self.mode,
+            limits=options.limits,
+            where=options.where,
         )
-        return replacing(context, self.options.where)
 
     def _refuse_missing(self) -> None:
         """Refuse upserts without some of the columns, unless null is wanted; the rows of an overwrite replace all columns."""

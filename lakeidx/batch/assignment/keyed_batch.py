@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
 from lakeidx.batch.assignment.row_keys import PartRows, ReceivedKeys, partition_codes, placing_columns
 from lakeidx.batch.parts import read_part
-from lakeidx.batch.target_files import read_columns, share_path, write_columns
+from lakeidx.batch.target_files import located_path, read_columns, share_path, write_columns
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -106,11 +106,6 @@ def read_batch(
     codes = partition_codes(whole, schema.partition_keys, schema.partition_types)
     retract = np.concatenate([np.zeros(0, np.bool_), *(retract for _, retract in found)])
     return key_batch(whole.select(names).combine_chunks(), schema, codes), retract
-
-
-def located_path(directory: str, part: int) -> str:
-    """Return the path of the locations that a key index found for a part."""
-    return f"{directory}/located-{part:05d}.arrow"
 
 
 def write_located(store: ObjectStore, directory: str, batch: KeyedBatch, located: KeyLocations, task: int) -> None:

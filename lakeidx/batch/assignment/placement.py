@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.batch.assignment.keyed_batch import KeyedBatch
 from lakeidx.batch.assignment.row_keys import PartRows, RowKeys
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
@@ -23,6 +22,7 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 
 if TYPE_CHECKING:
+    from lakeidx.batch.assignment.keyed_batch import KeyedBatch
     from lakeidx.key_index.key_moves import MovePlan
 
 

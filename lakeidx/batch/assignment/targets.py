@@ -11,9 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lakeidx.batch.artifacts import Target
-from lakeidx.batch.assignment.keyed_batch import located_path, write_located
 from lakeidx.batch.assignment.placement import PartPlaces, Place, Placed, RowCounts
-from lakeidx.batch.target_files import targets_path, write_part_share
+from lakeidx.batch.target_files import located_path, targets_path, write_part_share
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.paths import TablePaths
@@ -137,6 +136,8 @@ def write_share(store: ObjectStore, directory: str, placed: Placed, task: int) -
     moves, new = placed.moves, placed.new_hashes
     partitions, codes = number_partitions((), (p for p, _ in numbered.places))
     if placed.located is not None:
+        from lakeidx.batch.assignment.keyed_batch import write_located
+
         write_located(store, directory, *placed.located, task)
     return TaskTargets(
         task=task,

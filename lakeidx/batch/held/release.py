@@ -7,7 +7,6 @@ from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.held.hold import begin_release, require_held
 from lakeidx.batch.landed_files import mark_committed
-from lakeidx.batch.stages.overwrite import replacing
 from lakeidx.batch.upsert import OnStage, finish_batch, make_context, write_attempt
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
@@ -18,8 +17,8 @@ def held_context(
 ) -> tuple[BatchContext, HeldNote]:
     """Return the context of a held batch as it was begun, without limits, and why it is held; NotFoundError."""
     note = require_held(BatchFiles(metadata.store, metadata.paths, batch_id), metadata.paths.root)
-    context = make_context(metadata, batch_id, runner=runner, overwrite=note.overwrite, limits={})
-    return replacing(context, note.replaces), note
+    made = make_context(metadata, batch_id, runner=runner, overwrite=note.overwrite, limits={}, where=note.replaces)
+    return made, note
 
 
 def release_batch(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakeidx.batch.artifacts import (
@@ -15,14 +14,6 @@ from lakeidx.table.view import decode_partition_dict
 
 if TYPE_CHECKING:
     from lakeidx.predicate import Predicate
-
-
-def replacing(context: BatchContext, where: str | Predicate | None) -> BatchContext:
-    """Let an overwrite of partitions replace exactly those that match a condition.
-
-    errors   InvalidInputError for a condition over other columns than the partition's
-    """
-    return context if where is None else replace(context, replaces=bind_partitions(context.metadata, where))
 
 
 def bind_partitions(metadata: TableMetadata, where: str | Predicate) -> Predicate:

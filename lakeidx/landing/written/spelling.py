@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from lakeidx.codec.columns import is_text
 from lakeidx.landing.cast import CastColumn, cast_column
-from lakeidx.landing.cast_values import PLAUSIBLE
 from lakeidx.landing.types import LandingOptions
 from lakeidx.landing.written.date_formats import parse_format, split_texts
 from lakeidx.types import INT_ROOTS, DataType, Root, to_arrow
@@ -126,6 +125,8 @@ def _times(texts: pa.Array, wanted: DataType, formats: Sequence[str]) -> pa.Arra
 
 
 def _iso(texts: pa.Array, wanted: DataType) -> pa.Array:
+    from lakeidx.landing.cast_values import PLAUSIBLE
+
     plausible = pc.match_substring_regex(pc.utf8_trim_whitespace(texts), PLAUSIBLE[wanted.root])
     return pc.if_else(plausible, texts, pa.scalar(None, pa.string()))
 

@@ -47,7 +47,6 @@ from lakeidx.options.features import Use
 from lakeidx.storage.uuids import random_uuid
 from lakeidx.table.commit.chain import discard_unreadable, was_bypassed
 from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite, TableChanges
-from lakeidx.table.commit.compaction_conflicts import exact_file_conflicts, key_reader, level_overlaps, vector_conflicts
 from lakeidx.table.commit.conflicts import (
     bucket_count_conflicts,
     changed_buckets,
@@ -58,11 +57,9 @@ from lakeidx.table.commit.conflicts import (
 )
 from lakeidx.table.commit.earlier_commit import committed_id, missing_files, was_in_history
 from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index, merge_manifests
-from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
 from lakeidx.table.entries import Entries
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.entry_kernels import found_in
-from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata, is_same
 from lakeidx.table.view import DELETION_VECTORS, SnapshotView, load_view
 
@@ -127,6 +124,8 @@ def commit_changes(
     )
     deltas: list[_Delta] = []
     if request.overwrite is not None:
+        from lakeidx.table.commit.overwrite_upgrade import upgrade_overwrite
+
         data = upgrade_overwrite(changes.append, schema) if not changes.has_compact else changes.append
         deltas.append(_Delta(CommitKind.OVERWRITE, data, changes.append_index, (), request.overwrite))
     elif changes.has_append or request.even_empty is CommitKind.APPEND:
@@ -302,10 +301,9 @@ class _Attempt:
         findings = counts + file_conflicts(live.select(same), data)
         findings += index_file_conflicts(view.index, self.delta.index)
         if self.delta.kind is CommitKind.COMPACT:
-            findings += vector_conflicts(deletion_vectors(view.index), data, request.vectors)
-            there = live.of_places({(e.partition, e.bucket) for e in data} | set(request.exact_files))
-            findings += level_overlaps(there, data, key_reader(self.schema.key_types))
-            findings += exact_file_conflicts(there, request.exact_files)
+            from lakeidx.table.commit.compaction_conflicts import compaction_conflicts
+
+            findings += compaction_conflicts(view, data, request, self.schema.key_types)
         else:
             findings += self._batch_conflicts(view, data)
         return findings

@@ -10,9 +10,27 @@ from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.table.commit.changes import CommitRequest
 from lakeidx.table.commit.conflicts import MOST_FINDINGS, VectorPlaces
+from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.intervals import key_order
+from lakeidx.table.view import SnapshotView
 from lakeidx.types import DataType
+
+
+def compaction_conflicts(
+    view: SnapshotView, data: Sequence[ManifestEntry], request: CommitRequest, key_types: Sequence[DataType]
+) -> list[str]:
+    """Check that a compaction may follow a snapshot.
+
+    view   of the buckets that it rewrites, at least
+    """
+    there = view.entries.of_places({(e.partition, e.bucket) for e in data} | set(request.exact_files))
+    return [
+        *vector_conflicts(deletion_vectors(view.index), data, request.vectors),
+        *level_overlaps(there, data, key_reader(key_types)),
+        *exact_file_conflicts(there, request.exact_files),
+    ]
 
 
 def key_reader(types: Sequence[DataType]) -> Callable[[bytes], tuple[tuple[Any, ...], ...]]:
