@@ -77,7 +77,7 @@ def hash_bytes_many(rows: RowBytes) -> npt.NDArray[np.int32]:
     returns  int32[n]
     """
     state = np.full(len(rows), SEED, np.uint32)
-    mix_strings(state, frozen(rows.data), frozen(rows.offsets))
+    _mix_strings(state, frozen(rows.data), frozen(rows.offsets))
     state ^= rows.lengths.astype(np.uint32)
     finalize(state)
     return state.view(np.int32)
@@ -165,7 +165,7 @@ def finalize(state: Any) -> None:
 
 
 @kernel
-def mix_strings(state: Any, data: Any, offsets: Any) -> None:
+def _mix_strings(state: Any, data: Any, offsets: Any) -> None:
     """Mix whole strings by murmur's byte variant: words, then each leftover byte sign-extended as a word."""
     for i in range(len(state)):
         at, end, h = offsets[i], offsets[i + 1], state[i]

@@ -28,8 +28,8 @@ def compaction_conflicts(
     there = view.entries.of_places({(e.partition, e.bucket) for e in data} | set(request.exact_files))
     return [
         *vector_conflicts(deletion_vectors(view.index), data, request.vectors),
-        *level_overlaps(there, data, key_reader(key_types)),
-        *exact_file_conflicts(there, request.exact_files),
+        *_level_overlaps(there, data, key_reader(key_types)),
+        *_exact_file_conflicts(there, request.exact_files),
     ]
 
 
@@ -43,7 +43,7 @@ def key_reader(types: Sequence[DataType]) -> Callable[[bytes], tuple[tuple[Any, 
     return read
 
 
-def level_overlaps(
+def _level_overlaps(
     live: Sequence[ManifestEntry], delta: Sequence[ManifestEntry], key: Callable[[bytes], Any]
 ) -> list[str]:
     """Check rule 3: files of one bucket and level >= 1 do not overlap in keys.
@@ -76,7 +76,9 @@ def level_overlaps(
     return findings[:MOST_FINDINGS]
 
 
-def exact_file_conflicts(live: Sequence[ManifestEntry], exact: Mapping[tuple[bytes, int], frozenset[str]]) -> list[str]:
+def _exact_file_conflicts(
+    live: Sequence[ManifestEntry], exact: Mapping[tuple[bytes, int], frozenset[str]]
+) -> list[str]:
     """Check rule 6: a bucket whose hash index is rebuilt from its rows got no other rows since they were read."""
     names: dict[tuple[bytes, int], set[str]] = {place: set() for place in exact}
     for entry in live:
