@@ -72,7 +72,7 @@ _PLACES = {
     "Table": "lakeidx.api",
     "Warehouse": "lakeidx.api",
     "BatchPlan": "lakeidx.api.dry_run.plan",
-    "BatchResult": "lakeidx.batch.upsert",
+    "BatchResult": "lakeidx.batch.committed_batch",
     "LandingOptions": "lakeidx.landing.read",
     "Machine": "lakeidx.key_index.advice.model",
     "Needs": "lakeidx.key_index.advice.measures",

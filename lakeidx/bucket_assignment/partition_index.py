@@ -38,7 +38,7 @@ class Assignment:
 
 
 class PartitionIndex:
-    """Hash -> bucket of one partition; make one with `load` or `for_overwrite`."""
+    """Hash -> bucket of one partition; make one with `load`."""
 
     __slots__ = ("_before", "_map", "_pick", "_rooms")
 

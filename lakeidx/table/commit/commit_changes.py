@@ -16,7 +16,7 @@ whether the history continues from the snapshot; if not, it is taken away and th
 that commits by rename to an object store does not take part in that agreement; see docs/concurrency.md.
 
 source   org.apache.paimon.operation.FileStoreCommitImpl, release 1.4.2 (protocol); put-if-absent, rules 4, 5 and 10 of
-         `lakeidx.table.commit.conflicts` and the look after the put are lakeidx's own
+         this package and the look after the put are lakeidx's own
 """
 
 from __future__ import annotations
