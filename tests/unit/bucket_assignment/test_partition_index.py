@@ -25,7 +25,7 @@ def largest(known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
 
 
 def empty(**rules: int) -> PartitionIndex:
-    return PartitionIndex.load([], rules=AssignRules(**rules), pick=no_draw)  # type: ignore[arg-type]
+    return PartitionIndex.load([], rules=AssignRules(**rules), pick=no_draw)
 
 
 def test_buckets_fill_up_one_after_another() -> None:

@@ -22,7 +22,7 @@ from lakeidx.errors import InvalidInputError
 )
 def test_numbers_out_of_range_are_refused(numbers: dict[str, int], names: str) -> None:
     with pytest.raises(InvalidInputError, match=names):
-        AssignRules(**numbers)  # type: ignore[arg-type]
+        AssignRules(**numbers)
 
 
 def test_the_last_bucket_is_below_max_buckets_and_below_32767() -> None:
