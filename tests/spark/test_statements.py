@@ -133,6 +133,15 @@ def test_a_table_is_made_by_its_path_and_described(spark: SparkSession, tmp_path
             f"CREATE TABLE lakeidx.`{tmp_path}/d.db/bad` TBLPROPERTIES ('primary-key' = 'id') AS SELECT null::int AS id",
         )
     assert not (tmp_path / "d.db" / "bad").exists()
+    sql(spark, f"TRUNCATE TABLE {copy}")
+    assert sql(spark, f"SELECT * FROM {copy}").collect() == []
+    (stated,) = sql(spark, f"SHOW CREATE TABLE {copy}").collect()[0]
+    sql(spark, f"DROP TABLE {copy}")
+    assert not (tmp_path / "d.db" / "copy").exists()
+    sql(spark, stated)
+    sql(spark, f"DROP TABLE IF EXISTS lakeidx.`{tmp_path}/d.db/like`")
+    sql(spark, f"CREATE TABLE lakeidx.`{tmp_path}/d.db/like` LIKE {copy}")
+    assert Table.open(tmp_path / "d.db" / "like").schema.fields == Table.open(tmp_path / "d.db" / "copy").schema.fields
 
 
 @pytest.mark.parametrize(
@@ -144,8 +153,9 @@ def test_a_table_is_made_by_its_path_and_described(spark: SparkSession, tmp_path
         ("UPDATE orders_by_name\nSET nope = 1", "line 2, column 5"),
         ("INSERT INTO orders_by_name VALUES (1)", "line 1, column"),
         ("DELETE FROM orders_by_name; DELETE FROM orders_by_name", "line 1, column 29"),
-        ("TRUNCATE TABLE orders_by_name", "lakeidx.spark.sql takes SELECT, INSERT"),
-        ("DROP TABLE orders_by_name", "lakeidx.spark.sql takes SELECT, INSERT"),
+        ("USE nowhere", "lakeidx.spark.sql takes SELECT, INSERT"),
+        ("DROP TABLE orders_by_name", "dropped by its path"),
+        ("EXPLAIN SELECT * FROM orders_by_name", "explain(True)"),
     ],
 )
 def test_what_is_not_understood_is_refused(spark: SparkSession, table: Table, text: str, said: str) -> None:

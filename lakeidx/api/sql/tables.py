@@ -430,7 +430,9 @@ def show(statement: Statement, asked: Show, places: Places, warehouse: Warehouse
     if asked.what == "PARTITIONS":
         found = _partitions(statement, table, asked.partition)
         return result_of({"partition": sorted("/".join(f"{k}={v}" for k, v in texts.items()) for texts in found)})
-    return result_of({"createtab_stmt": [_create_statement(".".join(p.name for p in asked.table.parts), schema)]})
+    return result_of(
+        {"createtab_stmt": [_create_statement(".".join(_name(p.name) for p in asked.table.parts), schema)]}
+    )
 
 
 def result_of(columns: Mapping[str, Sequence[str | None]]) -> QueryResult:

@@ -33,6 +33,7 @@ from lakeidx.api.sql.verbs import (
     values_to_set,
 )
 from lakeidx.api.table import Table
+from lakeidx.api.warehouse import drop_table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.predicate.parse import LakeidxWhere
 from lakeidx.spark.catalog_tables import place_of_name, quoted
@@ -45,10 +46,10 @@ from lakeidx.types import column_specs
 
 #: Statements by their first words.
 KINDS = (
-    "INSERT", "UPDATE", "DELETE", "MERGE INTO", "CREATE TABLE", "ALTER TABLE", "TRUNCATE TABLE", "COMMENT ON", "SHOW", "DESCRIBE",
-    "CALL",
+    "INSERT", "UPDATE", "DELETE", "MERGE INTO", "CREATE TABLE", "ALTER TABLE", "TRUNCATE TABLE", "DROP TABLE", "COMMENT ON", "SHOW",
+    "DESCRIBE", "CALL",
 )  # fmt: skip
-_VERB_WORDS = ("INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "CREATE")
+_VERB_WORDS = ("INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "CREATE", "DROP")
 
 
 def is_change(query: str) -> bool:
@@ -173,6 +174,21 @@ def _create(spark: SparkSession, statement: Statement, tree: Any, places: Places
         return VerbResult.of(upsert(frame, path))
 
 
+def _drop(spark: SparkSession, statement: Statement, tree: Any, places: Places) -> QueryResult:
+    """Drop a table by its path."""
+    statement.only(tree, ("kind", "exists", "purge", "tables", "this"), "DROP TABLE")
+    (node,) = tree.args.get("tables") or [tree.this]
+    parts = [p.name for p in node.parts]
+    if tree.args.get("kind") != "TABLE" or not _is_path(parts):
+        raise statement.error(
+            "a table is dropped by its path, DROP TABLE lakeidx.`/lake/db.db/table`; spark.sql drops names", node
+        )
+    if tree.args.get("exists") and not _is_there(parts[1]):
+        return result_of({"result": [f"{parts[1]} is not there"]})
+    drop_table(places.table(statement, node))
+    return result_of({"result": [f"dropped {parts[1]}"]})
+
+
 def _is_there(path: str) -> bool:
     try:
         Table.open(path)
@@ -221,4 +237,11 @@ def _insert(spark: SparkSession, statement: Statement, tree: Any, places: Places
     return VerbResult.of(upsert(numbered.select(*columns), table.uri, overwrite=parts.overwrite, options=options))
 
 
-_VERBS = {exp.Create: _create, exp.Insert: _insert, exp.Merge: _merge, exp.Update: _update, exp.Delete: _delete}
+_VERBS = {
+    exp.Create: _create,
+    exp.Drop: _drop,
+    exp.Insert: _insert,
+    exp.Merge: _merge,
+    exp.Update: _update,
+    exp.Delete: _delete,
+}

@@ -32,13 +32,14 @@ Node = Any  # a node of sqlglot's tree; the name of their common class differs b
 
 _TIME_TRAVEL = {"VERSION": "versionAsOf", "TIMESTAMP": "timestampAsOf"}
 _ESCAPES = "\\"
+_EXPLAIN = "EXPLAIN"
 
 
 def sql(spark: SparkSession, query: str) -> DataFrame:
     """Run a statement over tables of lakeidx, and others: a SELECT with columns and conditions pushed into the former, or a verb.
 
     query    SELECT (with WITH, UNION, joins and subqueries); INSERT INTO (which upserts by key), INSERT OVERWRITE, UPDATE, DELETE,
-             MERGE INTO, CREATE TABLE (by its path), ALTER TABLE, TRUNCATE TABLE, COMMENT ON, SHOW, DESCRIBE, CALL, each for a
+             MERGE INTO, CREATE and DROP TABLE (by its path), ALTER and TRUNCATE TABLE, COMMENT ON, SHOW, DESCRIBE, CALL, each for a
              table of lakeidx. Such a table is a name of the session's catalog, or ``lakeidx.`/lake/shop.db/orders` ``. In a SELECT
              ``$files`` … and ``$branch_NAME`` may end either, and ``VERSION AS OF`` an id or a tag, or ``TIMESTAMP AS OF`` an ISO
              time, follow. Other names are those of the session: views, tables of Spark
@@ -55,6 +56,10 @@ def select(spark: SparkSession, query: str, committed: str | None = None) -> Dat
     committed   directory of a table that is read with what readers see after a compaction, for verbs
     errors      InvalidInputError for another statement, or one that cannot be read
     """
+    if query.lstrip()[: len(_EXPLAIN)].upper() == _EXPLAIN:
+        raise InvalidInputError(
+            "EXPLAIN is a method of the frame of a query: lakeidx.spark.sql(spark, query).explain(True)"
+        )
     try:
         tokens = sqlglot.tokenize(query, read=LakeidxSql)
         (tree,) = sqlglot.parse(query, read=LakeidxSql)
