@@ -1,7 +1,6 @@
 """The machine of shared tables finds every fault of the review that is one of histories when its repair is taken out.
 
 Each case is a history of the machine's steps, as short as it cuts one, so it does not change when seeds come to mean others.
-Faults that no history of a table shows are listed with the test that shows them; docs/decisions/0010 has the table.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +42,6 @@ from tests.kit.table_history import ENGINES
 
 pytestmark = pytest.mark.slow
 
-TESTS = Path(__file__).resolve().parents[1]
 #: Calls of the store at which others are let in before a repair counts as one that nobody misses.
 MOST_CALLS = 120
 
@@ -282,24 +279,6 @@ CASES = [
          [*_batches(2), upsert("outer", 7, inside=[step("compact", full=True), upsert("other", 8), _EXPIRE])], at=40),
 ]  # fmt: skip
 
-#: Faults that are not about histories: one state of a table, one value, or one file shows them.
-ONE_STATE = {
-    "H3": "test_tables_whose_rules_are_not_followed_are_refused",
-    "M1": "test_negative_decimals_of_many_digits_keep_them",
-    "M2": "test_negative_decimals_of_many_digits_keep_them",
-    "M3": "test_null_rows_with_required_fields_are_staged",
-    "M4": "test_json_inside_text_is_kept_as_written",
-    "M5": "test_a_column_named_like_row_kinds_is_refused",
-    "L5": "test_widening_to_nanoseconds_says_what_does_not_fit",
-    "L6": "test_columns_with_file_indexes_cannot_be_dropped",
-    "L7": "test_rows_past_their_expire_time_go_in_compactions",
-    "L8": "test_partition_paths_do_not_depend_on_the_time_zone",
-    "G1": "test_range_bitmaps_over_far_apart_values_are_read",
-    "G2": "test_index_files_outside_the_table",
-    "G4": "test_widening_to_nanoseconds_says_what_does_not_fit",
-    "G6": "test_fields_of_later_paimon_survive_a_rewrite",
-}
-
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.fault}: {c.what}")
 def test_a_history_finds_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,20 +292,3 @@ def test_a_history_finds_it(case: Case, monkeypatch: pytest.MonkeyPatch) -> None
             assert failure_of(engine, steps) is None, "with its repair that history fails, too"
             return
     pytest.fail("no history misses the repair")
-
-
-@pytest.mark.parametrize("fault", ONE_STATE)
-def test_the_others_have_a_test(fault: str) -> None:
-    assert (TESTS / "regress" / f"{ONE_STATE[fault]}.py").exists()
-
-
-def test_every_fault_is_listed() -> None:
-    listed = {c.fault for c in CASES} | set(ONE_STATE)
-    wanted = {f"H{i}" for i in range(1, 6)} | {f"M{i}" for i in range(1, 8)} | {f"L{i}" for i in range(1, 10)}
-    assert wanted <= listed
-
-
-def test_the_table_in_the_docs_is_this_one() -> None:
-    page = (TESTS.parent / "docs/decisions/0010-histories-and-a-plain-model.md").read_text(encoding="utf-8")
-    rows = [f"| {c.fault} | {c.what} |" for c in CASES] + [f"| {f} | `{t}` |" for f, t in ONE_STATE.items()]
-    assert [row for row in rows if row not in page] == []
