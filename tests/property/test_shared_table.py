@@ -1,7 +1,7 @@
 """Histories of a table that several programs share: open handles, stopped batches, other programs in the middle of a step.
 
-The seeds are printed, and the same in each run, so that a red lane has to do with the change. LAKEIDX_SEED begins with another,
-LAKEIDX_HISTORIES runs more.
+The seeds are the same in each run, so that a red lane has to do with the change. LAKEIDX_SEED begins with another,
+LAKEIDX_HISTORIES runs more; with ``-n 2`` they run on two cores.
 """
 
 from __future__ import annotations
@@ -22,15 +22,20 @@ _INTERLEAVED = int(os.environ.get("LAKEIDX_HISTORIES", "1000" if WHOLE else "40"
 _KNOWN: tuple[str, ...] = ()
 
 
-def test_new_histories_show_what_the_model_says() -> None:
-    print(f"\nhistories of seeds {_FIRST} to {_FIRST + _HISTORIES - 1}")
-    for seed in range(_FIRST, _FIRST + _HISTORIES):
+def _some(count: int) -> list[range]:
+    """Seeds of so many histories, those of a test at a time."""
+    return [range(first, min(first + 40, _FIRST + count)) for first in range(_FIRST, _FIRST + count, 40)]
+
+
+@pytest.mark.parametrize("seeds", _some(_HISTORIES), ids=str)
+def test_new_histories_show_what_the_model_says(seeds: range) -> None:
+    for seed in seeds:
         check_seed(seed, without=_KNOWN)
 
 
-def test_batches_of_programs_that_take_turns_are_there_once() -> None:
-    print(f"\ninterleaved histories of seeds {_FIRST} to {_FIRST + _INTERLEAVED - 1}")
-    for seed in range(_FIRST, _FIRST + _INTERLEAVED):
+@pytest.mark.parametrize("seeds", _some(_INTERLEAVED), ids=str)
+def test_batches_of_programs_that_take_turns_are_there_once(seeds: range) -> None:
+    for seed in seeds:
         check_interleaved(seed)
 
 

@@ -1,30 +1,15 @@
-"""Seeded histories of a shared table, in numbers: ``python -m tests.kit.shared_table.runs --seeds 0:200``.
-
-They run on all cores. A history that fails is cut to the steps that still make it fail, and printed with its seed.
-"""
+"""Seeded histories of a shared table. One that fails is cut to the steps that still make it fail, and told with its seed."""
 
 from __future__ import annotations
 
-import argparse
-import gc
-import logging
-import math
 import random
 import shutil
-import sys
 import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
-from multiprocessing import get_context
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from lakeidx.tasks.limits import available_cores
-from tests.kit.shared_table.interleaved import check_interleaved
 from tests.kit.shared_table.keys import FLOAT_KEYS, MEMORY_INDEX, OTHER_ENGINES
 from tests.kit.shared_table.machine import Machine
 from tests.kit.shared_table.programs import HANDLES, OTHER_PROCESS, Call, Step
@@ -221,22 +206,16 @@ class _Maker:
         return self.rng.choice(["one", "two", "three"])
 
 
-def _run_history(engine: Engine, steps: Sequence[Step]) -> tuple[AssertionError | None, Counter[str]]:
-    """Run a history in a folder of its own; gives what went wrong, and how many steps of each kind were done."""
-    folder = Path(tempfile.mkdtemp(prefix="lakeidx-shared-", dir=memory_folder()))
-    machine = Machine(folder, engine)
-    try:
-        machine.run(steps)
-    except AssertionError as error:
-        return error, machine.done
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return None, machine.done
-
-
 def failure_of(engine: Engine, steps: Sequence[Step]) -> AssertionError | None:
     """Run a history in a folder of its own; what went wrong."""
-    return _run_history(engine, steps)[0]
+    folder = Path(tempfile.mkdtemp(prefix="lakeidx-shared-", dir=memory_folder()))
+    try:
+        Machine(folder, engine).run(steps)
+    except AssertionError as error:
+        return error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return None
 
 
 def shortest(engine: Engine, steps: Sequence[Step], *, tries: int = 400) -> list[Step]:
@@ -257,116 +236,10 @@ def shortest(engine: Engine, steps: Sequence[Step], *, tries: int = 400) -> list
     return left
 
 
-@dataclass(frozen=True)
-class _Ran:
-    """What became of a seed: the failure with the shortest history that shows it, empty when there is none; steps done."""
-
-    seed: int
-    failure: str
-    done: Counter[str]
-
-
-def _run_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = ()) -> _Ran:
-    """Run the history of a seed."""
-    engine, steps = history_of(seed, length, without)
-    error, done = _run_history(engine, steps)
-    if error is not None and shorten:
-        error = failure_of(engine, shortest(engine, steps)) or error
-    return _Ran(seed, "" if error is None else f"seed {seed}, {length} steps: {error}", done)
-
-
 def check_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = ()) -> None:
     """Run the history of a seed; AssertionError with the shortest part that fails."""
-    ran = _run_seed(seed, length, shorten=shorten, without=without)
-    assert not ran.failure, ran.failure
-
-
-def _run_interleaved(seed: int) -> _Ran:
-    """Run the history of a seed in which no program is inside another one."""
-    try:
-        check_interleaved(seed)
-    except AssertionError as error:
-        return _Ran(seed, str(error), Counter())
-    return _Ran(seed, "", Counter())
-
-
-def _begin_process() -> None:
-    """Say nothing, and look for cycles among objects rarely: a history makes few, and what is imported never goes."""
-    logging.disable()
-    gc.freeze()
-    gc.set_threshold(100_000, 50, 50)
-
-
-def _run_seeds(seeds: range, run: Callable[[int], _Ran], jobs: int) -> Iterator[_Ran]:
-    """Run the histories of seeds in their order, several at a time in processes of their own."""
-    if jobs == 1:
-        _begin_process()
-        yield from map(run, seeds)
-        return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin_process) as pool:
-        try:
-            yield from pool.map(run, seeds, chunksize=8)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-class _Progress:
-    """One line on standard error that is written over; a line a minute where it is no terminal."""
-
-    def __init__(self, total: int) -> None:
-        self._total, self._watched = total, sys.stderr.isatty()
-        self.started = self._shown = time.monotonic()
-
-    def show(self, ran: int, failed: int) -> None:
-        now = time.monotonic()
-        if now - self._shown < (1 if self._watched else 60) and ran < self._total:
-            return
-        self._shown, rate = now, ran / max(now - self.started, 1e-9)
-        bar = "#" * (30 * ran // self._total)
-        left = (self._total - ran) / rate / 60
-        text = f"[{bar:.<30}] {ran} of {self._total}, {failed} failed, {rate:.1f} a second, {left:.0f} min left"
-        print(f"\r{text}" if self._watched else text, end="" if self._watched and ran < self._total else "\n",
-              file=sys.stderr, flush=True)  # fmt: skip
-
-
-def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Run histories of a table that several programs share.")
-    parser.add_argument("--seeds", default="0:100", help="first seed and the one after the last (default 0:100)")
-    parser.add_argument("--steps", type=int, default=18, help="steps of a history (default 18)")
-    parser.add_argument("--jobs", type=int, default=available_cores(), help="processes (default: one a core)")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no history after so long")
-    parser.add_argument("--stop", action="store_true", help="end at the first history that fails")
-    parser.add_argument("--as-is", action="store_true", help="print failing histories whole")
-    parser.add_argument(
-        "--interleaved", action="store_true", help="programs take turns at every call (no steps, not cut)"
-    )
-    parser.add_argument("--without", default="", help="kinds of steps to leave out, with commas")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the histories of a range of seeds; prints those that fail, how many ran, and how often each kind of step was done."""
-    given = _arguments(arguments)
-    first, _, after = given.seeds.partition(":")
-    seeds = range(int(first), int(after))
-    run: Callable[[int], _Ran] = _run_interleaved
-    if not given.interleaved:
-        run = partial(_run_seed, length=given.steps, shorten=not given.as_is, without=given.without.split(","))
-    progress, done, failed, ran = _Progress(len(seeds)), Counter[str](), list[int](), 0
-    for one in _run_seeds(seeds, run, given.jobs):
-        ran += 1
-        done += one.done
-        if one.failure:
-            failed.append(one.seed)
-            print(f"FAILED {one.failure}\n", flush=True)
-        progress.show(ran, len(failed))
-        if (failed and given.stop) or time.monotonic() - progress.started > 60 * given.minutes:
-            break
-    print("steps: " + ", ".join(f"{name} {count}" for name, count in sorted(done.items())))
-    print(f"{ran} histories of seeds {first} to {int(first) + ran - 1}, {len(failed)} failed"
-          f"{': seeds ' if failed else ''}{' '.join(map(str, failed))}, {time.monotonic() - progress.started:.0f} s")  # fmt: skip
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    engine, steps = history_of(seed, length, without)
+    error = failure_of(engine, steps)
+    if error is not None and shorten:
+        error = failure_of(engine, shortest(engine, steps)) or error
+    assert error is None, f"seed {seed}, {length} steps: {error}"
