@@ -10,6 +10,7 @@ import pytest
 
 import lakeidx
 from lakeidx.errors import LakeIdxError
+from tests.kit.small_tables import table_spec
 
 HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "400" if os.environ.get("LAKEIDX_WHOLE") else "24"))
 STEPS = 40
@@ -33,11 +34,7 @@ class History:
             options["deletion-vectors.enabled"] = "true"
         if bucket == "-1":
             options["dynamic-bucket.target-row-num"] = "8"
-        spec = {
-            "fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "INT"}],
-            "primaryKeys": ["k"],
-            "options": options,
-        }
+        spec = table_spec("k INT, v INT", ["k"], options=options)
         self.vectors = "deletion-vectors.enabled" in options
         self.uri = str(folder / "d.db" / "t")
         lakeidx.Table.create(self.uri, spec)

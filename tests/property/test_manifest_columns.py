@@ -28,16 +28,12 @@ from lakeidx.table.entry_decoder import decode_entries, entries_of
 from lakeidx.table.manifest_files import ManifestFiles
 from lakeidx.table.view import fold_entries
 from lakeidx.types import parse_type
+from tests.kit.small_tables import table_spec
 
 INT = parse_type("INT")
 PARTITIONS = [with_arity(encode_row([n], [INT]), 1) for n in (None, 0, 1, 7)]
 SCHEMA = new_schema(
-    {
-        "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "INT"}],
-        "primaryKeys": ["p", "k"],
-        "partitionKeys": ["p"],
-        "options": {"manifest.target-file-size": "2 kb"},
-    }
+    table_spec("p INT, k INT", ["p", "k"], partitions=["p"], options={"manifest.target-file-size": "2 kb"})
 )
 longs = st.integers(-(1 << 63) + 1, (1 << 63) - 1)
 some_bytes = st.binary(max_size=40)

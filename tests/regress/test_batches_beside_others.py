@@ -39,14 +39,12 @@ from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
 from lakeidx.table.commit.compaction_conflicts import key_reader
 from lakeidx.table.commit.manifest_write import partition_stats
-from lakeidx.table.expiration.expire import expire_table
-from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.view import decode_row, split_arity  # type: ignore[attr-defined]
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
 from lakeidx.types import parse_type
 from tests.kit.shared_table.foreign import remove_orphans
-from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
+from tests.kit.small_tables import SPEC, content, filled_table, keep_newest, make_table, rows, upsert
 from tests.unit.batch.key_state.test_index import ROWS, check, commit_rows
 from tests.unit.key_index.fake_table import FakeTable
 
@@ -174,8 +172,7 @@ def test_files_that_others_remove_while_they_are_read(tmp_path: Path, monkeypatc
 # A data frame whose write another alteration overtook was staged again under the new columns, which became null without a word.
 #
 # The same frame under a batch id that was committed is no new write: it is not asked for columns that the table has got since.
-# After
-# a rollback it is one again.
+# After a rollback it is one again.
 
 ROWS_ADDED = pa.table({"id": pa.array([1, 2], pa.int32()), "n": pa.array([1, 2], pa.int32()), "city": ["Bern", "Oslo"]})
 
@@ -254,16 +251,12 @@ def test_a_frame_whose_batch_is_rolled_back_while_it_is_written_is_asked(table: 
 
 @pytest.fixture
 def table_expired(tmp_path: Path) -> Table:
-    made = make_table(tmp_path, options={"snapshot.num-retained.min": "1"})
-    upsert(made, [(1, 1, "first")])
-    return made
+    return filled_table(tmp_path, [(1, 1, "first")], options={"snapshot.num-retained.min": "1"})
 
 
 def write_and_expire(table: Table, partition: int = 1) -> None:
-    other = Table.open(table.uri)
-    upsert(other, [(partition, 2, "other")])
-    retention = Retention(num_min=1, num_max=1, time_ms=0)
-    expire_table(other.metadata, other.schema, now_ms=4_000_000_000_000, retention=retention)
+    upsert(Table.open(table.uri), [(partition, 2, "other")])
+    keep_newest(table)
 
 
 @pytest.mark.slow
@@ -304,25 +297,19 @@ def test_a_file_that_stays_away_is_an_error(table_expired: Table) -> None:
 
 # A batch died while it committed, before its snapshot was put, and was run again days later. A cleaner of another program, which
 # knows no staged batches, had removed its files. So it was committed with files that were not there: the table could not be read
-# any
-# more. Or, when the snapshot that it was planned on had expired, it was taken for committed: its rows never came.
+# any more. Or, when the snapshot that it was planned on had expired, it was taken for committed: its rows never came.
 
 ROWS_CLEANED = [(1, 1, "second"), (1, 3, "new")]
 
 
 @pytest.fixture
 def table_cleaned(tmp_path: Path) -> Table:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
-    return made
+    return filled_table(tmp_path, [(1, 1, "first")])
 
 
 def die(table: Table, when: When) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
     store = FaultStore(table.store)
-    store.fail("put_if_absent", "/snapshot/", when=when, act=killed)
+    store.fail("put_if_absent", "/snapshot/", when=when, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         upsert(Table(store, table.paths), ROWS_CLEANED, batch_id="b")
 
@@ -338,8 +325,7 @@ def others_write_and_expire(table: Table) -> None:
     upsert(other, [(2, 1, "other")])
     run_compaction(other.metadata, LocalRunner(1), full=True)
     upsert(other, [(2, 2, "other")])
-    retention = Retention(num_min=1, num_max=1, time_ms=0)
-    expire_table(other.metadata, other.schema, now_ms=4_000_000_000_000, retention=retention)
+    keep_newest(other)
 
 
 def test_the_batch_is_written_anew(table_cleaned: Table) -> None:
@@ -371,8 +357,7 @@ def test_what_cannot_be_determined_is_reported(table_cleaned: Table) -> None:
 @pytest.mark.parametrize(("days", "merged"), [(0, True), (5, False), (5, True)])
 def test_a_batch_that_was_committed_is_not_committed_again(tmp_path: Path, days: int, merged: bool) -> None:
     # Until manifests are merged they name the files that a compaction has replaced.
-    table = make_table(tmp_path, options={"manifest.merge-min-count": "1" if merged else "100"})
-    upsert(table, [(1, 1, "first")])
+    table = filled_table(tmp_path, [(1, 1, "first")], options={"manifest.merge-min-count": "1" if merged else "100"})
     die(table, "after")
     others_write_and_expire(table)
     days_go_by(table, days)
@@ -414,22 +399,17 @@ def test_a_state_that_a_newer_one_takes_away_is_a_conflict_and_the_batch_is_plan
 
 
 def test_another_number_of_buckets_is_refused_at_once(tmp_path: Path) -> None:
-    table = make_table(tmp_path, options={"bucket": "2"})
-    upsert(table, [(1, k, "row") for k in range(8)])
+    table = filled_table(tmp_path, [(1, k, "row") for k in range(8)], options={"bucket": "2"})
     newer = replace(table.schema, id=1, options={**table.schema.options, "bucket": "4"})
     table.store.put(table.paths.schema_path(1), encode_schema(newer))
-    sorted(p.name for p in Path(f"{table.uri}/manifest").iterdir())
+    manifests = sorted(Path(f"{table.uri}/manifest").iterdir())
     before = len(list(Path(table.uri).rglob("data-*")))
     with pytest.raises(
         InvalidInputError, match="has 2 buckets, the new files were written for 4: overwrite the partition"
     ):
         upsert(Table.open(table.uri), [(1, k, "new") for k in range(8)])
     assert len(list(Path(table.uri).rglob("data-*"))) - before <= 4
-    assert not [
-        p
-        for p in Path(f"{table.uri}/manifest").iterdir()
-        if p.stat().st_mtime > Path(table.paths.schema_path(1)).stat().st_mtime
-    ]
+    assert sorted(Path(f"{table.uri}/manifest").iterdir()) == manifests
     assert content(Table.open(table.uri)) == {(1, k): "row" for k in range(8)}
 
 

@@ -31,14 +31,12 @@ from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
-from lakeidx.table.expiration.expire import expire_table
-from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table.foreign import add_column, make_branch
-from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
+from tests.kit.small_tables import SPEC, content, filled_table, keep_newest, make_table, rows, staged_batch, upsert
 
 # A batch id whose rows were rolled back, or whose table was created again, did nothing and said success; so did other content.
 
@@ -107,10 +105,7 @@ def test_a_branch_made_again_has_none_of_its_batches(table: Table, again: str) -
 def test_cleaning_the_table_knows_batches_that_wait_on_a_branch(table: Table) -> None:
     """Their files are safe from the cleaner, and those that were given up go with the table's."""
     branch = on_branch(table)
-    context = make_context(branch.metadata, "day", runner=LocalRunner(1))
-    stage_table(context.files, branch.schema, rows([(1, 1, "branch")]), table_id=branch.metadata.table_id)
-    run_bucket_assignment(context, 1)
-    run_index_write(context, 1)
+    context = staged_batch(branch, [(1, 1, "branch")], "day")
     later = int(time.time() * 1000) + 86_400_000
     assert clean_orphans(table.metadata, now_ms=later, older_than_ms=0, dry_run=False).files == ()
     commit_batch(context)
@@ -171,8 +166,7 @@ def test_a_rollback_is_known_after_the_ids_were_used_and_expired(table: Table, t
     roll_back_table(table.metadata, table.schema, snapshot_id=1)
     for k in range(4):
         upsert(table, [(1, 10 + k, "later")])
-    retention = Retention(num_min=1, num_max=1, time_ms=0)
-    expire_table(table.metadata, table.schema, now_ms=4_000_000_000_000, retention=retention)
+    keep_newest(table)
     assert table.metadata.snapshot_ids() == [5]
     assert load(table, "day", file) == (False, (6,))
     assert content(table)[1, 1] == "row"
@@ -183,8 +177,7 @@ def test_a_batch_whose_snapshot_expired_still_counts(table: Table, tmp_path: Pat
     load(table, "day", file)
     upsert(table, [(1, 1, "newer")])
     run_compaction(table.metadata, LocalRunner(1), full=True)
-    retention = Retention(num_min=1, num_max=1, time_ms=0)
-    expire_table(table.metadata, table.schema, now_ms=4_000_000_000_000, retention=retention)
+    keep_newest(table)
     assert load(table, "day", file) == (True, (2,))
     assert content(table)[1, 1] == "newer"
 
@@ -202,10 +195,7 @@ def test_a_batch_of_a_dropped_table_runs_anew(table: Table, tmp_path: Path) -> N
 
 
 def test_a_batch_that_was_staged_for_a_dropped_table_runs_anew(table: Table) -> None:
-    context = make_context(table.metadata, "b")
-    stage_table(context.files, table.schema, rows([(1, 1, "old")]), table_id=table.metadata.table_id)
-    run_bucket_assignment(context, 1)
-    run_index_write(context, 1)
+    staged_batch(table, [(1, 1, "old")])
     shutil.rmtree(table.uri)
     new = Table.create(table.uri, {**SPEC, "comment": "again"})
     upsert_table(make_context(new.metadata, "b"), rows([(1, 2, "new")]))
@@ -291,8 +281,7 @@ def test_a_batch_whose_files_another_cleaner_removed_is_planned_again(table: Tab
     for k in range(3):
         upsert(table, [(1, 10 + k, "later")])
     run_compaction(table.metadata, LocalRunner(1), full=True)
-    retention = Retention(num_min=1, num_max=1, time_ms=0)
-    expire_table(table.metadata, table.schema, now_ms=4_000_000_000_000, retention=retention)
+    keep_newest(table)
     live = {p.name for p in before}
     (mine,) = (p for p in Path(table.uri).rglob("data-*") if p.name not in live and _rows_of(p) == 1)
     mine.unlink()
@@ -329,9 +318,7 @@ def found(table: Table) -> list[str]:
 
 @pytest.fixture
 def table_anew(tmp_path: Path) -> Table:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 0, "before")])
-    return made
+    return filled_table(tmp_path, [(1, 0, "before")])
 
 
 def test_rows_that_come_again_otherwise_are_left_out(table_anew: Table) -> None:
@@ -436,8 +423,7 @@ def test_a_batch_whose_snapshot_stands_is_committed(
 
 
 def test_a_tag_whose_answer_was_lost_is_made(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a")])
+    table = filled_table(tmp_path, [(1, 1, "a")])
     store = FaultStore(table.store)
     store.fail("put_if_absent", "/tag/", when="after", error=lost("put_if_absent"))
     assert Table(store, table.paths).create_tag("v1").snapshot == 1

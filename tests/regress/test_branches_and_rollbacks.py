@@ -41,7 +41,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table.foreign import fast_forward, make_branch
-from tests.kit.small_tables import LISTAGG, SPEC, branch_of, content, make_table, rows, upsert
+from tests.kit.small_tables import LISTAGG, SPEC, branch_of, content, filled_table, make_table, rows, upsert
 
 # A batch was rolled back, a branch with its snapshot was fast-forwarded, and the batch came again: its rows were added twice.
 
@@ -133,9 +133,7 @@ FIRST = {"p": 1, "k": 1, "branch": "a"}
 @pytest.fixture
 def table_schema(tmp_path: Path) -> Table:
     """Column v is called `branch` in schema 1 of branch x, and `main` in schema 1 of the table."""
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "old")])
-    upsert(made, [(1, 1, "a")])
+    made = filled_table(tmp_path, [(1, 1, "old")], [(1, 1, "a")])
     create_tag(made.metadata, "one")
     make_branch(Path(made.uri), "x", "one")
     alter_table(branch_of(made), SchemaEdits(rename={"v": "branch"}))
@@ -190,8 +188,7 @@ def test_a_schema_that_the_branch_does_not_have(table_schema: Table) -> None:
 
 
 def test_rows_staged_under_a_schema_of_both_are_committed(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a")])
+    table = filled_table(tmp_path, [(1, 1, "a")])
     context = make_context(table.metadata, "night")
     ingest_rows(context, NIGHT.rename_columns(["p", "k", "v"]))
     create_tag(table.metadata, "one")
@@ -260,9 +257,7 @@ def test_a_hint_that_names_a_snapshot_counts(table_tags: Table) -> None:
 
 def test_the_only_state_that_is_kept_was_rolled_back(tmp_path: Path) -> None:
     options = {"index.type": "inmemory", "index.global.enabled": "false", "index.state.keep-checkpoints": "1"}
-    table = make_table(tmp_path, options=options)
-    upsert(table, [(1, 1, "first")])
-    upsert(table, [(1, 2, "gone")])
+    table = filled_table(tmp_path, [(1, 1, "first")], [(1, 2, "gone")], options=options)
     roll_back(table.metadata, table.schema, snapshot_id=1)
     again = Table.open(table.uri)
     upsert(again, [(1, 1, "second"), (1, 2, "new")])
@@ -427,8 +422,7 @@ def replace_table(table: Table) -> Table:
 )
 @pytest.mark.parametrize("written", [True, False])
 def test_a_handle_of_a_dropped_table_stops(tmp_path: Path, use: Callable[[Table], object], written: bool) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "one")])
+    table = filled_table(tmp_path, [(1, 1, "one")])
     if not written:
         content(table)
     new = replace_table(table)

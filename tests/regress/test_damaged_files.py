@@ -37,7 +37,7 @@ from lakeidx.testing.fault_store import FaultStore
 from tests.arch.sources import MODULES, ROOT, nodes
 from tests.kit.avro_checksum import as_others_write
 from tests.kit.share import share_of
-from tests.kit.small_tables import SPEC, content, make_table, upsert
+from tests.kit.small_tables import SPEC, content, filled_table, upsert
 
 # A hash index file with a wrong hash, or none: `verify` finds it, readers do without it, one command makes the index anew.
 
@@ -59,8 +59,7 @@ DAMAGES = [flip, cut, Path.unlink]
 
 def damaged(folder: Path, damage: Callable[[Path], None]) -> str:
     """Make a table whose hash index files are all damaged; return its path."""
-    table = make_table(folder)
-    upsert(table, ROWS)
+    table = filled_table(folder, ROWS)
     upsert(table, [(1, 3, None), (2, 4, "b4")], ["-D", "+U"])
     for file in Path(table.uri, "index").iterdir():
         damage(file)
@@ -131,8 +130,7 @@ def test_a_rebuild_goes_by_partitions_and_drops_the_files_of_empty_buckets(tmp_p
 
 def test_a_batch_meanwhile_is_in_the_rebuilt_index(tmp_path: Path) -> None:
     """Its new key is in a bucket whose files had been read."""
-    table = make_table(tmp_path, options={"dynamic-bucket.target-row-num": "100"})
-    upsert(table, ROWS)
+    table = filled_table(tmp_path, ROWS, options={"dynamic-bucket.target-row-num": "100"})
     upsert(table, [(1, 3, None)], ["-D"])
     # The index keeps the hash of the deleted key, which no data file has any more: a rebuild has something to do.
     Table.open(table.uri).compact(full=True)
@@ -326,9 +324,7 @@ def test_every_byte(tmp_path: Path) -> None:
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    table = make_table(tmp_path)
-    upsert(table, [(1, k, "row") for k in range(3)])
-    return table
+    return filled_table(tmp_path, [(1, k, "row") for k in range(3)])
 
 
 def newest(table: Table) -> Snapshot:

@@ -40,7 +40,7 @@ from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.view import DELETION_VECTORS, data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
+from tests.kit.small_tables import SPEC, content, make_table, rows, table_fields, table_spec, upsert
 
 # With deletion vectors, readers see level 0 after a compaction; deletes looked only among what they see, and found nothing.
 #
@@ -56,11 +56,7 @@ Model = dict[int, int | None]
 
 
 def make(folder: Path, options: dict[str, str]) -> Table:
-    spec = {
-        "fields": [{"name": "id", "type": "INT"}, {"name": "v", "type": "INT"}],
-        "primaryKeys": ["id"],
-        "options": {"deletion-vectors.enabled": "true", **options},
-    }
+    spec = table_spec("id INT, v INT", ["id"], options={"deletion-vectors.enabled": "true", **options})
     return Table.create(folder / "d.db" / "t", spec)
 
 
@@ -313,7 +309,7 @@ def content_uncounted(table: Table) -> dict[int, tuple[str, int]]:
 
 def make_uncounted(folder: Path, name: str) -> tuple[Table, dict[int, tuple[str, int]]]:
     keys = ["id"] if name == "across partitions" else ["id", "p"]
-    fields = [{"name": n, "type": t} for n, t in (("id", "INT NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT"))]
+    fields = table_fields("id INT NOT NULL, p STRING NOT NULL, v INT")
     spec = {"fields": fields, "primaryKeys": keys, "partitionKeys": ["p"], "options": TABLES[name]}
     return Table.create(folder / "d.db" / "t", spec), {}
 
@@ -376,22 +372,17 @@ def test_the_difference_of_two_states(tmp_path: Path) -> None:
 
 # With `rowkind.field` the delete of a key that moved to another partition was written as an insert: the key was there twice.
 
-FIELDS = [
-    {"name": "k", "type": "INT"},
-    {"name": "p", "type": "INT"},
-    {"name": "v", "type": "STRING"},
-    {"name": "op", "type": "STRING"},
-]
+FIELDS = table_fields("k INT, p INT, v STRING, op STRING")
 Row = tuple[int, int, str, str | None]
 
 
 def table_of(folder: Path, name: str = "t", *, cross: bool = False, **options: str) -> lakeidx.Table:
-    spec: dict[str, Any] = {
-        "fields": FIELDS,
-        "primaryKeys": ["k"],
-        "partitionKeys": ["p"] if cross else [],
-        "options": {"bucket": "-1", "rowkind.field": "op", **{k.replace("_", "-"): v for k, v in options.items()}},
-    }
+    spec: dict[str, Any] = table_spec(
+        FIELDS,
+        ["k"],
+        partitions=["p"] if cross else [],
+        options={"bucket": "-1", "rowkind.field": "op", **{k.replace("_", "-"): v for k, v in options.items()}},
+    )
     return lakeidx.Table.create(f"{folder}/wh/d.db/{name}", spec)
 
 

@@ -30,14 +30,12 @@ from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.maintenance.ring_resize import run_ring_resize
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
-from lakeidx.table.expiration.expire import expire_table
-from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag, delete_tag
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
 from tests.kit.reachable import files_on_disk, reachable
 from tests.kit.share import WHOLE, share_of
-from tests.kit.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, keep_newest, make_table, rows, upsert
 
 pytestmark = pytest.mark.slow
 
@@ -121,8 +119,7 @@ def untag(table: Table) -> None:
 
 
 def expire(table: Table) -> None:
-    retention = Retention(num_min=1, num_max=1, time_ms=0)
-    expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=retention)
+    keep_newest(table)
 
 
 def clean(table: Table) -> None:

@@ -33,7 +33,7 @@ from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import LOCAL_TYPES, IndexedTable, Model, Row, apply, fixed_history
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table, upsert
 from tests.kit.untaken_cases import CASES, FIRST_ROW, PARTIAL, ROW, Case, folded, table_of
 
 # A -D or -U in a table whose merge engine does not take it was committed, and its key could not be read any more.
@@ -266,8 +266,7 @@ def with_options(uri: str, options: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", ENGINES)
 @pytest.mark.parametrize("kind", ["-D", "-U"])
 def test_the_file_and_the_option_are_named(tmp_path: Path, name: str, kind: str) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a"), (1, 2, "b")])
+    table = filled_table(tmp_path, [(1, 1, "a"), (1, 2, "b")])
     upsert(table, [(1, 1, "a")], [kind])
     with_options(table.uri, ENGINES[name])
     (found,) = [r for r in Table.open(table.uri).verify().findings if r.name == "files_readable"]

@@ -26,14 +26,13 @@ from lakeidx.pipeline_file.partitions import files_of_partitions, landing_files,
 from lakeidx.storage import LocalStore
 from lakeidx.storage.private_dir import private_cache
 from tests.kit.replaced_manifest import replace_manifest
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table, make_table
 
 _BAD = ["../../outside", "/etc/passwd", "..", ".", "", "a/b", "a\0b"]
 
 
 def _table(folder: Path) -> Table:
-    made = make_table(folder)
-    upsert(made, [(1, k, "v") for k in range(5)])
+    made = filled_table(folder, [(1, k, "v") for k in range(5)])
     return Table.open(made.uri)
 
 
@@ -115,8 +114,7 @@ def test_external_paths_lie_where_the_option_says(tmp_path: Path) -> None:
             ({}, f"{outside}/{{}}", False),
         ]
     ):
-        made = make_table(tmp_path / str(number), options={"bucket": "1", **options})
-        upsert(made, [(1, 1, "v")])
+        made = filled_table(tmp_path / str(number), [(1, 1, "v")], options={"bucket": "1", **options})
         table = Table.open(made.uri)
 
         def move(entry: Any, place: str = place, table: Table = table) -> Any:

@@ -30,7 +30,7 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.s3_server import S3Server, s3_server
-from tests.kit.small_tables import SPEC, content, make_table
+from tests.kit.small_tables import SPEC, content, make_table, table_spec
 
 # A JSON object or array in a STRING column had its numbers changed to strings.
 
@@ -47,11 +47,7 @@ def test_numbers_stay_numbers(tmp_path: Path, text: str) -> None:
     """What is stored is the JSON that was written: the same numbers digit by digit, the same strings."""
     table = lakeidx.Table.create(
         f"{tmp_path}/d.db/t",
-        {
-            "fields": [{"name": "id", "type": "INT"}, {"name": "s", "type": "STRING"}],
-            "primaryKeys": ["id"],
-            "options": {"bucket": "1"},
-        },
+        table_spec("id INT, s STRING", ["id"], options={"bucket": "1"}),
     )
     landing = tmp_path / "rows.jsonl"
     landing.write_text(f'{{"id":1,"s":{text}}}\n{{"id":2,"s":"plain"}}\n{{"id":3,"s":7.10}}\n')
@@ -94,11 +90,7 @@ def test_reasons(tmp_path: Path) -> None:
     """Values are quoted and cut; the order is that of the file; kinds of reasons are counted as before."""
     table = lakeidx.Table.create(
         f"{tmp_path}/d.db/t",
-        {
-            "fields": [{"name": "id", "type": "INT"}, {"name": "n", "type": "INT"}],
-            "primaryKeys": ["id"],
-            "options": {"bucket": "1"},
-        },
+        table_spec("id INT, n INT", ["id"], options={"bucket": "1"}),
     )
     landing = tmp_path / "rows.csv"
     landing.write_text(f"id,n,_kind\n1,abc,+I\n2,7\n3,{'9' * 100},+I\n4,5,+X\n5,5,+I\n")
@@ -130,11 +122,7 @@ def message(key: int, ms: int) -> dict[str, Any]:
 def test_times_have_the_unit_that_the_schema_part_says(tmp_path: Path, before: str) -> None:
     table = lakeidx.Table.create(
         str(tmp_path / "wh/d.db/t"),
-        {
-            "fields": [{"name": "id", "type": "INT"}, {"name": "at", "type": "TIMESTAMP(6)"}],
-            "primaryKeys": ["id"],
-            "options": {"bucket": "1"},
-        },
+        table_spec("id INT, at TIMESTAMP(6)", ["id"], options={"bucket": "1"}),
     )
     messages = [json.dumps(message(key, 1_700_000_000_123 + key)) for key in range(3)]
     landing = tmp_path / "changes.json"

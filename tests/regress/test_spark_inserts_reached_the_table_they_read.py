@@ -14,17 +14,14 @@ from pyspark.sql import functions as sf
 
 from lakeidx.api import Table
 from tests.kit.share import share_of
+from tests.kit.small_tables import table_spec
 from tests.kit.spark_fixture import spark
 
 __all__ = ["spark"]
 
 pytestmark = pytest.mark.spark
 
-SPEC = {
-    "fields": [{"name": "id", "type": "INT"}, {"name": "a", "type": "STRING"}],
-    "primaryKeys": ["id"],
-    "options": {"bucket": "1"},
-}
+SPEC = table_spec("id INT, a STRING", ["id"], options={"bucket": "1"})
 ROWS = {"src": {1: "s1", 2: "s2"}, "dst": {9: "d9"}, "third": {2: "t2", 5: "t5"}}
 #: Queries, and the rows they give.
 QUERIES = {

@@ -23,15 +23,11 @@ from lakeidx.storage import open_store
 from lakeidx.storage.local import absolute
 from lakeidx.types import parse_type
 from tests.kit.object_server import ObjectServer, object_server
+from tests.kit.small_tables import table_spec
 
 # What people and programs usually write: it is read, or the line that refuses it shows the form that works.
 
-SPEC: dict[str, Any] = {
-    "fields": [{"name": "id", "type": "INT"}, {"name": "c", "type": "STRING"}, {"name": "b", "type": "BIGINT"}],
-    "primaryKeys": ["id"],
-    "partitionKeys": [],
-    "options": {"bucket": "1"},
-}
+SPEC: dict[str, Any] = table_spec("id INT, c STRING, b BIGINT", ["id"], options={"bucket": "1"})
 ROWS = [{"id": 1, "c": "x", "b": 3}, {"id": 2, "c": "y", "b": 4}]
 
 
@@ -155,7 +151,7 @@ def test_types_of_other_systems_are_refused_with_ours(text: str, way_out: str) -
 
 # A table opened by a relative path was looked for, and staged into, below the folder of whoever used it: a worker's, too.
 
-SPEC_RELATIVE = {"fields": [{"name": "id", "type": "BIGINT"}], "primaryKeys": ["id"], "options": {"bucket": "-1"}}
+SPEC_RELATIVE = table_spec("id BIGINT", ["id"], options={"bucket": "-1"})
 
 
 def test_the_table_stays_the_same_when_the_folder_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +176,7 @@ def test_uris_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 # A place on an object store that cannot hold a table is one line that says what to do, at once, and nothing is written.
 
-SPEC_PLACES = {"fields": [{"name": "k", "type": "INT"}], "primaryKeys": ["k"], "options": {"bucket": "1"}}
+SPEC_PLACES = table_spec("k INT", ["k"], options={"bucket": "1"})
 
 
 @pytest.fixture
@@ -264,7 +260,7 @@ def test_a_bucket_of_one_name_in_two_clouds(server: ObjectServer, monkeypatch: p
 
 
 def test_a_join_prints_both_keys(tmp_path: Path) -> None:
-    spec = {"fields": [{"name": "id", "type": "INT"}], "primaryKeys": ["id"], "options": {"bucket": "1"}}
+    spec = table_spec("id INT", ["id"], options={"bucket": "1"})
     warehouse = lakeidx.Warehouse(tmp_path)
     warehouse.create("d.t", spec).upsert([{"id": 1}])
     query = "SELECT a.id, b.id + 1 AS id FROM d.t a JOIN d.t b ON a.id = b.id"

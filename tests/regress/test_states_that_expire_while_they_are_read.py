@@ -25,7 +25,7 @@ from lakeidx.testing.fault_store import Fault, FaultStore
 from tests.kit.overtaking import Overtaken
 from tests.kit.shared_table import calls
 from tests.kit.shared_table.foreign import make_branch
-from tests.kit.small_tables import SPEC, content, make_table, memory_folder, rows, upsert
+from tests.kit.small_tables import SPEC, content, filled_table, make_table, memory_folder, rows, upsert
 
 # A command that looked at a snapshot while that expired ended in "manifest-list-…: no such file", or "buckets were not compacted".
 #
@@ -320,9 +320,7 @@ def test_rules_judge_one_state_or_say_that_it_has_expired(tables: dict[str, Over
 
 @pytest.mark.slow
 def test_a_snapshot_of_the_same_id_after_a_rollback_is_asked_anew(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 2, "a")])
-    upsert(table, [(1, 2, "gone")])
+    table = filled_table(tmp_path, [(1, 2, "a")], [(1, 2, "gone")])
     store = FaultStore(table.store)
 
     def meanwhile(*_: str) -> None:

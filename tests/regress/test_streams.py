@@ -35,7 +35,7 @@ from lakeidx.table.stream.position import Position
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.shared_table.foreign import fast_forward, make_branch
-from tests.kit.small_tables import SPEC, branch_of, make_table, rows, upsert
+from tests.kit.small_tables import SPEC, branch_of, filled_table, make_table, rows, upsert
 
 # A stream whose snapshot was rolled back left out the rows that came after it; a join worker answered from a dropped table.
 
@@ -229,8 +229,7 @@ def test_a_consumer_hears_of_the_rollback(table_other: Table) -> None:
 
 def brought(folder: Path, main: SchemaEdits, *branch: SchemaEdits) -> tuple[ChangeFollower, Position, Table]:
     """Begin a stream of the schema that `main` makes, then put a branch with a snapshot of its own schemas in its place."""
-    table = make_table(folder)
-    upsert(table, [(1, 1, "a")])
+    table = filled_table(folder, [(1, 1, "a")])
     create_tag(table.metadata, "one")
     make_branch(Path(table.uri), "x", "one")
     for edits in branch:
@@ -309,8 +308,7 @@ def test_what_may_pass_is_tried_again(number: int) -> None:
 
 @pytest.mark.parametrize("number", [*DENIED, *FULL])
 def test_the_table_is_followed_without_a_lease(tmp_path: Path, number: int, caplog: pytest.LogCaptureFixture) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a")])
+    table = filled_table(tmp_path, [(1, 1, "a")])
     # A lease that another reader left when it died.
     dead = Path(table.uri) / f"consumer/consumer-{LEASE_PREFIX}dead"
     dead.parent.mkdir()
@@ -327,8 +325,7 @@ def test_the_table_is_followed_without_a_lease(tmp_path: Path, number: int, capl
 
 
 def test_a_passing_fault_of_the_lease_is_an_error(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a")])
+    table = filled_table(tmp_path, [(1, 1, "a")])
     store = FaultStore(table.store)
     store.fail("put", "/consumer/", error=lambda: refusal(errno.EIO), times=100)
     with pytest.raises(UnavailableError):

@@ -29,6 +29,7 @@ from lakeidx.landing.cast import cast_column
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.values import arrow_schema, spark_schema, to_spark
 from lakeidx.types import parse_type, to_arrow
+from tests.kit.small_tables import table_spec
 
 # Values at the ends of their types and beyond: each is stored as it is, or its row is rejected with the reason, at every door.
 #
@@ -105,19 +106,9 @@ def test_days_and_times_of_day(text: str, arrow: pa.DataType, good: list[int], b
         assert all(v is None for v in cast.values.slice(len(good) + 1).to_pylist())
 
 
-SPEC: dict[str, Any] = {
-    "fields": [
-        {"name": "k", "type": "INT"},
-        {"name": "s", "type": "TIMESTAMP(0)"},
-        {"name": "u", "type": "TIMESTAMP(6)"},
-        {"name": "n", "type": "TIMESTAMP(9)"},
-        {"name": "t", "type": "TIME(3)"},
-        {"name": "d", "type": "DATE"},
-    ],
-    "primaryKeys": ["k"],
-    "partitionKeys": [],
-    "options": {"bucket": "1"},
-}
+SPEC: dict[str, Any] = table_spec(
+    "k INT, s TIMESTAMP(0), u TIMESTAMP(6), n TIMESTAMP(9), t TIME(3), d DATE", ["k"], options={"bucket": "1"}
+)
 NANOS = 1_785_000_000_123_456_789
 ROWS = pa.table(
     {
@@ -392,12 +383,12 @@ def test_partitions_of_long_decimals(tmp_path: Path, legacy: str, scale: int, un
     value = Decimal(unscaled).scaleb(-scale, _EXACT)
     table = lakeidx.Table.create(
         f"{tmp_path}/d.db/t",
-        {
-            "fields": [{"name": "d", "type": f"DECIMAL(38, {scale})"}, {"name": "id", "type": "INT"}],
-            "primaryKeys": ["d", "id"],
-            "partitionKeys": ["d"],
-            "options": {"bucket": "1", "partition.legacy-name": legacy},
-        },
+        table_spec(
+            [{"name": "d", "type": f"DECIMAL(38, {scale})"}, {"name": "id", "type": "INT"}],
+            ["d", "id"],
+            partitions=["d"],
+            options={"bucket": "1", "partition.legacy-name": legacy},
+        ),
     )
     table.upsert(pa.table({"d": pa.array([value], pa.decimal128(38, scale)), "id": [1]}))
     assert table.scan().to_arrow().to_pylist() == [{"d": value, "id": 1}]
@@ -452,12 +443,7 @@ def test_the_column_is_named_and_the_others_are_read(tmp_path: Path, old: str, v
     """UnsupportedError with the column; other columns are there, and a value that fits is right."""
     table = lakeidx.Table.create(
         f"{tmp_path}/d.db/t",
-        {
-            "fields": [{"name": "id", "type": "INT"}, {"name": "t", "type": old}],
-            "primaryKeys": ["id"],
-            "partitionKeys": [],
-            "options": {"bucket": "1"},
-        },
+        table_spec([{"name": "id", "type": "INT"}, {"name": "t", "type": old}], ["id"], options={"bucket": "1"}),
     )
     table.upsert(pa.table({"id": [1], "t": pa.array([value])}))
     folder = tmp_path / "d.db" / "t" / "schema"

@@ -26,7 +26,7 @@ from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.jobs import compaction
 from lakeidx.landing.read import LandingOptions
 from lakeidx.storage import LocalStore
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table, table_spec
 
 # A column ``_kind`` was accepted and then its values were taken for row kinds; ``_FOUND`` came twice out of a lookup.
 
@@ -82,12 +82,7 @@ def test_lookups_never_answer_a_name_twice(tmp_path: Path) -> None:
 # Java Paimon wants a character that is not blank in every name (RowType.validateFields), and different names, also inside of
 # columns.
 
-SPEC: dict[str, Any] = {
-    "fields": [{"name": "id", "type": "INT"}, {"name": "c", "type": "STRING"}],
-    "primaryKeys": ["id"],
-    "partitionKeys": [],
-    "options": {"bucket": "1"},
-}
+SPEC: dict[str, Any] = table_spec("id INT, c STRING", ["id"], options={"bucket": "1"})
 
 
 @pytest.fixture
@@ -307,8 +302,7 @@ def test_one_line_names_the_column_and_the_file(tmp_path: Path) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("state", [{}, {"incremental": (0, None)}, {"incremental": (0, None), "mode": "diff"}])
 def test_they_are_refused(tmp_path: Path, asked: dict[str, Any], said: str, state: dict[str, Any]) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "a")])
+    made = filled_table(tmp_path, [(1, 1, "a")])
     table = Table.open(made.uri)
     assert table.scan(columns=["k", "v"], limit=0, **state).to_arrow().num_rows == 0
     assert table.scan(columns=["k", "v"], limit=1, **state).to_arrow().num_rows == 1
@@ -321,8 +315,7 @@ def test_they_are_refused(tmp_path: Path, asked: dict[str, Any], said: str, stat
 
 @pytest.fixture
 def table_partition(tmp_path: Path) -> Table:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "a"), (10, 1, "a")])
+    made = filled_table(tmp_path, [(1, 1, "a"), (10, 1, "a")])
     return Table.open(made.uri)
 
 
@@ -361,7 +354,6 @@ def test_a_job_passes_over_what_may_have_expired(table_partition: Table, capsys:
      "NOT MATCHED THEN INSERT (k, v) VALUES (source.k)", "NOT MATCHED BY SOURCE THEN INSERT *"],
 )  # fmt: skip
 def test_other_actions_are_refused(tmp_path: Path, clause: str) -> None:
-    spec = {"fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "INT"}], "primaryKeys": ["k"]}
-    table = Table.create(tmp_path / "d.db" / "t", {**spec, "options": {"bucket": "1"}})
+    table = Table.create(tmp_path / "d.db" / "t", {**table_spec("k INT, v INT", ["k"]), "options": {"bucket": "1"}})
     with pytest.raises(InvalidInputError):
         table.merge([{"k": 1, "v": 2}], on=["k"]).when(clause)

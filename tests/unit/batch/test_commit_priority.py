@@ -11,16 +11,13 @@ from lakeidx.api.table import Table
 from lakeidx.batch import commit_priority as turns
 from lakeidx.batch.commit_priority import CommitPriority, PriorityFile
 from lakeidx.batch.stages import commit as publish
-from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.stages.given_rows import stage_table
-from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.batch.upsert import commit_batch
 from lakeidx.codec.containers.checksum import unseal
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.commit.changes import CommitRequest, CommitResult
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, make_table, staged_batch, upsert
 from tests.unit.table.commit.test_commit_changes import with_faults
 
 
@@ -159,10 +156,7 @@ def test_a_compaction_that_loses_races_is_let_go_first(tmp_path: Path) -> None:
 def test_a_batch_beaten_every_time_asks_and_cleans_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before each of its first three commits somebody else changes the same bucket."""
     table = make_table(tmp_path)
-    context = make_context(table.metadata, "slow", runner=LocalRunner(1))
-    stage_table(context.files, table.schema, rows([(1, k, "slow") for k in range(3)]))
-    run_bucket_assignment(context, 1)
-    run_index_write(context, 1)
+    context = staged_batch(table, [(1, k, "slow") for k in range(3)], "slow")
     seen: list[bool] = []
     path = turn(table, "slow").path
     real = publish.commit_changes  # type: ignore[attr-defined]

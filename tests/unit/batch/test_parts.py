@@ -17,7 +17,7 @@ from lakeidx.batch.upsert import make_context
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.landing import types as landing_types
 from lakeidx.storage.local import LocalStore
-from tests.kit.small_tables import make_table, rows
+from tests.kit.small_tables import make_table, rows, table_spec
 
 KIB = 1024
 
@@ -91,11 +91,7 @@ def staged(folder: Path, rows: pa.Table, **written: int) -> IngestReport:
     """Stage a Parquet file with those rows; checks that all of them come in order."""
     file = folder / "rows.parquet"
     pq.write_table(rows, file, use_dictionary=False, **written)
-    spec = {
-        "fields": [{"name": "id", "type": "BIGINT"}, {"name": "s", "type": "STRING"}],
-        "primaryKeys": ["id"],
-        "options": {"bucket": "-1"},
-    }
+    spec = table_spec("id BIGINT, s STRING", ["id"], options={"bucket": "-1"})
     table = lakeidx.Table.create(f"{folder}/wh/d.db/t", spec)
     table.upsert_files([str(file)], batch_id="b")
     found = table.scan().to_arrow().sort_by("id")
@@ -121,11 +117,7 @@ def test_a_row_group_that_is_too_large_to_be_read_as_a_whole_is_staged(
 
 
 def test_given_rows_are_compared_part_by_part_when_they_come_again(tmp_path: Path) -> None:
-    spec = {
-        "fields": [{"name": "id", "type": "BIGINT"}, {"name": "s", "type": "STRING"}],
-        "primaryKeys": ["id"],
-        "options": {"bucket": "-1"},
-    }
+    spec = table_spec("id BIGINT, s STRING", ["id"], options={"bucket": "-1"})
     table = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", spec)
     widths = [(i * 7919) % (3 * KIB) for i in range(900)]
     table.upsert(texts(widths), batch_id="b")
@@ -145,11 +137,7 @@ def test_an_arrow_file_of_one_large_record_batch_makes_parts_of_bounded_bytes(
     file = tmp_path / "rows.arrow"
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, rows.schema) as writer:
         writer.write_table(rows)
-    spec = {
-        "fields": [{"name": "id", "type": "BIGINT"}, {"name": "s", "type": "STRING"}],
-        "primaryKeys": ["id"],
-        "options": {"bucket": "-1"},
-    }
+    spec = table_spec("id BIGINT, s STRING", ["id"], options={"bucket": "-1"})
     table = lakeidx.Table.create(f"{tmp_path}/wh/d.db/t", spec)
     table.upsert_files([str(file)], batch_id="b")
     report = make_context(table.metadata, "b").files.require(IngestReport)

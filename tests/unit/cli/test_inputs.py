@@ -14,12 +14,9 @@ from typer.testing import CliRunner, Result
 import lakeidx
 from lakeidx.cli.inputs import key_file, stdin_as_file
 from lakeidx.cli.main import app
+from tests.kit.small_tables import table_spec
 
-SPEC = {
-    "fields": [{"name": "id", "type": "BIGINT"}, {"name": "name", "type": "STRING"}],
-    "primaryKeys": ["id"],
-    "options": {"bucket": "-1"},
-}
+SPEC = table_spec("id BIGINT, name STRING", ["id"], options={"bucket": "-1"})
 CSV = b"id,name\n1,Ada\n2,Bob\n"
 
 

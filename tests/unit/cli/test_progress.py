@@ -14,12 +14,9 @@ from typer.testing import CliRunner, Result
 
 import lakeidx
 from lakeidx.cli.main import app
+from tests.kit.small_tables import table_spec
 
-SPEC: dict[str, Any] = {
-    "fields": [{"name": "id", "type": "BIGINT"}, {"name": "name", "type": "STRING"}],
-    "primaryKeys": ["id"],
-    "options": {"bucket": "4"},
-}
+SPEC: dict[str, Any] = table_spec("id BIGINT, name STRING", ["id"], options={"bucket": "4"})
 
 
 @pytest.fixture

@@ -18,12 +18,9 @@ from lakeidx.api.reports import VerifyResult
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError
 from lakeidx.quality.result import RuleResult, Severity
+from tests.kit.small_tables import table_spec
 
-SPEC: dict[str, Any] = {
-    "fields": [{"name": "id", "type": "BIGINT"}, {"name": "name", "type": "STRING"}],
-    "primaryKeys": ["id"],
-    "options": {"bucket": "-1"},
-}
+SPEC: dict[str, Any] = table_spec("id BIGINT, name STRING", ["id"], options={"bucket": "-1"})
 
 
 def call(*arguments: object, code: int = 0, stdin: bytes = b"") -> Result:

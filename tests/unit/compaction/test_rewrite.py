@@ -26,7 +26,7 @@ from lakeidx.format.manifest import FileKind
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table, make_table, upsert
 from tests.kit.table_history import key_hashes
 
 
@@ -41,8 +41,7 @@ def random_text(i: int) -> str:
 
 
 def test_the_entries_replace_every_input_by_sorted_files_of_the_top_level(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, k, "a") for k in (3, 1, 2)])
+    table = filled_table(tmp_path, [(1, k, "a") for k in (3, 1, 2)])
     upsert(table, [(1, 2, "b"), (1, 1, None)], ["+U", "-D"])
     (work,) = work_of(table)
     done = compact_bucket(work)
@@ -116,8 +115,7 @@ def test_outputs_roll_at_the_target_size_in_key_order(tmp_path: Path) -> None:
 
 
 def test_a_shrunk_index_holds_the_live_hashes_of_every_file(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, k, "a") for k in range(8)])
+    table = filled_table(tmp_path, [(1, k, "a") for k in range(8)])
     upsert(table, [(1, 2, None), (1, 5, None)], ["-D", "-D"])
     (work,) = work_of(table, shrink=True)
     done = compact_bucket(work)
@@ -130,9 +128,7 @@ def test_a_shrunk_index_holds_the_live_hashes_of_every_file(tmp_path: Path) -> N
 
 
 def test_a_rewrite_and_its_result_pickle(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a")])
-    upsert(table, [(1, 1, "b")])
+    table = filled_table(tmp_path, [(1, 1, "a")], [(1, 1, "b")])
     (work,) = work_of(table, shrink=True)
     done = compact_bucket(pickle.loads(pickle.dumps(work)))
     assert pickle.loads(pickle.dumps(done)).rows_out == 1

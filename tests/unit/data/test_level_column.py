@@ -11,17 +11,11 @@ from hypothesis import strategies as st
 from lakeidx.data.merge.levels import LEVEL, merges_by_level, newest_above_0, with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
+from tests.kit.small_tables import table_spec
 
 
 def schema_of(options: dict[str, str]) -> TableSchema:
-    return new_schema(
-        {
-            "fields": [{"name": "k", "type": "INT NOT NULL"}, {"name": "v", "type": "BIGINT"}],
-            "primaryKeys": ["k"],
-            "partitionKeys": [],
-            "options": {"bucket": "1", **options},
-        }
-    )
+    return new_schema(table_spec("k INT NOT NULL, v BIGINT", ["k"], options={"bucket": "1", **options}))
 
 
 SUM = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}

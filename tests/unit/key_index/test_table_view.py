@@ -15,20 +15,17 @@ from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
 from lakeidx.key_index.port import ExternalState
 from lakeidx.key_index.registry import index_types, make_locator
 from lakeidx.key_index.table_view import SnapshotTable, deletes_hide, key_batch, make_tag_context
+from tests.kit.small_tables import table_spec
 
 
 @pytest.fixture
 def handle(tmp_path: Path) -> Table:
-    spec = {
-        "fields": [
-            {"name": "p", "type": "STRING NOT NULL"},
-            {"name": "id", "type": "BIGINT NOT NULL"},
-            {"name": "v", "type": "INT"},
-        ],
-        "primaryKeys": ["p", "id"],
-        "partitionKeys": ["p"],
-        "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "10"},
-    }
+    spec = table_spec(
+        "p STRING NOT NULL, id BIGINT NOT NULL, v INT",
+        ["p", "id"],
+        partitions=["p"],
+        options={"bucket": "-1", "dynamic-bucket.target-row-num": "10"},
+    )
     return Table.create(str(tmp_path / "db.db" / "t"), spec)
 
 

@@ -13,17 +13,14 @@ from lakeidx.compaction.options import compaction_options
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.small_tables import table_spec
 
 VECTORS = {"deletion-vectors.enabled": "true"}
 WAITS = {"lookup-wait": "true"}
 
 
 def make(folder: Path, options: dict[str, str]) -> Table:
-    spec = {
-        "fields": [{"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
-        "primaryKeys": ["k"],
-        "options": {"bucket": "1", **options},
-    }
+    spec = table_spec("k BIGINT, v STRING", ["k"], options={"bucket": "1", **options})
     return Table.create(f"{folder}/wh/d.db/t", spec)
 
 

@@ -17,6 +17,7 @@ from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.types import parse_type
+from tests.kit.small_tables import table_fields
 
 
 def pipeline(tmp_path: Path, policy: str) -> PipelineConfig:
@@ -31,11 +32,7 @@ def pipeline(tmp_path: Path, policy: str) -> PipelineConfig:
                 "order": ["id"],
                 "missing_columns": "null",
             },
-            "fields": [
-                {"name": "k", "type": "BIGINT"},
-                {"name": "n", "type": "INT"},
-                {"name": "seq", "type": "BIGINT"},
-            ],
+            "fields": table_fields("k BIGINT, n INT, seq BIGINT"),
             "primaryKeys": ["k"],
             "options": {"bucket": -1, "sequence.field": "seq"},
             "merge_schema": policy,

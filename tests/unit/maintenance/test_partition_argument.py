@@ -16,7 +16,7 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.maintenance.partition_argument import find_partitions, parse_partitions
 from lakeidx.types import to_arrow
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table, make_table, upsert
 
 
 def _schema(*partition_keys: str) -> TableSchema:
@@ -69,8 +69,7 @@ def test_none_means_all(tmp_path: Path) -> None:
 
 
 def test_those_that_have_data(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a"), (20, 1, "a")])
+    table = filled_table(tmp_path, [(1, 1, "a"), (20, 1, "a")])
     found = find_partitions(table, ["p=1", "p=20"])
     assert found == set(parse_partitions(["p=1", "p=20"], table.schema).values())
 
@@ -90,8 +89,7 @@ def test_one_without_data_is_an_error_or_a_line_in_the_log(tmp_path: Path, caplo
 
 
 def test_an_expired_one_does_not_exist(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a")])
+    table = filled_table(tmp_path, [(1, 1, "a")])
     upsert(table, [(2, 1, "a")], overwrite="table")
     with pytest.raises(NotFoundError, match="did you mean 'p=2'"):
         find_partitions(table, ["p=1"])

@@ -24,7 +24,7 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.metered_store import MeteredStore
 from tests.kit.reachable import files_on_disk, reachable
-from tests.kit.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, filled_table, make_table, rows, staged_batch, upsert
 
 HOUR_MS = 3_600_000
 LATER_MS = 60_000
@@ -50,8 +50,7 @@ def clean(table: Table, *, dry_run: bool = False) -> int:
 
 
 def test_the_files_of_a_staged_batch_are_no_orphans(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 99, "old")])
+    table = filled_table(tmp_path, [(1, 99, "old")])
     context = staged(table, "b")
     before = files_on_disk(table)
     assert before > reachable(table)
@@ -65,8 +64,7 @@ def test_the_files_of_a_staged_batch_are_no_orphans(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", ["open_output", "put_if_absent"])
 def test_orphans_are_cleaned_in_the_middle_of_a_write(tmp_path: Path, verb: str) -> None:
     """Data files are there, no report names them yet."""
-    table = make_table(tmp_path)
-    upsert(table, [(1, 99, "old")])
+    table = filled_table(tmp_path, [(1, 99, "old")])
     store = FaultStore(table.store)
     racing = Table(store, table.paths)
     context = staged(racing, "b", stages=2)
@@ -78,8 +76,7 @@ def test_orphans_are_cleaned_in_the_middle_of_a_write(tmp_path: Path, verb: str)
 
 
 def test_a_batch_that_is_planned_again_is_safe_all_the_way(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 0, "old")])
+    table = filled_table(tmp_path, [(1, 0, "old")])
     store = FaultStore(table.store)
     context = staged(Table(store, table.paths), "b")
     upsert(table, [(1, k, "between") for k in range(8)])
@@ -98,8 +95,7 @@ def test_a_batch_that_is_planned_again_is_safe_all_the_way(tmp_path: Path) -> No
 
 
 def test_while_a_batch_writes_older_orphans_still_go(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 99, "old")])
+    table = filled_table(tmp_path, [(1, 99, "old")])
     lost = Path(table.uri) / "manifest" / "manifest-01234567-89ab-cdef-0123-456789abcdef-0"
     lost.write_bytes(b"")
     hour_ago = time.time() - 3600
@@ -113,8 +109,7 @@ def test_while_a_batch_writes_older_orphans_still_go(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_removes_nothing(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 99, "old")])
+    table = filled_table(tmp_path, [(1, 99, "old")])
     lost = Path(table.uri) / "manifest" / "manifest-01234567-89ab-cdef-0123-456789abcdef-0"
     lost.write_bytes(b"")
     assert clean(table, dry_run=True) == 1
@@ -164,10 +159,7 @@ def staged_bytes(table: Table) -> int:
 def test_a_large_batch_that_was_planned_again_leaves_two_kilobytes(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     values = [(p, k, "b") for p in range(30) for k in range(2)]
-    context = make_context(table.metadata, "b", runner=LocalRunner(1))
-    stage_table(context.files, table.schema, rows(values), table_id=table.metadata.table_id)
-    run_bucket_assignment(context, 1)
-    run_index_write(context, 1)
+    context = staged_batch(table, values)
     upsert(table, [(p, 0, "between") for p in range(30)], batch_id="x")
     assert commit_batch(context, sleep=lambda _: None).replans == 1
     clean_staging(table.metadata, now_ms=now_ms() + 2 * HOUR_MS)

@@ -10,18 +10,14 @@ import pytest
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import POLICIES, ensure_table
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table, make_table, table_spec
 
-BASE: dict[str, Any] = {
-    "fields": [
-        {"name": "p", "type": "INT"},
-        {"name": "k", "type": "BIGINT"},
-        {"name": "v", "type": "STRING"},
-    ],
-    "primaryKeys": ["p", "k"],
-    "partitionKeys": ["p"],
-    "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "10"},
-}
+BASE: dict[str, Any] = table_spec(
+    "p INT, k BIGINT, v STRING",
+    ["p", "k"],
+    partitions=["p"],
+    options={"bucket": "-1", "dynamic-bucket.target-row-num": "10"},
+)
 
 
 def wanted(fields: list[dict[str, Any]] | None = None, **options: str) -> dict[str, Any]:
@@ -41,8 +37,7 @@ CASES = [
 
 @pytest.mark.parametrize(("spec", "first", "shown"), CASES, ids=lambda c: c if isinstance(c, str) else "")
 def test_each_policy_applies_its_differences(tmp_path: Path, spec: dict[str, Any], first: str, shown: str) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a")])
+    table = filled_table(tmp_path, [(1, 1, "a")])
     for policy in POLICIES[: POLICIES.index(first)]:
         with pytest.raises(InvalidInputError, match=re.escape(shown)) as refused:
             ensure_table(table.uri, spec, policy=policy)

@@ -15,12 +15,9 @@ import pytest
 import lakeidx
 from lakeidx.errors import InvalidInputError
 from lakeidx.options.arguments import as_text, path_text, paths, texts, whole_number
+from tests.kit.small_tables import table_spec
 
-SPEC = {
-    "fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}, {"name": "w", "type": "STRING"}],
-    "primaryKeys": ["k"],
-    "options": {"bucket": "-1"},
-}
+SPEC = table_spec("k INT, v STRING, w STRING", ["k"], options={"bucket": "-1"})
 ROWS = pa.table({"k": pa.array([1], pa.int32()), "v": ["a"], "w": ["b"]})
 
 

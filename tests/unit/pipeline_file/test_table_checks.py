@@ -17,7 +17,7 @@ from lakeidx.pipeline_file.table_checks import table_results, verify_whole
 from lakeidx.quality.whole_table import Verified, verify_table
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.small_tables import upsert
+from tests.kit.small_tables import table_fields, upsert
 
 
 @pytest.fixture
@@ -28,11 +28,7 @@ def file(tmp_path: Path) -> Path:
         "warehouse": f"{tmp_path}/wh",
         "description": "A table of the tests.",
         "landing": {"path": f"{tmp_path}/landing"},
-        "fields": [
-            {"name": "p", "type": "INT"},
-            {"name": "k", "type": "BIGINT"},
-            {"name": "v", "type": "STRING"},
-        ],
+        "fields": table_fields("p INT, k BIGINT, v STRING"),
         "primary_keys": ["p", "k"],
         "partition_keys": ["p"],
         "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "10"},

@@ -19,6 +19,7 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import DataType, Root
+from tests.kit.small_tables import table_fields, table_spec
 
 
 def write(table: Table, batch_id: str, p: list[int], k: list[int]) -> None:
@@ -32,16 +33,7 @@ def result(table: Table, name: str) -> RuleResult:
 
 
 def test_a_key_in_two_partitions(tmp_path: Path) -> None:
-    spec = {
-        "fields": [
-            {"name": "p", "type": "INT NOT NULL"},
-            {"name": "k", "type": "BIGINT NOT NULL"},
-            {"name": "v", "type": "STRING"},
-        ],
-        "primaryKeys": ["k"],
-        "partitionKeys": ["p"],
-        "options": {"bucket": "-1"},
-    }
+    spec = table_spec("p INT NOT NULL, k BIGINT NOT NULL, v STRING", ["k"], partitions=["p"], options={"bucket": "-1"})
     table = Table.create(f"{tmp_path}/wh/d.db/t", spec)
     write(table, "b1", [1, 1, 2], [7, 8, 9])
     write(table, "b2", [2], [8])  # moves
@@ -66,11 +58,7 @@ def test_a_key_in_two_partitions(tmp_path: Path) -> None:
 
 def test_buckets_that_the_key_chooses_have_no_target(tmp_path: Path) -> None:
     options = {"dynamic-bucket.target-row-num": "3", "index.type": "bucket", "hoodie.bucket.index.num.buckets": "2"}
-    fields = [
-        {"name": "p", "type": "INT"},
-        {"name": "k", "type": "BIGINT NOT NULL"},
-        {"name": "v", "type": "STRING"},
-    ]
+    fields = table_fields("p INT, k BIGINT NOT NULL, v STRING")
     spec = {"fields": fields, "primaryKeys": ["k"], "partitionKeys": [], "options": {"bucket": "-1", **options}}
     table = Table.create(f"{tmp_path}/wh/d.db/t", spec)
     write(table, "b1", [1] * 40, list(range(40)))

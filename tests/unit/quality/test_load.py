@@ -10,14 +10,13 @@ from lakeidx.api.table import Table
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.metadata import TableMetadata
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table, upsert
 
 
 def test_a_snapshot_that_is_committed_meanwhile_is_not_behind_the_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a")])
+    table = filled_table(tmp_path, [(1, 1, "a")])
     listed = TableMetadata.listed_snapshot_ids
 
     def beside(metadata: TableMetadata) -> list[int]:
@@ -35,8 +34,7 @@ def test_a_snapshot_that_is_committed_meanwhile_is_not_behind_the_hint(
 
 @pytest.mark.slow
 def test_keys_of_so_many_rows_are_read_of_buckets_that_are_drawn(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, k, "a") for k in range(40)])
+    table = filled_table(tmp_path, [(1, k, "a") for k in range(40)])
     opened = Table.open(table.uri)
     places = list(load_evidence(opened.metadata).scope)
     assert len(places) == 4

@@ -14,13 +14,12 @@ from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.table.scan.table_scan import TableScan, scan_table
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table, make_table, upsert
 
 
 @pytest.mark.slow
 def test_all_of_a_table_some_buckets_or_some_rows(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(p, k, f"{p}-{k}") for p in (1, 2) for k in range(40)])
+    table = filled_table(tmp_path, [(p, k, f"{p}-{k}") for p in (1, 2) for k in range(40)])
     run_lookup_store(table.metadata, LocalRunner())
     everything = check_lookup_agrees(table)
     assert everything.passed
@@ -37,8 +36,7 @@ def test_all_of_a_table_some_buckets_or_some_rows(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_commits_meanwhile_is_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, k, "old") for k in range(20)])
+    table = filled_table(tmp_path, [(1, k, "old") for k in range(20)])
     run_lookup_store(table.metadata, LocalRunner())
 
     def beside(handle: Table, **how: Any) -> TableScan:

@@ -17,12 +17,9 @@ import lakeidx
 from lakeidx.errors import InvalidInputError
 from lakeidx.tasks.logs import JsonLines, logged, print_logs
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.small_tables import table_spec
 
-SPEC = {
-    "fields": [{"name": "k", "type": "INT"}],
-    "primaryKeys": ["k"],
-    "options": {"bucket": "-1"},
-}
+SPEC = table_spec("k INT", ["k"], options={"bucket": "-1"})
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from lakeidx.storage.local import LocalStore
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import parse_type
-from tests.kit.small_tables import content, make_table, rows
+from tests.kit.small_tables import content, make_table, rows, table_spec
 
 Values = list[tuple[int, int, str | None]]
 
@@ -202,10 +202,7 @@ def test_number_of_assigners_by_options(tmp_path: Path) -> None:
 def test_keys_of_columns_are_those_of_each_row(
     tmp_path_factory: pytest.TempPathFactory, values: list[tuple[str, int, int]]
 ) -> None:
-    spec = {
-        "fields": [{"name": "s", "type": "STRING"}, {"name": "i", "type": "INT"}, {"name": "k", "type": "BIGINT"}],
-        "primaryKeys": ["s", "i", "k"], "partitionKeys": ["s", "i"], "options": {"bucket": "-1"},
-    }  # fmt: skip
+    spec = table_spec("s STRING, i INT, k BIGINT", ["s", "i", "k"], partitions=["s", "i"], options={"bucket": "-1"})
     schema = Table.create(f"{tmp_path_factory.mktemp('k')}/wh/d.db/t", spec).schema
     assert placing_columns(schema) == ("s", "i", "k")
     columns = [list(c) for c in zip(*values, strict=True)] or [[], [], []]

@@ -20,7 +20,7 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
-from tests.kit.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, filled_table, rows
 
 
 class _Reads:
@@ -52,8 +52,7 @@ def _put(table: Table, keys: range, value: str, assigners: int) -> tuple[_Reads,
 @pytest.mark.slow
 @pytest.mark.parametrize("assigners", [0, 1])
 def test_updates_read_each_index_file_once_and_write_none(tmp_path: Path, assigners: int) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(p, k, "a") for p in (1, 2) for k in range(35)])
+    table = filled_table(tmp_path, [(p, k, "a") for p in (1, 2) for k in range(35)])
     before = load_view(table.metadata, table.snapshot).index
     assert len(before) == 8
     store, result = _put(table, range(5, 20), "b", assigners)
@@ -73,8 +72,7 @@ def test_updates_read_each_index_file_once_and_write_none(tmp_path: Path, assign
 
 @pytest.mark.parametrize("assigners", [0, 1])
 def test_a_new_hash_rewrites_the_file_of_its_bucket_alone(tmp_path: Path, assigners: int) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, k, "a") for k in range(35)])
+    table = filled_table(tmp_path, [(1, k, "a") for k in range(35)])
     before = {e.bucket: e for e in load_view(table.metadata, table.snapshot).index}
     store, result = _put(table, range(33, 37), "b", assigners)
     new = {t.bucket: t.new_hashes for t in result.assign.targets}
@@ -127,8 +125,7 @@ class _Together:
 @pytest.mark.slow
 @pytest.mark.parametrize("index_type", ["hash", "simple"])
 def test_index_files_of_many_partitions_are_read_side_by_side(tmp_path: Path, index_type: str) -> None:
-    table = make_table(tmp_path, options={"index.type": index_type})
-    upsert(table, [(p, 1, "a") for p in range(16)])
+    table = filled_table(tmp_path, [(p, 1, "a") for p in range(16)], options={"index.type": index_type})
     handle = Table.open(table.uri)
     handle.metadata.store = _Together(handle.store)
     context = make_context(handle.metadata, "new-keys")

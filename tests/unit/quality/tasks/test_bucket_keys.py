@@ -13,7 +13,7 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.scan.plan import plan_scan
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table, upsert
 
 
 def _read(table: Table) -> dict[int, LiveKeys]:
@@ -25,8 +25,7 @@ def _read(table: Table) -> dict[int, LiveKeys]:
 
 
 def test_hashes_of_living_keys_ascend(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, k, "a") for k in range(15)])
+    table = filled_table(tmp_path, [(1, k, "a") for k in range(15)])
     upsert(table, [(1, 3, None)], ["-D"])
     found = _read(table)
     assert {bucket: one.suspects for bucket, one in found.items()} == {0: None, 1: None}
@@ -36,9 +35,7 @@ def test_hashes_of_living_keys_ascend(tmp_path: Path) -> None:
 
 
 def test_a_key_in_two_buckets_is_a_suspect_of_both(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 7, "a"), (1, 8, "b")])
-    upsert(table, [(1, 9, "c")])
+    table = filled_table(tmp_path, [(1, 7, "a"), (1, 8, "b")], [(1, 9, "c")])
     _forge_bucket(table, 5)
     found = _read(table)
     suspects = [found[0].suspects, found[5].suspects]
@@ -48,8 +45,7 @@ def test_a_key_in_two_buckets_is_a_suspect_of_both(tmp_path: Path) -> None:
 
 
 def test_a_bucket_that_cannot_be_read_says_why(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 7, "a")])
+    table = filled_table(tmp_path, [(1, 7, "a")])
     (file,) = Path(table.uri).rglob("data-*.parquet")
     file.write_bytes(file.read_bytes()[:-30])
     (one,) = _read(table).values()

@@ -20,15 +20,14 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.index_files import read_hash_index, write_hash_index
 from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore
-from tests.kit.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, filled_table, upsert
 
 #: Hashes that no key of the small tables here has.
 OURS, THEIRS, BOTH = 11, 12, 13
 
 
 def test_updates_commit_beside_another_batch_s_inserts_without_planning_again(tmp_path: Path) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, k, "a") for k in range(20)])
+    made = filled_table(tmp_path, [(1, k, "a") for k in range(20)])
     store = FaultStore(made.store)
     table, other = Table(store, made.paths), Table.open(made.uri)
     store.fail(
@@ -42,8 +41,7 @@ def test_updates_commit_beside_another_batch_s_inserts_without_planning_again(tm
 
 
 def test_inserts_of_both_batches_go_to_one_open_bucket_so_the_later_one_is_planned_again(tmp_path: Path) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, k, "a") for k in range(20)])
+    made = filled_table(tmp_path, [(1, k, "a") for k in range(20)])
     store = FaultStore(made.store)
     table, other = Table(store, made.paths), Table.open(made.uri)
     store.fail("put_if_absent", "/snapshot/snapshot-2", when="before",
@@ -74,8 +72,7 @@ class _Writers:
     """Two batches that were assigned on snapshot 1, of a partition with buckets 0, 1 and 2."""
 
     def __init__(self, folder: Path) -> None:
-        made = make_table(folder)
-        upsert(made, [(1, k, "a") for k in range(30)])
+        made = filled_table(folder, [(1, k, "a") for k in range(30)])
         self.uri = made.uri
         self.table = Table.open(made.uri)
         self.view = load_view(self.table.metadata, self.table.snapshot)

@@ -10,14 +10,13 @@ from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.view import load_view
 from lakeidx.testing.metered_store import MeteredStore
-from tests.kit.small_tables import make_table, upsert
+from tests.kit.small_tables import filled_table
 
 NEW_FILES = 500
 
 
 def test_five_hundred_new_files_are_not_listed_one_by_one(tmp_path: Path) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, k, "a") for k in range(10)])
+    made = filled_table(tmp_path, [(1, k, "a") for k in range(10)])
     before = load_view(made.metadata, made.snapshot).entries[0]
     files = [
         replace(before, file=replace(before.file, file_name=f"data-new-{i}.parquet", min_sequence_number=1000 + i,

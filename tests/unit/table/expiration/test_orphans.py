@@ -16,7 +16,7 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.reachable import files_on_disk, reachable
-from tests.kit.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, keep_newest, make_table, upsert
 
 UUID = "01234567-89ab-cdef-0123-456789abcdef"
 LATER_MS = 4_000_000_000_000
@@ -150,8 +150,7 @@ def test_an_expiry_meanwhile_does_no_harm(tmp_path: Path) -> None:
     store = FaultStore(table.store)
 
     def expire(verb: str, path: str) -> None:
-        retention = Retention(num_min=1, num_max=1, time_ms=0)
-        expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=retention)
+        keep_newest(table)
 
     # Every snapshot has been listed; the first manifest list is about to be read.
     fault = store.fail("get", "/manifest/manifest-list", act=expire)

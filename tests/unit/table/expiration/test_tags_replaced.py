@@ -9,15 +9,12 @@ import pytest
 
 import lakeidx
 from lakeidx.errors import InvalidInputError
+from tests.kit.small_tables import table_spec
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> lakeidx.Table:
-    spec = {
-        "fields": [{"name": "k", "type": "INT"}],
-        "primaryKeys": ["k"],
-        "options": {"bucket": "1", "tag.create-success-file": "true"},
-    }
+    spec = table_spec("k INT", ["k"], options={"bucket": "1", "tag.create-success-file": "true"})
     table = lakeidx.Table.create(tmp_path / "d.db" / "t", spec)
     for k in range(3):
         table.upsert([{"k": k}])

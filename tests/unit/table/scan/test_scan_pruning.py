@@ -17,15 +17,11 @@ from lakeidx.table.scan.metrics import LayerTrace
 from lakeidx.table.scan.plan import stats_of
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import DataType, Root
+from tests.kit.small_tables import table_spec
 
 
 def make(folder: Path, options: dict[str, str], partitions: tuple[str, ...] = ()) -> Table:
-    spec = {
-        "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "INT"}],
-        "primaryKeys": [*partitions, "k"],
-        "partitionKeys": list(partitions),
-        "options": options,
-    }
+    spec = table_spec("p INT, k BIGINT, v INT", [*partitions, "k"], partitions=list(partitions), options=options)
     return Table.create(f"{folder}/d.db/t", spec)
 
 

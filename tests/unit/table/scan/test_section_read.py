@@ -13,17 +13,11 @@ from lakeidx.api import Table
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.table.scan import section_read
 from lakeidx.table.scan.table_scan import TableScan
+from tests.kit.small_tables import table_spec
 
-SPEC = {
-    "fields": [
-        {"name": "k", "type": "BIGINT"},
-        {"name": "n", "type": "INT"},
-        {"name": "v", "type": "INT"},
-        {"name": "t", "type": "STRING"},
-    ],
-    "primaryKeys": ["k", "n"],
-    "options": {"bucket": "2", "num-sorted-run.compaction-trigger": "100"},
-}
+SPEC = table_spec(
+    "k BIGINT, n INT, v INT, t STRING", ["k", "n"], options={"bucket": "2", "num-sorted-run.compaction-trigger": "100"}
+)
 
 
 def make(folder: Path, options: dict[str, str] | None = None) -> tuple[Table, dict[tuple[int, int], int]]:

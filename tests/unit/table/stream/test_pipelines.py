@@ -25,23 +25,20 @@ from lakeidx.storage import open_store
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.limits import HANGS_SECONDS
+from tests.kit.small_tables import table_spec
 
 LONG = "BIGINT"
-ORDERS = {
-    "fields": [{"name": n, "type": LONG} for n in ("id", "customer", "amount")],
-    "primaryKeys": ["id"],
-    "options": {"bucket": "2"},
-}
-SUMS = {
-    "fields": [{"name": n, "type": LONG} for n in ("customer", "amount")],
-    "primaryKeys": ["customer"],
-    "options": {
+ORDERS = table_spec([{"name": n, "type": LONG} for n in ("id", "customer", "amount")], ["id"], options={"bucket": "2"})
+SUMS = table_spec(
+    [{"name": n, "type": LONG} for n in ("customer", "amount")],
+    ["customer"],
+    options={
         "bucket": "1",
         "merge-engine": "aggregation",
         "fields.amount.aggregate-function": "sum",
         "snapshot.num-retained.min": "1000",
     },
-}
+)
 
 
 class Killed(BaseException):
