@@ -27,7 +27,18 @@ from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from tests.kit.small_tables import LISTAGG, content, make_table, rows, upsert
+from tests.kit.small_tables import (
+    LATER_MS,
+    LISTAGG,
+    content,
+    filled_table,
+    keep_newest,
+    others_go_on,
+    rows,
+    upsert,
+)
+
+pytestmark = pytest.mark.slow
 
 # A snapshot that a writer put on an expired id, and died, stands below the history until an expiry takes it away. Until then
 #
@@ -40,13 +51,7 @@ from tests.kit.small_tables import LISTAGG, content, make_table, rows, upsert
 # - where the writer whose snapshot had had that id named it in the hint after it had expired, it was the newest snapshot for
 #   everybody, and what was committed upon it was lost.
 
-NEWEST_ONLY = Retention(num_min=1, num_max=1, time_ms=0)
 ALL_STAY = Retention(num_min=100, num_max=100)
-LATER = 4_000_000_000_000
-
-
-def expire(table: Table, retention: Retention | None = NEWEST_ONLY) -> None:
-    expire_table(table.metadata, table.schema, now_ms=LATER, retention=retention)
 
 
 def expire_as_java_that_dies(table: Table, upto: int) -> None:
@@ -58,12 +63,8 @@ def expire_as_java_that_dies(table: Table, upto: int) -> None:
 def put_and_die(table: Table, snapshot_id: int, overtake: Callable[[], None], act: Callable[[Table], object]) -> None:
     """Have a writer be overtaken before it puts a snapshot, and die when it has put it."""
     store = FaultStore(table.store)
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    store.fail("put_if_absent", f"/snapshot-{snapshot_id}", act=lambda *_: overtake(), times=1)
-    store.fail("put_if_absent", f"/snapshot-{snapshot_id}", when="after", act=killed, times=1)
+    store.fail("put_if_absent", f"/snapshot-{snapshot_id}", act=lambda *_: overtake())
+    store.fail("put_if_absent", f"/snapshot-{snapshot_id}", when="after", error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         act(Table(store, table.paths))
 
@@ -73,29 +74,23 @@ def others(table: Table) -> None:
         upsert(Table.open(table.uri), [(2, number, "other")])
 
 
-def write_and_expire(table: Table) -> None:
-    others(table)
-    expire(Table.open(table.uri))
+@pytest.fixture
+def made(tmp_path: Path) -> Table:
+    """Snapshot 1."""
+    return filled_table(tmp_path, [(1, 1, "first")])
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
+def table(made: Table) -> Table:
     """Snapshot 1, then 2 to 4 by others; 1 to 3 expire, and a dead writer's stands under 2."""
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
-
-    put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
+    put_and_die(made, 2, partial(others_go_on, made), lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
     return Table.open(made.uri)
 
 
-@pytest.mark.slow
-def test_a_hint_that_comes_late_does_not_name_it(tmp_path: Path) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
-
+def test_a_hint_that_comes_late_does_not_name_it(made: Table) -> None:
     def late() -> None:
         store = FaultStore(made.store)
-        store.fail("put", "/LATEST", act=lambda *_: write_and_expire(made), times=1)
+        store.fail("put", "/LATEST", act=lambda *_: others_go_on(made), times=1)
         upsert(Table(store, made.paths), [(1, 2, "late")])
 
     put_and_die(made, 2, late, lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
@@ -108,16 +103,13 @@ def test_a_hint_that_comes_late_does_not_name_it(tmp_path: Path) -> None:
     assert {key: found[key] for key in ((1, 1), (1, 2), (1, 3))} == {(1, 1): "first", (1, 2): "late", (1, 3): "more"}
 
 
-@pytest.mark.slow
-def test_an_expiry_renews_a_hint_that_came_late(tmp_path: Path) -> None:
+def test_an_expiry_renews_a_hint_that_came_late(made: Table) -> None:
     """The writer saw its snapshot when the hint was there, and it expired only then."""
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
 
     def overtake() -> None:
         others(made)
         made.store.put(made.paths.latest, b"2")
-        expire(Table.open(made.uri))
+        keep_newest(made)
 
     put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
     table = Table.open(made.uri)
@@ -125,7 +117,6 @@ def test_an_expiry_renews_a_hint_that_came_late(tmp_path: Path) -> None:
     assert table.metadata.latest_snapshot_id() == table.metadata.latest_hint() == 4
 
 
-@pytest.mark.slow
 def test_nobody_reads_it(table: Table) -> None:
     m = table.metadata
     assert m.listed_snapshot_ids() == [2, 4]
@@ -142,7 +133,6 @@ def test_nobody_reads_it(table: Table) -> None:
     check_range(m, 2, 4)
 
 
-@pytest.mark.slow
 def test_it_is_not_tagged_nor_rolled_back_to(table: Table) -> None:
     with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
         create_tag(table.metadata, "t", snapshot_id=2)
@@ -151,7 +141,6 @@ def test_it_is_not_tagged_nor_rolled_back_to(table: Table) -> None:
     assert table.metadata.snapshot_ids() == [4]
 
 
-@pytest.mark.slow
 def test_a_stream_says_that_what_it_has_not_read_has_expired(table: Table) -> None:
     with pytest.raises(NotFoundError, match="snapshot 2 has expired"):
         next(ChangeFollower(table.metadata).steps(Position(1, "of the real one")))
@@ -162,28 +151,25 @@ def test_a_stream_says_that_what_it_has_not_read_has_expired(table: Table) -> No
     assert [s.snapshot.id for s in steps] == [4]
 
 
-@pytest.mark.slow
 def test_an_expiry_takes_it_away_whatever_stays(table: Table) -> None:
-    report = expire_table(table.metadata, table.schema, now_ms=LATER, retention=ALL_STAY, dry_run=True)
+    report = expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=ALL_STAY, dry_run=True)
     assert [f.path for f in report.files] == [table.paths.snapshot_path(2)]
     assert table.metadata.listed_snapshot_ids() == [2, 4]
-    report = expire_table(table.metadata, table.schema, now_ms=LATER, retention=ALL_STAY)
+    report = expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=ALL_STAY)
     assert [f.path for f in report.files] == [table.paths.snapshot_path(2)]
     assert table.metadata.listed_snapshot_ids() == [4]
     upsert(table, [(1, 1, "dead")], batch_id="b")
     assert content(table) == {(1, 1): "dead", **{(2, n): "other" for n in range(3)}}
 
 
-@pytest.mark.slow
 def test_it_is_not_kept_as_the_changelog_of_the_one_that_had_its_id(tmp_path: Path) -> None:
     options = {"changelog-producer": "input", "changelog.num-retained.min": "50", "changelog.num-retained.max": "50"}
-    made = make_table(tmp_path, options=options)
-    upsert(made, [(1, 1, "first")])
+    made = filled_table(tmp_path, [(1, 1, "first")], options=options)
     retention = Retention(num_min=1, num_max=1, time_ms=0, changelogs_live_longer=True, has_changelog_producer=True)
 
     def overtake() -> None:
         others(made)
-        expire(Table.open(made.uri), retention)
+        expire_table(made.metadata, made.schema, now_ms=LATER_MS, retention=retention)
 
     put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
     table = Table.open(made.uri)
@@ -191,18 +177,15 @@ def test_it_is_not_kept_as_the_changelog_of_the_one_that_had_its_id(tmp_path: Pa
     before = table.store.get(path)
     assert decode_snapshot(before, path).identity != table.metadata.load_snapshot(2).identity
     upsert(table, [(1, 2, "more")])
-    expire(table, retention)
+    expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=retention)
     assert table.metadata.listed_snapshot_ids() == [5]
     assert table.store.get(path) == before
     rows = [r for s in ChangeFollower(table.metadata).steps(Position(1)) for r in s.changes.to_arrow().to_pylist()]
     assert {r["v"] for r in rows} == {"other", "more"}
 
 
-@pytest.mark.slow
-def test_what_two_of_them_deleted_is_not_deleted(tmp_path: Path) -> None:
+def test_what_two_of_them_deleted_is_not_deleted(made: Table) -> None:
     """The second one is a compaction, made on the real snapshot of the first one's id: it deletes files that are still live."""
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
     late = [(1, 9, "late")]
 
     def overtake_compaction() -> None:
@@ -219,17 +202,14 @@ def test_what_two_of_them_deleted_is_not_deleted(tmp_path: Path) -> None:
     assert table.metadata.listed_snapshot_ids() == [2, 3, 5]
     expected = {(1, 1): "first", (1, 2): "second", **{(2, n): "other" for n in range(3)}}
     assert content(table) == expected
-    expire(table)
+    keep_newest(table)
     assert table.metadata.listed_snapshot_ids() == [5]
     assert content(Table.open(table.uri)) == expected
     upsert(table, late, batch_id="late")
     assert content(table) == expected | {(1, 9): "late"}
 
 
-@pytest.mark.slow
-def test_a_tag_that_is_deleted_takes_no_file_of_the_oldest_state(tmp_path: Path) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
+def test_a_tag_that_is_deleted_takes_no_file_of_the_oldest_state(made: Table) -> None:
     create_tag(made.metadata, "first", snapshot_id=1)
 
     def overtake() -> None:
@@ -244,12 +224,8 @@ def test_a_tag_that_is_deleted_takes_no_file_of_the_oldest_state(tmp_path: Path)
     assert content(table) == {(1, 1): "first", **{(2, n): "other" for n in range(3)}}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dies", [False, True])
-def test_an_expiry_that_died_without_its_hint_keeps_no_batch_from_being_committed(tmp_path: Path, dies: bool) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
-
+def test_an_expiry_that_died_without_its_hint_keeps_no_batch_from_being_committed(made: Table, dies: bool) -> None:
     def overtake() -> None:
         others(made)
         expire_as_java_that_dies(Table.open(made.uri), 4)
@@ -270,30 +246,23 @@ def test_an_expiry_that_died_without_its_hint_keeps_no_batch_from_being_committe
     assert content(Table.open(table.uri)) == expected
 
 
-@pytest.mark.slow
-def test_a_rollback_to_a_tag_does_not_make_it_the_newest(tmp_path: Path) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
+def test_a_rollback_to_a_tag_does_not_make_it_the_newest(made: Table) -> None:
     create_tag(made.metadata, "first", snapshot_id=1)
 
-    put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")]))
+    put_and_die(made, 2, partial(others_go_on, made), lambda t: upsert(t, [(1, 1, "dead")]))
     table = Table.open(made.uri)
     roll_back_table(table.metadata, table.schema, tag="first")
     assert table.metadata.listed_snapshot_ids() == [1]
     assert content(Table.open(table.uri)) == {(1, 1): "first"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("says_so", [True, False])
-def test_a_rollback_to_the_tag_of_its_id_brings_the_real_one_back(tmp_path: Path, says_so: bool) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
-
+def test_a_rollback_to_the_tag_of_its_id_brings_the_real_one_back(made: Table, says_so: bool) -> None:
     def overtake() -> None:
         others(made)
         create_tag(made.metadata, "two", snapshot_id=2)
         if says_so:
-            expire(Table.open(made.uri))
+            keep_newest(made)
         else:
             expire_as_java_that_dies(Table.open(made.uri), 4)
 
@@ -302,19 +271,18 @@ def test_a_rollback_to_the_tag_of_its_id_brings_the_real_one_back(tmp_path: Path
     assert table.metadata.listed_snapshot_ids() == [2, 4]
     with pytest.raises(CommitConflictError, match="run the expiry again, then roll back"):
         roll_back_table(table.metadata, table.schema, tag="two")
-    expire(table, ALL_STAY)
+    expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=ALL_STAY)
     roll_back_table(table.metadata, table.schema, tag="two")
     assert table.metadata.listed_snapshot_ids() == [2]
     assert content(Table.open(table.uri)) == {(1, 1): "first", (2, 0): "other"}
 
 
-@pytest.mark.slow
 def test_while_a_branch_is_put_in_the_place_of_snapshots_nothing_is_taken_for_a_gap(table: Table) -> None:
     """Java's fast-forward takes LATEST away, then snapshots in any order, and copies the branch's then, in any order."""
     table.store.delete(table.paths.latest)
     with pytest.raises(CommitUnknownError, match="as during the fast-forward of a branch"):
         upsert(table, [(1, 1, "dead")], batch_id="b")
-    expire(table, ALL_STAY)
+    expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=ALL_STAY)
     assert table.metadata.listed_snapshot_ids() == [2, 4]
     # The next commit of another batch puts the hint.
     upsert(table, [(3, 1, "other")])
@@ -323,13 +291,10 @@ def test_while_a_branch_is_put_in_the_place_of_snapshots_nothing_is_taken_for_a_
     assert table.metadata.listed_snapshot_ids() == [4, 5, 6]
 
 
-@pytest.mark.slow
-def test_a_rollback_to_a_tag_takes_nothing_for_a_gap_then_either(tmp_path: Path) -> None:
-    made = make_table(tmp_path)
-    upsert(made, [(1, 1, "first")])
+def test_a_rollback_to_a_tag_takes_nothing_for_a_gap_then_either(made: Table) -> None:
     create_tag(made.metadata, "first", snapshot_id=1)
 
-    put_and_die(made, 2, partial(write_and_expire, made), lambda t: upsert(t, [(1, 1, "dead")]))
+    put_and_die(made, 2, partial(others_go_on, made), lambda t: upsert(t, [(1, 1, "dead")]))
     table = Table.open(made.uri)
     table.store.delete(table.paths.latest)
     with pytest.raises(CommitConflictError, match="as during the fast-forward of a branch"):
@@ -337,11 +302,9 @@ def test_a_rollback_to_a_tag_takes_nothing_for_a_gap_then_either(tmp_path: Path)
     assert table.metadata.listed_snapshot_ids() == [2, 4]
 
 
-@pytest.mark.slow
 def test_a_key_index_is_not_told_of_it(tmp_path: Path) -> None:
     """The snapshot of a batch has expired when the key index is updated, and a dead writer's stands on its id."""
-    table = make_table(tmp_path, options={"index.type": "bloom"})
-    upsert(table, [(1, 1, "first")])
+    table = filled_table(tmp_path, [(1, 1, "first")], options={"index.type": "bloom"})
     mine = table.metadata.load_snapshot(1)
     assert _own_snapshot(table.metadata, 1, mine.commit_user) == mine
     assert _own_snapshot(table.metadata, 1, "another writer") is None
@@ -355,15 +318,18 @@ def test_a_key_index_is_not_told_of_it(tmp_path: Path) -> None:
 #
 # Its sibling: staging clean-up asked the newest attempt only whether a batch that stopped had been committed.
 
-NOW_MS = 4_000_000_000_000
 OPTIONS = {**LISTAGG, "snapshot.num-retained.min": "1", "manifest.merge-min-count": "2"}
+ROWS = [(1, 1, "second"), (1, 3, "new")]
 
 
 @pytest.fixture
-def table_planned(tmp_path: Path) -> Table:
-    made = make_table(tmp_path, options=OPTIONS)
-    upsert(made, [(1, 1, "first")])
-    return made
+def listed(tmp_path: Path) -> Table:
+    """A table that joins the values of a key."""
+    return filled_table(tmp_path, [(1, 1, "first")], options=OPTIONS)
+
+
+def expected(batches: int) -> dict[tuple[int, int], str]:
+    return {(1, 1): "first,second", (1, 3): "new"} | {(2, number): "other" for number in range(batches)}
 
 
 def context_of(table: Table, store: FaultStore | None = None) -> BatchContext:
@@ -371,65 +337,29 @@ def context_of(table: Table, store: FaultStore | None = None) -> BatchContext:
     return make_context(Table(store or table.store, table.paths).metadata, "b")
 
 
-def stage(table: Table) -> None:
-    """Write the first attempt, which then loses to another batch."""
-    context = context_of(table)
-    ingest_rows(context, rows([(1, 1, "second"), (1, 2, "new")]))
-    run_bucket_assignment(context, 1)
-    write_attempt(context, 1)
-    upsert(table, [(1, 9, "other")])
-
-
-def commit_and_expire(table: Table, *, dies: bool) -> Callable[..., None]:
-    """Have another process end the batch, and others go on, compact, and let everything before expire."""
-
-    def act(*_: object) -> None:
-        store = FaultStore(table.store)
-
-        def killed(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        if dies:
-            store.fail("put_if_absent", "/commit.json", act=killed)
-            with pytest.raises(KeyboardInterrupt):
-                commit_batch(context_of(table, store))
-        else:
-            assert commit_batch(context_of(table)).attempt == 2
-        other = Table.open(table.uri)
-        upsert(other, [(1, 7, "later")])
-        run_compaction(other.metadata, LocalRunner(1), full=True)
-        upsert(other, [(1, 8, "later")])
-        retention = Retention(num_min=1, num_max=1, time_ms=0)
-        expire_table(other.metadata, other.schema, now_ms=NOW_MS, retention=retention)
-
-    return act
-
-
-EXPECTED = {
-    (1, 1): "first,second",
-    (1, 2): "new",
-    (1, 9): "other",
-    (1, 7): "later",
-    (1, 8): "later",
-}
-
-
-@pytest.mark.slow
-def test_a_batch_that_stopped_after_a_third_attempt_counts_as_committed(table_planned: Table) -> None:
-    stage(table_planned)
-    # Both have planned the second attempt.
-    run_bucket_assignment(context_of(table_planned), 2)
-    commit_and_expire(table_planned, dies=True)()
-    run_bucket_assignment(context_of(table_planned), 3)
-    write_attempt(context_of(table_planned), 3)
-    handle = Table.open(table_planned.uri)
-    assert context_of(table_planned).files.latest_attempt() == 3
-    report = clean_staging(handle.metadata, now_ms=NOW_MS)
+def test_a_batch_that_stopped_after_a_third_attempt_counts_as_committed(listed: Table) -> None:
+    ingest_rows(context_of(listed), rows(ROWS))
+    run_bucket_assignment(context_of(listed), 1)
+    write_attempt(context_of(listed), 1)
+    upsert(listed, [(1, 9, "it loses to this one")])
+    # Both have planned the second attempt; one commits it, and dies before it says so.
+    run_bucket_assignment(context_of(listed), 2)
+    store = FaultStore(listed.store)
+    store.fail("put_if_absent", "/commit.json", error=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        commit_batch(context_of(listed, store))
+    run_compaction(Table.open(listed.uri).metadata, LocalRunner(1), full=True)
+    others_go_on(listed, 1)
+    run_bucket_assignment(context_of(listed), 3)
+    write_attempt(context_of(listed), 3)
+    handle = Table.open(listed.uri)
+    assert context_of(listed).files.latest_attempt() == 3
+    report = clean_staging(handle.metadata, now_ms=LATER_MS)
     assert report.abandoned == ("b",)
-    committed = context_of(table_planned).files.read(CommitReport)
+    committed = context_of(listed).files.read(CommitReport)
     assert committed is not None
     assert committed.attempt == 2
-    assert content(handle) == EXPECTED
+    assert content(handle) == expected(1) | {(1, 9): "it loses to this one"}
 
 
 # A batch was acknowledged, and none of its rows were in the table: while it was committed as snapshot 2, others wrote 2 and 3 and
@@ -438,35 +368,12 @@ def test_a_batch_that_stopped_after_a_third_attempt_counts_as_committed(table_pl
 # Its sibling: a batch was committed twice when its own snapshot and the next one expired before it looked at what it had put.
 
 
-@pytest.fixture
-def table_put(tmp_path: Path) -> Table:
-    made = make_table(tmp_path, options=OPTIONS)
-    upsert(made, [(1, 1, "first")])
-    return made
-
-
-def write_and_expire_put(table: Table, batches: int) -> Callable[..., None]:
-    def act(*_: object) -> None:
-        other = Table.open(table.uri)
-        for number in range(batches):
-            upsert(other, [(2, number, "other")])
-        retention = Retention(num_min=1, num_max=1, time_ms=0)
-        expire_table(other.metadata, other.schema, now_ms=4_000_000_000_000, retention=retention)
-
-    return act
-
-
-def expected(batches: int) -> dict[tuple[int, int], str]:
-    return {(1, 1): "first,second", (1, 3): "new"} | {(2, number): "other" for number in range(batches)}
-
-
-@pytest.mark.slow
-def test_a_put_that_was_done_and_not_answered_is_looked_at_too(table_put: Table) -> None:
-    store = FaultStore(table_put.store)
-    store.fail("put_if_absent", "/snapshot/", act=write_and_expire_put(table_put, 2))
+def test_a_put_that_was_done_and_not_answered_is_looked_at_too(listed: Table) -> None:
+    store = FaultStore(listed.store)
+    store.fail("put_if_absent", "/snapshot/", act=lambda *_: others_go_on(listed, 2))
     store.fail("put_if_absent", "/snapshot/", when="after")
-    upsert(Table(store, table_put.paths), [(1, 1, "second"), (1, 3, "new")], batch_id="b")
-    assert content(Table.open(table_put.uri)) == expected(2)
+    upsert(Table(store, listed.paths), ROWS, batch_id="b")
+    assert content(Table.open(listed.uri)) == expected(2)
 
 
 # A snapshot that was put on an expired id is taken away by its writer, or by another process that runs the same batch. In between:
@@ -478,66 +385,40 @@ def test_a_put_that_was_done_and_not_answered_is_looked_at_too(table_put: Table)
 #   took that for a rollback: it was run anew, and its rows were added a second time;
 # - two of them, one after the other, were taken for the history, the first one was named as the newest, and others went on from it.
 
-ROWS = [(1, 1, "second"), (1, 3, "new")]
-EXPECTED_MISLED = {(1, 1): "first,second", (1, 3): "new", (2, 0): "other", (2, 1): "other", (2, 2): "other"}
-
-
-@pytest.fixture
-def table_misled(tmp_path: Path) -> Table:
-    made = make_table(tmp_path, options=OPTIONS)
-    upsert(made, [(1, 1, "first")])
-    return made
-
-
-def go_on(table: Table) -> None:
-    """Have others write snapshots, and let all but the newest expire."""
-    other = Table.open(table.uri)
-    for number in range(3):
-        upsert(other, [(2, number, "other")])
-    retention = Retention(num_min=1, num_max=1, time_ms=0)
-    expire_table(other.metadata, other.schema, now_ms=4_000_000_000_000, retention=retention)
-
 
 def overtaken(table: Table) -> FaultStore:
     """The store of a process that is overtaken before it puts snapshot 2, so that it puts it on an expired id."""
     store = FaultStore(table.store)
-    store.fail("put_if_absent", "/snapshot-2", act=lambda *_: go_on(table), times=1)
+    store.fail("put_if_absent", "/snapshot-2", act=lambda *_: others_go_on(table))
     return store
-
-
-def killed(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def take_away(table: Table) -> Callable[..., None]:
     return lambda *_: table.store.delete(table.metadata.paths.snapshot_path(2))
 
 
-def test_the_writer_does_not_find_what_another_process_has_taken_away(table_misled: Table) -> None:
-    store = overtaken(table_misled)
-    gone = store.fail("put_if_absent", "/snapshot-2", when="after", act=take_away(table_misled), times=1)
-    upsert(Table(store, table_misled.paths), ROWS, batch_id="b")
+def test_the_writer_does_not_find_what_another_process_has_taken_away(listed: Table) -> None:
+    store = overtaken(listed)
+    gone = store.fail("put_if_absent", "/snapshot-2", when="after", act=take_away(listed))
+    upsert(Table(store, listed.paths), ROWS, batch_id="b")
     assert gone.hits == 1
-    assert content(Table.open(table_misled.uri)) == EXPECTED_MISLED
+    assert content(Table.open(listed.uri)) == expected(3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("comes_at", range(1, 13))
-def test_another_process_sees_it_come_and_go(table_misled: Table, comes_at: int) -> None:
+def test_another_process_sees_it_come_and_go(listed: Table, comes_at: int) -> None:
     """Whenever the snapshot comes while the other process looks for one of the batch, and goes when it looks again."""
-    path = table_misled.metadata.paths.snapshot_path(2)
-    store = overtaken(table_misled)
-    store.fail("put_if_absent", "/snapshot-2", when="after", act=killed, times=1)
+    path = listed.metadata.paths.snapshot_path(2)
+    store = overtaken(listed)
+    store.fail("put_if_absent", "/snapshot-2", when="after", error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
-        upsert(Table(store, table_misled.paths), ROWS, batch_id="b")
-    stray = table_misled.store.get(path)
-    table_misled.store.delete(path)
-    second = FaultStore(table_misled.store)
-    second.fail(
-        ("list", "get"), "/snapshot", act=lambda *_: table_misled.store.put(path, stray), skip=comes_at, times=1
-    )
-    second.fail("exists", "/snapshot-2", act=take_away(table_misled), times=1)
-    context = make_context(Table(second, table_misled.paths).metadata, "b")
+        upsert(Table(store, listed.paths), ROWS, batch_id="b")
+    stray = listed.store.get(path)
+    listed.store.delete(path)
+    second = FaultStore(listed.store)
+    second.fail(("list", "get"), "/snapshot", act=lambda *_: listed.store.put(path, stray), skip=comes_at)
+    second.fail("exists", "/snapshot-2", act=take_away(listed))
+    context = make_context(Table(second, listed.paths).metadata, "b")
     commit_batch(context, sleep=lambda _: None)
-    table_misled.store.delete(path)
-    assert content(Table.open(table_misled.uri)) == EXPECTED_MISLED
+    listed.store.delete(path)
+    assert content(Table.open(listed.uri)) == expected(3)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.batch.artifacts import BucketAssignmentReport, Target
+from lakeidx.batch.artifacts import Target
 from lakeidx.batch.assignment.keyed_batch import read_located
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.committed_batch import read_reports
@@ -32,13 +32,11 @@ from lakeidx.batch.target_files import share_path, write_numbers
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
-from lakeidx.format.snapshot import CommitKind
 from lakeidx.key_index.registry import index_types
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.pipeline_file.batch_checks import check_batch
 from lakeidx.storage import open_store
-from lakeidx.table.commit.conflicts import writer_conflicts
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import (
@@ -50,7 +48,7 @@ from tests.kit.index_history import (
     fixed_history,
     hbase_stand_in,
 )
-from tests.kit.small_tables import SPEC, content, make_table, rows, upsert
+from tests.kit.small_tables import SPEC, content, filled_table, make_table, rows, staged_batch, upsert
 from tests.unit.key_index.hbase.test_hbase_index import StandIn
 
 CROSS = {**SPEC, "primaryKeys": ["k"]}
@@ -177,8 +175,7 @@ def test_a_key_that_moves_back_and_forth_in_one_batch(moving: Table) -> None:
 def test_where_keys_do_not_move(tmp_path: Path, off: str) -> None:
     options = {"index.type": "global-simple"}
     options |= {"hoodie.simple.index.update.partition.path": "false"} if off == "option" else {"merge-engine": off}
-    table = make_table(tmp_path, options=options)
-    upsert(table, [(1, 1, "a"), (1, 2, "b")])
+    table = filled_table(tmp_path, [(1, 1, "a"), (1, 2, "b")], options=options)
     result = upsert(table, [(2, 1, "x"), (2, 1, None), (3, 9, "first"), (2, 9, "second")])
     run_compaction(table.metadata, LocalRunner(1), full=True)
     expected = {
@@ -201,8 +198,7 @@ def test_overwriting_one_partition_of_a_table_over_partitions(moving: Table) -> 
 
 def test_overwriting_a_table_that_hbase_knows(tmp_path: Path) -> None:
     with hbase_stand_in(StandIn()):
-        table = make_table(tmp_path, options=GLOBAL_TYPES["hbase"])
-        upsert(table, [(1, 1, "a")])
+        table = filled_table(tmp_path, [(1, 1, "a")], options=GLOBAL_TYPES["hbase"])
         for mode in ("table", "partitions"):
             with pytest.raises(UnsupportedError, match="cannot be overwritten"):
                 upsert(table, [(2, 2, "b")], overwrite=mode)
@@ -210,8 +206,7 @@ def test_overwriting_a_table_that_hbase_knows(tmp_path: Path) -> None:
 
 
 def test_overwriting_a_partition_with_a_local_index(tmp_path: Path) -> None:
-    table = make_table(tmp_path, options={"index.type": "simple"})
-    upsert(table, [(1, 1, "a"), (2, 2, "b")])
+    table = filled_table(tmp_path, [(1, 1, "a"), (2, 2, "b")], options={"index.type": "simple"})
     upsert(table, [(1, 7, "x")], overwrite="partitions")
     upsert(table, [(1, 7, "y"), (1, 1, "again")])
     assert content(table) == {(1, 1): "again", (1, 7): "y", (2, 2): "b"}
@@ -291,8 +286,7 @@ def test_files_carry_filters_when_asked_to(tmp_path: Path) -> None:
         metadata = pq.read_metadata(file).metadata
         assert b"org.apache.hudi.bloomfilter" in metadata
         assert metadata[b"hoodie_bloom_filter_type_code"] == b"DYNAMIC_V0"
-    plain = make_table(tmp_path / "plain", options={"index.type": "simple"})
-    upsert(plain, [(1, 1, "a")])
+    plain = filled_table(tmp_path / "plain", [(1, 1, "a")], options={"index.type": "simple"})
     (file,) = Path(plain.uri).rglob("data-*.parquet")
     assert b"org.apache.hudi.bloomfilter" not in (pq.read_metadata(file).metadata or {})
 
@@ -347,17 +341,6 @@ def test_a_state_is_where_its_table_is(tmp_path: Path) -> None:
     assert _action(upsert(table, [(2, 3, "moved"), (1, 100, "new")])) == ("warm", 0)
     assert (content(table)[2, 3], (1, 3) in content(table)) == ("moved", False)
     assert _action(upsert(table, [(1, 3, "back")])) == ("warm", 0)
-
-
-@pytest.mark.slow
-def test_a_state_that_is_behind_reads_what_is_new(tmp_path: Path) -> None:
-    table = _state_table(tmp_path)
-    upsert(table, [(1, k, "a") for k in range(20)])
-    upsert(table, [(1, k, "b") for k in range(20, 40)])
-    with mock.patch("lakeidx.batch.index_hooks.IndexHooks.committed"):
-        upsert(table, [(1, k, "c") for k in range(40, 45)])
-    assert _action(upsert(table, [(2, 42, "moved")])) == ("caught up", 5)
-    assert (1, 42) not in content(table)
 
 
 @pytest.mark.slow
@@ -425,9 +408,7 @@ def test_locations_of_a_rolled_back_commit_are_not_used_by_hbase(tmp_path: Path,
     is new again."""
     options = {**GLOBAL_TYPES["hbase"], "hoodie.hbase.index.update.partition.path": str(moves).lower()}
     with hbase_stand_in(StandIn()):
-        table = make_table(tmp_path, options=options)
-        upsert(table, [(1, 1, "a")])
-        upsert(table, [(2, 1, "b"), (2, 2, "gone")])
+        table = filled_table(tmp_path, [(1, 1, "a")], [(2, 1, "b"), (2, 2, "gone")], options=options)
         with pytest.raises(NotFoundError):
             roll_back_table(table.metadata, table.schema, snapshot_id=9)
         assert roll_back_table(table.metadata, table.schema, snapshot_id=1, dry_run=True).dry_run
@@ -465,10 +446,7 @@ def test_a_table_may_change_its_type(tmp_path: Path) -> None:
 def test_batches_over_partitions_do_not_pass_each_other(moving: Table) -> None:
     """Two batches take one key to two partitions: no bucket is touched by both, and still the later one is planned again."""
     upsert(moving, [(1, 1, "a"), (2, 50, "x"), (3, 51, "y")])
-    late = make_context(moving.metadata, "late", runner=LocalRunner(1))
-    stage_table(late.files, moving.schema, rows([(2, 1, "late")]))
-    run_bucket_assignment(late, 1)
-    run_index_write(late, 1)
+    late = staged_batch(moving, [(2, 1, "late")], "late")
     upsert(Table.open(moving.uri), [(3, 1, "early")])
     report = commit_batch(late, sleep=lambda _: None)
     assert report.replans == 1
@@ -486,10 +464,7 @@ def test_a_batch_over_partitions_waits_for_one_of_other_partitions(moving: Table
         naps.append(seconds)
         losing.done()
 
-    late = make_context(moving.metadata, "late", runner=LocalRunner(1))
-    stage_table(late.files, moving.schema, rows([(2, 2, "b")]))
-    run_bucket_assignment(late, 1)
-    run_index_write(late, 1)
+    late = staged_batch(moving, [(2, 2, "b")], "late")
     commit_batch(late, sleep=sleep)
     assert len(naps) == 1
 
@@ -497,10 +472,7 @@ def test_a_batch_over_partitions_waits_for_one_of_other_partitions(moving: Table
 def test_compactions_may_pass(moving: Table) -> None:
     upsert(moving, [(1, 1, "a")])
     upsert(moving, [(1, 1, "b")])
-    late = make_context(moving.metadata, "late", runner=LocalRunner(1))
-    stage_table(late.files, moving.schema, rows([(2, 1, "late")]))
-    run_bucket_assignment(late, 1)
-    run_index_write(late, 1)
+    late = staged_batch(moving, [(2, 1, "late")], "late")
     run_compaction(Table.open(moving.uri).metadata, LocalRunner(1), full=True)
     assert commit_batch(late, sleep=lambda _: None).replans == 0
     assert content(Table.open(moving.uri)) == {(2, 1): "late"}
@@ -525,14 +497,6 @@ def test_writers_side_by_side(tmp_path: Path, kind: str) -> None:
     upsert(table, [(0, 5, "last")])
     del expected[1, 5]
     assert content(Table.open(table.uri)) == {**expected, (0, 5): "last"}
-
-
-def test_only_commits_that_add_rows_conflict_with_a_batch() -> None:
-    assert writer_conflicts(3, {}) == []
-    assert writer_conflicts(3, {4: CommitKind.COMPACT, 5: CommitKind.ANALYZE}) == []
-    for kind in (CommitKind.APPEND, CommitKind.OVERWRITE, None):
-        (finding,) = writer_conflicts(3, {4: CommitKind.COMPACT, 5: kind, 6: CommitKind.APPEND})
-        assert "snapshot 5" in finding
 
 
 # -- cross-partition tables ------------------------------------------------------------------------------------------------
@@ -562,11 +526,3 @@ def _buckets(table: Table, partition: int = 1) -> dict[int, set[int]]:
             if found:
                 out.setdefault(place.bucket, set()).update(found)
     return out
-
-
-def test_reports_are_json(moving: Table) -> None:
-    """Reports of tagged batches travel like all others."""
-    upsert(moving, [(1, 1, "a")])
-    report = upsert(moving, [(2, 1, "b")]).assign
-    assert BucketAssignmentReport.model_validate_json(report.model_dump_json()) == report
-    assert json.loads(report.model_dump_json())["global_index"] is True

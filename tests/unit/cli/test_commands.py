@@ -14,18 +14,11 @@ from typer.testing import CliRunner, Result
 
 import lakeidx
 from lakeidx.cli.main import app
+from tests.kit.small_tables import table_spec
 
-SPEC = {
-    "fields": [
-        {"name": "id", "type": "INT"},
-        {"name": "day", "type": "DATE"},
-        {"name": "amount", "type": "DECIMAL(10, 2)"},
-        {"name": "note", "type": "STRING"},
-    ],
-    "primaryKeys": ["day", "id"],
-    "partitionKeys": ["day"],
-    "options": {"bucket": "-1"},
-}
+SPEC = table_spec(
+    "id INT, day DATE, amount DECIMAL(10, 2), note STRING", ["day", "id"], partitions=["day"], options={"bucket": "-1"}
+)
 ROWS = [
     {"id": 1, "day": "2026-01-01", "amount": "1.50", "note": "a"},
     {"id": 2, "day": "2026-01-01", "amount": "2.00", "note": None},
@@ -111,12 +104,6 @@ def test_scan_reads_older_states(table: str, tmp_path: Path) -> None:
     assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1", "--snapshot", 1))} == {"a"}
     result = call("scan", table, "--snapshot", 99, code=2)
     assert "snapshots 1 to 2 exist" in result.stderr
-
-
-def test_upsert_says_what_it_did_and_does_it_once(table: str, tmp_path: Path) -> None:
-    again = json.loads(call("upsert", table, tmp_path / "rows.jsonl", "--batch-id", "one").stdout)
-    assert again["snapshots"] == [1]
-    assert len(lines(call("snapshots", table, "--format", "jsonl"))) == 1
 
 
 def test_deletes_and_csv(table: str, tmp_path: Path) -> None:
@@ -227,11 +214,6 @@ def test_compact_expire_tag_rollback_orphans(table: str, tmp_path: Path) -> None
     assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"n2"}
 
 
-def test_overwrite_replaces_the_touched_partitions(table: str, tmp_path: Path) -> None:
-    call("upsert", table, write_lines(tmp_path / "o.jsonl", [{**ROWS[0], "id": 9}]), "--overwrite", "partitions")
-    assert {r["id"] for r in lines(call("scan", table))} == {9, 3}
-
-
 def test_what_has_nothing_to_do_says_why(table: str, tmp_path: Path) -> None:
     again = lakeidx.Table.open(table).upsert_files([str(tmp_path / "rows.jsonl")], batch_id="one")
     assert str(again).startswith("nothing to do: batch one had been committed before\n")
@@ -255,13 +237,6 @@ def test_slips_are_answered_with_what_there_is(table: str, tmp_path: Path) -> No
     said = call("upsert", table, more, code=2).stderr
     assert "--merge-schema add" in said
     assert "--ignore-extra-columns" in said
-
-
-def test_parquet_files_are_upserted(table: str, tmp_path: Path) -> None:
-    rows = pa.table({"id": pa.array([4], pa.int64()), "day": pa.array(["2026-02-01"]), "amount": [1.25], "note": ["f"]})
-    pq.write_table(rows, tmp_path / "p.parquet")
-    call("upsert", table, tmp_path / "p.parquet")
-    assert lines(call("scan", table, "--where", "id = 4"))[0]["amount"] == "1.25"
 
 
 def test_people_see_tables_where_programs_see_json(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

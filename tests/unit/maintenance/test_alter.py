@@ -18,8 +18,7 @@ from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.upsert import commit_batch, make_context
 from lakeidx.cli.main import app
-from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError
-from lakeidx.format.schema.edits import SchemaEdits
+from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.maintenance import alter as alter_module
 
 FIELDS: list[dict[str, Any]] = [
@@ -209,27 +208,6 @@ def test_a_staged_batch_of_the_older_schema_is_cast(table: lakeidx.Table) -> Non
     assert content(table) == [{"id": i, "nm": f"n{i}", "r": {"x": i}, "age": None} for i in (1, 2, 3)]
 
 
-def test_a_change_that_a_staged_batch_does_not_stand_is_refused(tmp_path: Path) -> None:
-    table = make(tmp_path)
-    staged(table, "first", rows(1))
-    with pytest.raises(InvalidInputError, match="batch 'first' is staged"):
-        table.alter(set={"merge-engine": "partial-update"})
-    table.alter(add={"z": "INT"})
-
-
-def test_a_staged_batch_that_cannot_be_cast_is_refused_at_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Somebody else altered the table between staging and commit, without looking for staged batches, as Java does."""
-    table = make(tmp_path)
-    context = staged(table, "first", rows(1))
-    monkeypatch.setattr(alter_module, "_check_staged", lambda *a: None)
-    table.alter(set={"merge-engine": "partial-update"})
-    with pytest.raises(CommitConflictError, match=r"batch 'first' was staged under schema 0.*'merge-engine' changed"):
-        commit_batch(context)
-    assert table.snapshot is None
-
-
 def test_two_alterations_at_once_both_count(table: lakeidx.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     other = lakeidx.Table.open(table.uri)
     put = alter_module.put_schema
@@ -290,9 +268,3 @@ def test_the_command_makes_all_changes_at_once(table: lakeidx.Table) -> None:
 )
 def test_the_command_says_how_to_write_it(kept: lakeidx.Table, arguments: list[str], reason: str) -> None:
     assert reason in call("table", "alter", kept.uri, *arguments, code=2).stderr
-
-
-def test_edits_are_empty_only_without_any() -> None:
-    assert not SchemaEdits()
-    assert SchemaEdits(comment="")
-    assert SchemaEdits(drop=["a"])

@@ -15,17 +15,14 @@ from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputEr
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.maintenance.compaction import FULL_COMPACT_USER, CompactionReport, run_compaction
-from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.expiration.expire import expire_table
-from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from tests.kit.reachable import files_on_disk, reachable
-from tests.kit.small_tables import SPEC, content, make_table, upsert
+from tests.kit.reachable import files_on_disk
+from tests.kit.small_tables import SPEC, content, filled_table, keep_newest, make_table, upsert
 from tests.kit.table_history import ENGINES, History, key_hashes
 
 OPTIONS = {
@@ -34,7 +31,6 @@ OPTIONS = {
     "num-sorted-run.compaction-trigger": "3",
     "num-levels": "6",
 }
-LATER_MS = 4_000_000_000_000
 
 
 def compact(table: Table, **arguments: Any) -> CompactionReport:
@@ -95,17 +91,6 @@ def test_a_dry_run_says_what_it_would_do(tmp_path: Path) -> None:
     assert files_on_disk(table) == before
 
 
-def test_an_upsert_between_plan_and_commit_is_kept(tmp_path: Path) -> None:
-    table, model = filled(tmp_path)
-    racing, store = faulty(table)
-    fault = store.fail(
-        "put_if_absent", "snapshot-3", act=lambda *_: upsert(table, [(1, 0, "meanwhile"), (2, 9, "n")]) and None
-    )
-    report = compact(racing, full=True)
-    assert (fault.hits, report.rounds, report.snapshot_ids) == (1, 1, (4,))
-    assert content(Table.open(table.uri)) == model | {(1, 0): "meanwhile", (2, 9): "n"}
-
-
 def test_a_bucket_somebody_else_compacted_is_planned_again(tmp_path: Path) -> None:
     table, model = filled(tmp_path)
     part = next(iter(load_view(table.metadata, table.snapshot).by_bucket()))[0]
@@ -147,21 +132,6 @@ def test_a_compaction_planned_before_an_overwrite_brings_nothing_back(tmp_path: 
     assert content(Table.open(table.uri)) == expected
 
 
-def test_a_crash_before_the_commit_leaves_only_orphans(tmp_path: Path) -> None:
-    table, model = filled(tmp_path)
-    before = reachable(table)
-    racing, store = faulty(table)
-    store.fail("put_if_absent", "snapshot-3", error=KeyboardInterrupt)
-    with pytest.raises(KeyboardInterrupt):
-        compact(racing, full=True)
-    assert content(Table.open(table.uri)) == model
-    assert files_on_disk(table) > before
-    clean_orphans(table.metadata, now_ms=LATER_MS, older_than_ms=0, dry_run=False)
-    assert files_on_disk(table) == before == reachable(table)
-    compact(table, full=True)
-    assert content(Table.open(table.uri)) == model
-
-
 @pytest.mark.slow
 def test_endless_conflicts_are_given_to_the_caller(tmp_path: Path) -> None:
     table, _ = filled(tmp_path)
@@ -180,13 +150,11 @@ def test_endless_conflicts_are_given_to_the_caller(tmp_path: Path) -> None:
 
 def test_an_upgraded_file_does_not_look_like_an_earlier_try(tmp_path: Path) -> None:
     """Its name is live in older snapshots; with the base expired that must not pass for 'committed already'."""
-    table = make_table(tmp_path, options=OPTIONS)
-    upsert(table, [(1, 0, "a")])
+    table = filled_table(tmp_path, [(1, 0, "a")], options=OPTIONS)
     old = load_view(table.metadata, table.snapshot).entries[0]
     upsert(table, [(2, 0, "b")])
     upsert(table, [(2, 1, "c")])
-    retention = Retention(num_min=1, num_max=1, time_ms=0)
-    expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=retention)
+    keep_newest(table)
     up = replace(old, file=replace(old.file, level=5))
     changes = TableChanges(compact=(replace(old, kind=FileKind.DELETE), up))
     result = commit_changes(table.metadata, CommitRequest(commit_user="u", changes=changes, base_snapshot_id=1))
@@ -199,8 +167,7 @@ def test_an_upgraded_file_does_not_look_like_an_earlier_try(tmp_path: Path) -> N
 
 def deleted(folder: Path, **options: str) -> Table:
     """Keys 0 to 19 of one partition in two buckets of ten; 5 to 14 deleted."""
-    table = make_table(folder, options={**OPTIONS, **options})
-    upsert(table, [(1, k, "a") for k in range(20)])
+    table = filled_table(folder, [(1, k, "a") for k in range(20)], options={**OPTIONS, **options})
     upsert(table, [(1, k, None) for k in range(5, 15)], ["-D"] * 10)
     return table
 
@@ -427,27 +394,13 @@ def test_an_engine_that_cannot_work_is_refused_at_create(tmp_path: Path, options
 
 
 @pytest.mark.parametrize("engine", ["aggregation", "partial-update", "first-row"])
-def test_a_retract_where_the_engine_cannot_names_the_engine(tmp_path: Path, engine: str) -> None:
-    options = {"merge-engine": engine} | ({"fields.v.aggregate-function": "max"} if engine == "aggregation" else {})
-    table = make_table(tmp_path, options=OPTIONS | options)
-    upsert(table, [(1, 1, "a"), (1, 2, "a")])
-    ids = table.metadata.snapshot_ids()
-    # Twice in a batch: a lone record is kept as it is, only a merge asks the engine.
-    with pytest.raises((InvalidInputError, UnsupportedError)) as error:
-        upsert(table, [(1, 1, "b"), (1, 1, "a")], ["+U", "-D"])
-    assert any(word in str(error.value) for word in (engine, "max", "retract"))
-    assert table.metadata.snapshot_ids() == ids
-
-
-@pytest.mark.parametrize("engine", ["aggregation", "partial-update", "first-row"])
 def test_a_retract_that_only_the_compaction_meets_is_refused_there(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As another writer leaves it, or an earlier release.
     monkeypatch.setattr("lakeidx.data.engines.untaken.untaken_rows", lambda schema: ())
     options = {"merge-engine": engine} | ({"fields.v.aggregate-function": "max"} if engine == "aggregation" else {})
-    table = make_table(tmp_path, options=OPTIONS | options)
-    upsert(table, [(1, 1, "a"), (1, 2, "a")])
+    table = filled_table(tmp_path, [(1, 1, "a"), (1, 2, "a")], options=OPTIONS | options)
     upsert(table, [(1, 1, "a")], ["-D"])
     with pytest.raises((InvalidInputError, UnsupportedError)) as error:
         compact(table, full=True)
@@ -457,8 +410,7 @@ def test_a_retract_that_only_the_compaction_meets_is_refused_there(
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
 def test_the_compaction_of_a_table_with_a_producer_commits_a_changelog(tmp_path: Path, producer: str) -> None:
-    table = make_table(tmp_path, options={"changelog-producer": producer})
-    upsert(table, [(1, 1, "a"), (1, 2, "b")])
+    table = filled_table(tmp_path, [(1, 1, "a"), (1, 2, "b")], options={"changelog-producer": producer})
     assert table.snapshot is not None
     assert table.snapshot.changelog_manifest_list is None
     assert compact(table, full=True).changelog_rows == 2

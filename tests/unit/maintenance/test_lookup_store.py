@@ -12,12 +12,12 @@ from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.lookup.listing import LISTING_NAME, read_listing
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.alter import alter_table
-from lakeidx.maintenance.lookup_store import LookupStoreReport, clean_lookup_files, lookup_coverage, run_lookup_store
+from lakeidx.maintenance.lookup_store import LookupStoreReport, clean_lookup_files, run_lookup_store
 from lakeidx.storage.local import LocalStore
 from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from tests.kit.small_tables import make_table, rows, upsert
+from tests.kit.small_tables import filled_table, rows, upsert
 
 pytestmark = pytest.mark.usefixtures("in_groups_of_two")
 KEYS = [(p, 0, "a") for p in range(5)]
@@ -30,9 +30,7 @@ def in_groups_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def filled(folder: Path, **options: str) -> Table:
     """Five partitions with a file each."""
-    table = make_table(folder, options=options)
-    upsert(table, KEYS)
-    return table
+    return filled_table(folder, KEYS, options=options)
 
 
 def build(table: Table) -> LookupStoreReport:
@@ -64,18 +62,6 @@ def test_each_bucket_lists_its_own_files_and_a_second_build_reads_no_listing(tmp
     assert listings(table)["lookup/p=3/bucket-0"] == 2
     # Only the listing that a file is added to.
     assert seen == ["p=3"]
-
-
-def test_a_driver_that_dies_loses_the_group_it_was_in(tmp_path: Path) -> None:
-    table = filled(tmp_path)
-    store = FaultStore(table.store)
-    store.fail("put", lambda p: p.endswith(LISTING_NAME), error=KeyboardInterrupt, skip=2, times=2)
-    with pytest.raises(KeyboardInterrupt):
-        build(Table(store, table.paths))
-    assert len(listings(table)) == 2
-    # Files that lie there and are not listed do not count.
-    assert lookup_coverage(table.metadata) == (2, 5)
-    assert (build(table).built, lookup_coverage(table.metadata)) == (3, (5, 5))
 
 
 def test_a_damaged_data_file_costs_only_itself_and_is_named(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from lakeidx.table.scan.changes import scan_changes
 from lakeidx.table.scan.states import State
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
 from tests.kit.ring_table import RingTable, Row
 
 #: Every bucket with rows is above it / every pair of buckets is below it.
@@ -141,58 +141,13 @@ class _Died(BaseException):
     """The process is gone."""
 
 
-class _DyingStore:
-    """Dies before or after the n-th change."""
-
-    def __init__(self, inner: Any, n: int, *, after: bool) -> None:
-        self._inner, self._left, self._after = inner, n, after
-        self.died = False
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if name not in ("put", "put_many", "put_if_absent", "open_output", "delete", "delete_many"):
-            return found
-        return partial(self._change, found)
-
-    def _change(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        if self.died:
-            raise _Died
-        self._left -= 1
-        if self._left >= 0:
-            return call(*arguments, **named)
-        self.died = True
-        if self._after:
-            call(*arguments, **named)
-        raise _Died
-
-
-def _dying(table: RingTable, n: int, *, after: bool) -> tuple[TableMetadata, _DyingStore]:
+def _dying(table: RingTable, n: int, *, after: bool) -> TableMetadata:
+    """A store on which the process dies before or after the n-th change."""
     metadata = table.metadata
-    store = _DyingStore(metadata.store, n, after=after)
-    return TableMetadata(store, metadata.paths), store
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", [SPLIT, MERGE], ids=["split", "merge"])
-def test_a_death_at_any_step(tmp_path: Path, target: int) -> None:
-    """After some changes to the store (the slow lane tries all): the table is sound, takes batches, is resized by the next run."""
-    step, died = 0, True
-    while died:
-        table = RingTable(tmp_path / str(step), {"hoodie.bucket.index.max.num.buckets": "4"})
-        table.upsert(_rows(20))
-        metadata, store = _dying(table, step, after=step > 0)
-        with suppress(_Died):
-            table.resize(target, metadata=metadata)
-        died = store.died
-        table.check()
-        table.upsert([*_rows(12, value="n"), (1, "fresh", "x"), (1, "key-3", None)])
-        table.check()
-        table.resize(target)
-        table.check()
-        assert len(table.buckets(1)) == (4 if target == SPLIT else 1)
-        step += 3
-    # Data and index files, a ring, manifests, the snapshot, its hint, the marker.
-    assert step > 7
+    store, changes = FaultStore(metadata.store), ("put", "put_if_absent", "open_output", "delete", "delete_many")
+    store.fail(changes, when="after" if after else "before", error=_Died, skip=n)
+    store.fail(changes, error=_Died, skip=n + after, times=1000)
+    return TableMetadata(store, metadata.paths)
 
 
 def _without_marks(table: RingTable) -> int:
@@ -333,6 +288,6 @@ def test_any_history_equals_a_dictionary(
         else:
             target, n, after = argument
             with suppress(_Died):
-                table.resize(target, metadata=_dying(table, n, after=after)[0])
+                table.resize(target, metadata=_dying(table, n, after=after))
         table.check()
         states[max(table.metadata.snapshot_ids())] = dict(table.rows)

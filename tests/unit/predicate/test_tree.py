@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeidx.predicate import FALSE, TRUE, And, Or, and_, between, col, negate, or_
+from lakeidx.predicate import FALSE, TRUE, And, Or, and_, col, negate, or_
 from lakeidx.predicate.tree import Compare, In, IsNull, Match, MatchKind, Op
 
 a, b, c = col("a") == 1, col("b") == 2, col("c") == 3
@@ -33,13 +33,3 @@ def test_every_leaf_has_its_opposite() -> None:
         assert negate(left) == right
         assert negate(right) == left
     assert negate(and_([a, or_([b, c])])) == or_([negate(a), and_([negate(b), negate(c)])])
-
-
-def test_between_is_two_comparisons() -> None:
-    assert between("a", 1, 2) == And((Compare("a", Op.GE, 1), Compare("a", Op.LE, 2)))
-
-
-def test_a_leaf_names_its_column_and_source() -> None:
-    entry = Compare("m[k]", Op.EQ, 1, "k")
-    assert (entry.column, entry.source) == ("m[k]", "m")
-    assert IsNull("m").source == "m"

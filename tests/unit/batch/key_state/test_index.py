@@ -190,21 +190,6 @@ def test_own_commits_keep_the_state_warm(table: FakeTable, key_index: StateKeyIn
         assert key_index.last_action.keys == 0
 
 
-def test_a_compaction_reads_nothing(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    commit_rows(table, key_index, [("a", (1,)), ("a", (2,))], options)
-    commit_rows(table, key_index, [("a", (1,))], options)
-    base = table.snapshot_id
-    new, old = table.compact("a", 0)
-    assert new is not None
-    table.commit()
-    commit = CommitInfo(
-        instant="x", started_ms=0, snapshot_id=table.snapshot_id, base_id=base, added=[new], removed=old
-    )
-    key_index.update_locations(commit, table.context(options))
-    check(table, ROWS, key_index, options)
-    assert _action(key_index) == "warm"
-
-
 def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
     commit_rows(table, key_index, [("a", (1,))], options)
     table.write("a", 3, _keys(5))
@@ -219,15 +204,6 @@ def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyInde
     key_index.update_locations(late, table.context(options))
     check(table, ROWS, key_index, options)
     assert _action(key_index) == "caught up"
-
-
-def test_deleted_keys_are_forgotten(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    commit_rows(table, key_index, [("a", (1,)), ("a", (2,))], options, bucket=5)
-    commit_rows(table, key_index, [("a", (1,))], options, deleted=[True])
-    found = check(table, ROWS, key_index, options)
-    assert _action(key_index) == "warm"
-    position = ROWS.index(("a", (1,)))
-    assert found.bucket[position] == (-1 if key_index.is_global else 5)
 
 
 def test_found_by_another_process(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
@@ -248,17 +224,6 @@ def test_found_by_another_process(table: FakeTable, key_index: StateKeyIndex, op
     assert late.last_action.keys == 1
     # What it read is there for the next.
     check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), {})
-
-
-def test_another_process_settles_a_commit(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    """Also the first one, and a second time."""
-    for n in range(3):
-        commit = commit_rows(table, key_index, [("a", (k,)) for k in range(n, n + 5)], options, tell=False)
-        for _ in range(2):
-            StateKeyIndex(is_global=key_index.is_global).update_locations(commit, table.context(options))
-        key_index.close()
-        check(table, ROWS, key_index, options)
-        assert _action(key_index) == "warm"
 
 
 def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
@@ -292,13 +257,6 @@ def test_a_batch_that_was_planned_before_the_state(
     table.snapshot_id = now
     check(table, ROWS, key_index, options)
     assert _action(key_index) == "warm"
-
-
-def _rebuilt(table: FakeTable, is_global: bool, options: dict[str, str]) -> None:
-    made = StateKeyIndex(is_global=is_global)
-    check(table, ROWS, made, options)
-    assert _action(made) == "rebuilt"
-    made.close()
 
 
 @pytest.mark.parametrize("what", ["another table", "a rolled back snapshot", "an overwrite", "an expired snapshot"])
@@ -380,22 +338,6 @@ def test_a_delete_that_was_compacted_away_unseen(
     found = check(table, [("b", (1,)), ("b", (2,)), ("a", (9,))], key_index, options)
     assert _action(key_index) == ("rebuilt" if key_index.is_global else "caught up")
     assert found.bucket.tolist() == [-1, 1, 0 if left else -1]
-
-
-def test_a_moved_key(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    """Written in one partition, deleted there and written in another, back again: told and read from files alike."""
-    table.write("a", 0, _keys(1, 2))
-    table.commit()
-    check(table, ROWS, key_index, options)
-    for partition, other in (("b", "a"), ("a", "b")):
-        table.write(other, 0, [((1,), 3)])
-        table.write(partition, 0, _keys(1))
-        table.commit()
-        check(table, ROWS, key_index, options)
-        assert _action(key_index) == "caught up"
-    table.compact("b", 0)
-    table.commit()
-    check(table, ROWS, key_index, options)
 
 
 def _root(tmp_path: Path) -> Path:

@@ -29,30 +29,6 @@ def merged(runs: Sequence[list[pa.Table]], schema: TableSchema = SCHEMA, **more:
     return [row for t in tables for row in kv_rows_of(t, schema)]
 
 
-def test_the_newest_row_of_a_key_stays_with_its_kind() -> None:
-    old = run([(1, "a"), (2, "b"), (3, "c"), (5, "e"), (9, "i")], 0)
-    new = run([(2, "B"), (3, None), (4, "D")], 10, kinds=[2, 3, 0])
-    assert merged([old, new]) == [
-        (0, 0, 1, "a"),
-        (10, 2, 2, "B"),
-        (11, 3, 3, None),
-        (12, 0, 4, "D"),
-        (3, 0, 5, "e"),
-        (4, 0, 9, "i"),
-    ]
-    assert merged([new, old], drop_deletes=True) == [
-        (0, 0, 1, "a"), (10, 2, 2, "B"), (12, 0, 4, "D"), (3, 0, 5, "e"), (4, 0, 9, "i"),
-    ]  # fmt: skip
-
-
-def test_a_lone_delete_keeps_its_kind_unless_deletes_are_dropped() -> None:
-    only = run([(1, "a"), (2, None)], 0, kinds=[0, 3])
-    assert merged([only]) == [(0, 0, 1, "a"), (1, 3, 2, None)]
-    assert merged([only, []], drop_deletes=True) == [(0, 0, 1, "a")]
-    assert merged([]) == []
-    assert merged([[], []]) == []
-
-
 def test_on_a_full_tie_the_add_wins_over_the_retract() -> None:
     add, retract = run([(1, "add")], 5, kinds=[0]), run([(1, "gone")], 5, kinds=[3])
     assert merged([add, retract]) == merged([retract, add]) == [(5, 0, 1, "add")]
@@ -126,18 +102,6 @@ def test_keys_that_an_engine_leaves_out_do_not_shift_the_others() -> None:
     old = [kv_table(schema, [("a", 1), ("b", 2), ("c", 3), ("d", 4)], kinds=[0, 3, 0, 3])]
     new = [kv_table(schema, [("b", 5), ("c", 6), ("d", 7), ("e", 8)], first_sequence=10, kinds=[3, 0, 0, 0])]
     assert merged([old, new], schema) == [(0, 0, "a", 1), (2, 0, "c", 3), (12, 0, "d", 7), (13, 0, "e", 8)]
-
-
-def test_sequence_fields_go_before_the_sequence_number() -> None:
-    for order, winner in (("ascending", "big"), ("descending", "small")):
-        options = {"sequence.field": "s", "sequence.field.sort-order": order}
-        schema = table_schema({"k": "INT NOT NULL", "s": "INT", "v": "STRING"}, options=options)
-        runs = [
-            [kv_table(schema, [(1, 9, "big"), (2, None, "null")], first_sequence=0)],
-            [kv_table(schema, [(1, 3, "small"), (2, 1, "some")], first_sequence=10)],
-            [kv_table(schema, [(1, None, "null"), (2, None, "newest null")], first_sequence=20)],
-        ]
-        assert [row[-1] for row in merged(runs, schema)] == [winner, "some"]
 
 
 def test_a_batch_is_sorted_and_merged() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,11 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
-from lakeidx.format.snapshot import CommitKind, encode_hint
+from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore
-from tests.kit.small_tables import content, make_table, rows, upsert
+from tests.kit.small_tables import content, filled_table, make_table, rows, upsert
 
 
 def with_faults(table: Table) -> tuple[Table, FaultStore]:
@@ -25,9 +23,7 @@ def with_faults(table: Table) -> tuple[Table, FaultStore]:
 
 
 def test_snapshots_chain_and_count(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a"), (1, 2, "b")])
-    upsert(table, [(1, 2, "B"), (2, 3, "c")])
+    table = filled_table(tmp_path, [(1, 1, "a"), (1, 2, "b")], [(1, 2, "B"), (2, 3, "c")])
     first, second = table.metadata.snapshots()
     assert (first.id, second.id) == (1, 2)
     assert (first.commit_kind, second.commit_kind) == (CommitKind.APPEND, CommitKind.APPEND)
@@ -52,14 +48,6 @@ def test_what_a_commit_keeps_in_memory_is_what_its_files_hold(tmp_path: Path) ->
         assert kept.data_manifests(mine) == read.data_manifests(theirs)
         assert kept.load_index_manifest(mine.index_manifest) == read.load_index_manifest(mine.index_manifest)
         assert load_view(kept, mine) == load_view(read, theirs)
-
-
-def test_a_batch_is_committed_once(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    first = upsert(table, [(1, 1, "a")], batch_id="one")
-    again = upsert(table, [(1, 1, "a")], batch_id="one")
-    assert again.commit.snapshot_ids == first.commit.snapshot_ids == (1,)
-    assert table.metadata.snapshot_ids() == [1]
 
 
 def _remove_report(table: Table, stage: str) -> None:
@@ -152,105 +140,14 @@ def test_a_lost_race_lists_no_history(tmp_path: Path) -> None:
     assert upsert(table, [(1, 1, "mine")]).commit.snapshot_ids == (5,)
 
 
-def test_a_batch_that_was_overtaken_in_its_partition_is_planned_again(tmp_path: Path) -> None:
-    table, store = with_faults(make_table(tmp_path, options={"dynamic-bucket.target-row-num": "1"}))
-    other = Table.open(table.uri)
-
-    def overtake(verb: str, path: str) -> None:
-        upsert(other, [(1, 1, "other"), (1, 2, "other")])
-
-    store.fail("put_if_absent", "/snapshot/snapshot-1", when="before", act=overtake)
-    result = upsert(table, [(1, 2, "mine"), (1, 3, "mine")])
-    assert result.commit.replans == 1
-    assert result.assign.updates == 1
-    assert content(table) == {(1, 1): "other", (1, 2): "mine", (1, 3): "mine"}
-
-
-def test_two_processes_that_run_one_batch_commit_it_once(tmp_path: Path) -> None:
-    table, store = with_faults(make_table(tmp_path))
-    twin = Table.open(table.uri)
-
-    def overtake(verb: str, path: str) -> None:
-        upsert(twin, [(1, 1, "a")], batch_id="one")
-
-    store.fail("put_if_absent", "/snapshot/snapshot-1", when="before", act=overtake)
-    upsert(table, [(1, 1, "a")], batch_id="one")
-    assert table.metadata.snapshot_ids() == [1]
-    assert table.snapshot is not None
-    assert table.snapshot.total_record_count == 1
-
-
-def overtake_and_expire(other: Table, *, says_so: bool) -> Callable[[str, str], None]:
-    """Commit four batches and expire all but the newest, as Java does: EARLIEST is written when the snapshots are gone."""
-
-    def act(verb: str, path: str) -> None:
-        for i in range(4):
-            upsert(other, [(2, i, "other")])
-        for gone in (1, 2, 3):
-            other.store.delete(other.paths.snapshot_path(gone))
-        if says_so:
-            other.store.put(other.paths.earliest, encode_hint(4))
-
-    return act
-
-
-@pytest.mark.parametrize("says_so", [True, False])
-def test_a_put_on_an_expired_id_is_taken_back(tmp_path: Path, says_so: bool) -> None:
-    """While we sleep before the put, others commit that id and expire it; our put succeeds on a dead name.
-
-    The expiry may have died before it said so.
-    """
-    table, store = with_faults(make_table(tmp_path))
-    other = Table.open(table.uri)
-    upsert(other, [(2, 0, "x")])
-    store.fail("put_if_absent", "/snapshot/snapshot-2", when="before", act=overtake_and_expire(other, says_so=says_so))
-    result = upsert(table, [(1, 1, "mine")])
-    assert result.commit.snapshot_ids == (6,)
-    assert table.metadata.listed_snapshot_ids() == [4, 5, 6]
-    assert content(table)[(1, 1)] == "mine"
-
-
-@pytest.mark.slow
-def test_threads_racing_for_one_table_all_land(tmp_path: Path) -> None:
-    table = make_table(tmp_path, options={"dynamic-bucket.target-row-num": "3"})
-    errors: list[BaseException] = []
-
-    def work(worker: int) -> None:
-        mine = Table.open(table.uri)
-        try:
-            for i in range(5):
-                upsert(mine, [(1, i, f"{worker}-{i}"), (1, 100 * worker + i, "own")])
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(w,)) for w in range(1, 4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
-    found = content(Table.open(table.uri))
-    assert set(found) == {(1, i) for i in range(5)} | {(1, 100 * w + i) for w in range(1, 4) for i in range(5)}
-
-
 def test_overwrite_of_the_partitions_of_a_batch(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a"), (1, 2, "b"), (2, 1, "c")])
+    table = filled_table(tmp_path, [(1, 1, "a"), (1, 2, "b"), (2, 1, "c")])
     result = upsert(table, [(1, 5, "new")], overwrite="partitions")
     assert content(table) == {(1, 5): "new", (2, 1): "c"}
     snapshot = table.metadata.load_snapshot(result.commit.snapshot_ids[0])
     assert snapshot.commit_kind is CommitKind.OVERWRITE
     upsert(table, [(1, 1, "again"), (2, 1, "C")])
     assert content(table) == {(1, 1): "again", (1, 5): "new", (2, 1): "C"}
-
-
-def test_overwrite_of_the_table(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, 1, "a"), (2, 1, "c")])
-    upsert(table, [(3, 7, "only")], overwrite="table")
-    assert content(table) == {(3, 7): "only"}
-    entries = table.metadata.load_index_manifest(table.snapshot.index_manifest if table.snapshot else None)
-    assert len(entries) == 1
 
 
 def test_a_conflict_names_what_happened(tmp_path: Path) -> None:

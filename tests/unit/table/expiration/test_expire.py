@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,8 @@ from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
 from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.metered_store import MeteredStore
-from tests.kit.cut_off_store import StopsAfter
 from tests.kit.reachable import files_on_disk, reachable, reopened
-from tests.kit.small_tables import content, make_table, upsert
+from tests.kit.small_tables import content, filled_table, make_table, upsert
 
 FAR_AHEAD_MS = 1 << 60
 NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)
@@ -164,9 +161,7 @@ def test_tags_past_their_time_go_first_and_together(tmp_path: Path) -> None:
 
 
 def test_two_old_tags_of_expired_snapshots_are_listed_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = make_table(tmp_path)
-    upsert(table, [(1, k, "first") for k in range(3)])
-    upsert(table, [(2, k, "second") for k in range(3)])
+    table = filled_table(tmp_path, [(1, k, "first") for k in range(3)], [(2, k, "second") for k in range(3)])
     create_tag(table.metadata, "a", snapshot_id=1, retained_ms=60_000)
     create_tag(table.metadata, "b", snapshot_id=2, retained_ms=60_000)
     upsert(table, [(3, k, "third") for k in range(3)], overwrite="table")
@@ -206,27 +201,6 @@ def test_a_tag_that_cannot_be_read_stops_everything(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match="tag-bad"):
         expire(table)
     assert files_on_disk(table) == before
-
-
-@pytest.mark.slow
-def test_a_run_cut_off_anywhere_does_no_harm_and_the_next_one_finishes(tmp_path: Path) -> None:
-    r = random.Random(7)
-    first = a_history(tmp_path / "first", batches=5)
-    create_tag(first.metadata, "kept", snapshot_id=2)
-    before, tagged = content(first), content(first, tag="kept")
-    total = len(expire(first, dry_run=True).files)
-    for attempt in range(3):
-        table = Table.open(shutil.copytree(first.uri, tmp_path / str(attempt) / "wh/d.db/t").as_posix())
-        cut = reopened(table)
-        cut.metadata.store = StopsAfter(cut.metadata.store, r.randrange(total))
-        with pytest.raises(UnavailableError):
-            expire_table(cut.metadata, cut.schema, now_ms=FAR_AHEAD_MS, retention=NEWEST_ONLY)
-        assert content(reopened(table)) == before
-        assert content(reopened(table), tag="kept") == tagged
-        expire(table)
-        assert content(reopened(table)) == before
-        assert content(reopened(table), tag="kept") == tagged
-        assert files_on_disk(table) == reachable(table)
 
 
 def test_empty_directories_go_when_asked_for(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,12 +18,9 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_of_options, spec_to_build, spec_to_drop
 from lakeidx.tasks.in_parallel import run_ordered
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.small_tables import table_spec
 
-SPEC = {
-    "fields": [{"name": "k", "type": "BIGINT"}, {"name": "v", "type": "INT"}, {"name": "f", "type": "BOOLEAN"}],
-    "primaryKeys": ["k"],
-    "options": {"bucket": "2"},
-}
+SPEC = table_spec("k BIGINT, v INT, f BOOLEAN", ["k"], options={"bucket": "2"})
 
 
 def make(folder: Path, options: dict[str, str] | None = None) -> Table:
@@ -34,10 +30,6 @@ def make(folder: Path, options: dict[str, str] | None = None) -> Table:
     table.upsert(pa.table({"k": keys, "v": pa.array([2 * (k % 7) for k in keys], pa.int32())}), missing="null")
     run_compaction(table.metadata, LocalRunner(1), full=True)
     return table
-
-
-def index_files(table: Table) -> list[Path]:
-    return sorted(Path(table.uri).glob("bucket-*/*.index"))
 
 
 @pytest.mark.parametrize(
@@ -53,30 +45,6 @@ def test_bad_file_index_options_are_refused_at_create(tmp_path: Path, options: d
     with pytest.raises(InvalidInputError, match=words):
         make(tmp_path, options)
     assert not (tmp_path / "d.db" / "t" / "schema").exists()
-
-
-@pytest.mark.slow
-def test_a_damaged_index_costs_a_warning_and_no_row(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    table = make(tmp_path, {"file-index.bitmap.columns": "v"})
-    (first, second) = index_files(table)
-    whole = table.scan(where="v = 4").to_arrow(threads=1)
-    assert whole.num_rows == len([k for k in range(400) if k % 7 == 2])
-    data = first.read_bytes()
-    damages = [data[:n] for n in range(len(data))] + [
-        data[:i] + bytes([data[i] ^ 0x41]) + data[i + 1 :] for i in range(len(data))
-    ]
-    with caplog.at_level(logging.ERROR):
-        for damaged in damages[:: max(1, len(damages) // 60)]:
-            first.write_bytes(damaged)
-            assert table.scan(where="v = 4").to_arrow(threads=1).equals(whole)
-    first.unlink()
-    caplog.clear()
-    with caplog.at_level(logging.WARNING):
-        scan = table.scan(where="v = 4")
-        assert scan.to_arrow(threads=1).equals(whole)
-    assert scan.metrics.index_failures == 1
-    assert "without its index" in caplog.text
-    assert second.exists()
 
 
 def test_rebuild_adds_replaces_and_drops(tmp_path: Path) -> None:

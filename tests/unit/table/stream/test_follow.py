@@ -12,7 +12,6 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
@@ -102,23 +101,6 @@ def test_a_step_that_was_not_finished_comes_again(tmp_path: Path) -> None:
     write(table, {7: "a"})
     assert keys(columns=["k"], where="k = 9") == []
     assert keys(start="2", ignore_progress=True, columns=["k"]) == [1, 2, 7]
-
-
-def test_what_a_stream_has_read_must_stay_in_the_history(tmp_path: Path) -> None:
-    table = make(tmp_path)
-    for k in range(3):
-        write(table, {k: "a"})
-    running = table.follow("earliest", every=0.01, consumer="running")
-    assert [next(running).snapshot.id for _ in range(3)] == [1, 2, 3]
-    assert list(table.follow("latest", consumer="c")) == []
-    roll_back_table(table.metadata, table.schema, snapshot_id=1)
-    for k in range(3):
-        for stream in (running, table.follow(consumer="c")):
-            with pytest.raises(InvalidInputError, match="read up to snapshot 3, which was rolled back or replaced"):
-                next(stream)
-            running = table.follow(consumer="running")
-        write(table, {10 + k: "b"})
-    assert [s.snapshot.id for s in table.follow("2", consumer="c", ignore_progress=True)] == [2, 3, 4]
 
 
 def test_a_snapshot_that_has_expired_is_named_with_what_to_do(tmp_path: Path) -> None:
