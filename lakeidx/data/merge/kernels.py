@@ -138,7 +138,7 @@ def merge_last(
 
 
 @kernel
-def mark_starts(words: Any, data: Any, offsets: Any, exact: Any, order: Any, out: Any) -> Any:
+def _mark_starts(words: Any, data: Any, offsets: Any, exact: Any, order: Any, out: Any) -> Any:
     """Fill out int64 with the places in `order` (rows in key order) where a new key begins; return how many."""
     count = 0
     for k in range(len(order)):
@@ -196,7 +196,7 @@ def starts_of_keys(buffers: KeyBuffers, order: Int64s) -> Int64s:
     """Return the places in `order`, rows in key order, where a new key begins."""
     out = np.empty(len(order), np.int64)
     words, data, offsets, exact = buffers
-    return out[: mark_starts(words, data, offsets, exact, frozen(order), out)]
+    return out[: _mark_starts(words, data, offsets, exact, frozen(order), out)]
 
 
 def key_buffers(keys: NormalizedKeys) -> KeyBuffers:

@@ -110,7 +110,7 @@ def expire_table(
     progress = [p for c, (p, _) in consumers.items() if c not in old_consumers]
     stray_ids, ids = metadata.split_snapshot_ids()
     snapshots = read_snapshots(metadata, ids)
-    strays = drop_strays(metadata, stray_ids, snapshots[min(snapshots)], dry_run=dry_run) if snapshots else []
+    strays = _drop_strays(metadata, stray_ids, snapshots[min(snapshots)], dry_run=dry_run) if snapshots else []
     changelogs = expire_changelogs(
         metadata,
         schema,
@@ -268,7 +268,7 @@ def _plan(
     return plan_expire(inputs, retention=retention, tag_ids=sorted(tagged))
 
 
-def drop_strays(
+def _drop_strays(
     metadata: TableMetadata, strays: Sequence[int], oldest: Snapshot, *, dry_run: bool
 ) -> list[DeletedFile]:
     """Delete snapshot files that do not belong to the history; return them.

@@ -25,7 +25,7 @@ SPEC = table_spec("k BIGINT, v INT, f BOOLEAN", ["k"], options={"bucket": "2"})
 
 def make(folder: Path, options: dict[str, str] | None = None) -> Table:
     """400 rows, v = k % 7, compacted into one file per bucket."""
-    table = Table.create(f"{folder}/d.db/t", {**SPEC, "options": {**SPEC["options"], **(options or {})}})  # type: ignore[dict-item]
+    table = Table.create(f"{folder}/d.db/t", {**SPEC, "options": {**SPEC["options"], **(options or {})}})
     keys = list(range(400))
     table.upsert(pa.table({"k": keys, "v": pa.array([2 * (k % 7) for k in keys], pa.int32())}), missing="null")
     run_compaction(table.metadata, LocalRunner(1), full=True)

@@ -22,7 +22,7 @@ SPEC = table_spec(
 
 def make(folder: Path, options: dict[str, str] | None = None) -> tuple[Table, dict[tuple[int, int], int]]:
     """A first batch of many keys and three of some of them; and what a dictionary has of them."""
-    table = Table.create(f"{folder}/d.db/t", {**SPEC, "options": {**SPEC["options"], **(options or {})}})  # type: ignore[dict-item]
+    table = Table.create(f"{folder}/d.db/t", {**SPEC, "options": {**SPEC["options"], **(options or {})}})
     rng = np.random.default_rng(5)
     model: dict[tuple[int, int], int] = {}
     for batch in range(4):
