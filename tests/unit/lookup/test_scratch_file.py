@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import resource
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,22 +8,8 @@ from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full, map_file
 from lakeidx.lookup.store import StoreType
 from lakeidx.maintenance.warm_up import warm_up
+from tests.kit.largest_file import largest_file
 from tests.unit.lookup.stores import build, factory
-
-
-@pytest.fixture
-def small_files() -> Iterator[None]:
-    """The system refuses to let files of this process grow above 20,000 bytes, as a full quota does."""
-    # Compiled code is kept in files, too.
-    warm_up(packages=("lakeidx.codec", "lakeidx.lookup"), processes=1)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, ignored)
 
 
 def test_the_name_appears_with_the_last_byte(tmp_path: Path) -> None:
@@ -61,22 +44,22 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]
 
 
-@pytest.mark.usefixtures("small_files")
 def test_a_full_disk_says_so_and_nothing_is_left(tmp_path: Path) -> None:
     file = ScratchFile(tmp_path / "x")
-    with pytest.raises(UnavailableError, match="the disk is full") as caught:
+    with largest_file(20_000), pytest.raises(UnavailableError, match="the disk is full") as caught:
         file.write(b"z" * 50_000)
     assert is_disk_full(caught.value)
     assert caught.value.path == str(tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("small_files")
 @pytest.mark.parametrize("store_type", list(StoreType))
 def test_stores_on_a_full_disk(tmp_path: Path, store_type: StoreType) -> None:
     made_by = factory(store_type, compression="none", block_size=4096)
     entries = [(i.to_bytes(4, "big"), bytes(40)[:-1] + bytes([i % 256])) for i in range(2000)]
-    with pytest.raises(UnavailableError) as caught:
+    # Compiled code is kept in files, too.
+    warm_up(packages=("lakeidx.codec", "lakeidx.lookup"), processes=1)
+    with largest_file(20_000), pytest.raises(UnavailableError) as caught:
         build(made_by, tmp_path / "x", entries)
     assert is_disk_full(caught.value)
     assert list(tmp_path.iterdir()) == []

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +14,7 @@ import pytest
 from lakeidx.errors import UnavailableError
 from lakeidx.tasks.blocks import BlockWriter, block_folder, take_block
 from lakeidx.testing.limits import HANGS_SECONDS
+from tests.kit.largest_file import largest_file
 
 
 def test_blocks_come_back_and_every_writer_has_a_file_of_its_own(tmp_path: Path) -> None:
@@ -38,16 +37,6 @@ def test_a_file_that_is_gone_or_short_is_an_error_and_no_rows(tmp_path: Path) ->
     os.remove(tmp_path / writer.name)
     with pytest.raises(UnavailableError, match=rf"{writer.name}: cannot read the shuffle file: No such file"):
         take_block(str(tmp_path), writer.name, start, size)
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
