@@ -4,7 +4,7 @@
 group                    name                                          value
 =======================  ============================================  ===========================================================
 lakeidx.index_types      value of option ``index.type``                a `lakeidx.key_index.registry.IndexType`
-lakeidx.change_formats   value of ``landing.format``; ``op_column``    a function as `lakeidx.landing.types.ReadChanges`
+lakeidx.change_formats   value of ``landing.format``; ``op_column``    a function as `lakeidx.landing.changes.ReadChanges`
                          for rows whose operation is in a column
 lakeidx.tools            name of a tool                                its module
 =======================  ============================================  ===========================================================

@@ -23,7 +23,8 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.landing.cast import cast_column
 from lakeidx.landing.cast_rows import short_text
-from lakeidx.landing.types import LandingOptions, Piece, message_formats
+from lakeidx.landing.changes import message_formats
+from lakeidx.landing.types import LandingOptions, Piece
 from lakeidx.lookup.point.answers import LookupResult
 from lakeidx.types import DataType, Field, Root, to_arrow
 

@@ -18,7 +18,8 @@ import typer
 from lakeidx.cli.context import OnDeleteOption
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
-from lakeidx.landing.types import ROW_FORMATS, STDIN_FOLDER, LandingOptions, change_formats, shown_source
+from lakeidx.landing.changes import change_formats
+from lakeidx.landing.types import ROW_FORMATS, STDIN_FOLDER, LandingOptions, shown_source
 from lakeidx.storage.landing_folders import refuse_plain_secrets
 from lakeidx.storage.local import absolute
 

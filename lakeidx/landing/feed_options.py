@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lakeidx.errors import InvalidInputError
+from lakeidx.landing.changes import is_of_source
 from lakeidx.landing.new_columns import merge_policy
-from lakeidx.landing.types import is_of_source
 from lakeidx.types import DataType, parse_type
 
 #: In `primary_keys`, `partition_keys` and `types`: every table that is not named.

@@ -172,19 +172,3 @@ def grows(have: DataType, found: DataType) -> bool:
     if have.root in BYTES_ROOTS or have.root in STRING_ROOTS or have.with_nullable(True) == found.with_nullable(True):
         return False
     return is_widening(have, found)
-
-
-def join_columns(known: dict[str, DataType], more: Mapping[str, DataType], *, path: str | None) -> None:
-    """Add what another landing file of a batch has: of two types of a column the wider.
-
-    errors   InvalidInputError naming the column when neither holds the values of the other
-    """
-    for name, t in more.items():
-        old = known.get(name, t)
-        if not is_widening(old, t) and not is_widening(t, old):
-            raise InvalidInputError(
-                f"column {name!r} is {t} in this landing file and {old} in another one of the batch: add it to the table with "
-                "the type it is to have (lakeidx table alter --add), or cast one of the files",
-                path=path,
-            )
-        known[name] = t if is_widening(old, t) else old

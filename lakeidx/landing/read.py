@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from lakeidx.data.parquet.chunks import FooterChunks, damage_of, open_footer
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
+from lakeidx.landing.changes import change_formats
 from lakeidx.landing.columnar.batches import TYPED_FORMATS, read_typed
 from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.new_columns import new_columns
@@ -20,15 +21,7 @@ from lakeidx.landing.text.csv import read_csv
 from lakeidx.landing.text.json_lines import read_json
 from lakeidx.landing.text.shares import TextShare
 from lakeidx.landing.text.utf8 import check_layout
-from lakeidx.landing.types import (
-    ROW_FORMATS,
-    BadLine,
-    LandingOptions,
-    Piece,
-    change_formats,
-    check_columns,
-    rows_at_a_time,
-)
+from lakeidx.landing.types import ROW_FORMATS, BadLine, LandingOptions, Piece, check_columns, rows_at_a_time
 from lakeidx.landing.written.excel import read_excel
 from lakeidx.landing.written.file_columns import read_with_names
 from lakeidx.plugins import NO_PLUGINS

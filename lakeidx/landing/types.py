@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,21 +14,16 @@ from numpy.typing import NDArray
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.kind_rules import KIND_COLUMN, ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.new_columns import refuse_unnamed
-from lakeidx.plugins import CHANGE_FORMATS, plugin_names
 from lakeidx.types import DataType, Field
 
 if TYPE_CHECKING:
-    from lakeidx.format.schema.schema_file import TableSchema
-    from lakeidx.landing.text.shares import TextShare
-    from lakeidx.storage.base import ObjectStore
+    pass
 
 
 MISSING_DEFAULT = "refuse"
 
 #: Formats of files that hold rows; those of changes of a database are plug-ins.
 ROW_FORMATS = ("parquet", "arrow", "orc", "avro", "csv", "jsonl", "excel")
-#: The plug-in that reads rows whose operation is in a column; format ``dms`` is one of it, all others are messages.
-OP_COLUMN, _DMS = "op_column", "dms"
 
 #: How folders begin that hold what came from standard input.
 STDIN_FOLDER = "lakeidx-stdin-"
@@ -117,6 +112,8 @@ class LandingOptions:
     @property
     def is_changes(self) -> bool:
         """True when files contain changes of a database: rows come with their operation."""
+        from lakeidx.landing.changes import change_formats
+
         other = self.format is not None and self.format not in ROW_FORMATS
         return self.op_column is not None or (other and self.format in change_formats())
 
@@ -143,16 +140,6 @@ class LandingOptions:
     def changes_columns(self) -> bool:
         """True when files have not the table's columns under their names."""
         return bool(self.renamed or self.constants or self.from_name)
-
-
-def change_formats() -> tuple[str, ...]:
-    """Return the formats of files that hold changes of a database."""
-    return tuple(name for name in plugin_names(CHANGE_FORMATS) if name != OP_COLUMN)
-
-
-def message_formats() -> tuple[str, ...]:
-    """Return those of them that are messages: a JSON object a line, with the table that it is of and the row before the change."""
-    return tuple(name for name in change_formats() if name != _DMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,53 +195,6 @@ class Piece:
     changes: NDArray[np.int64] | None = None
     tables: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
-
-
-class ReadChanges(Protocol):
-    """Reads a landing file of changes; what an entry point of the group ``lakeidx.change_formats`` names."""
-
-    def __call__(
-        self,
-        store: ObjectStore,
-        path: str,
-        schema: TableSchema,
-        options: LandingOptions,
-        *,
-        share: TextShare | None = None,
-    ) -> Iterator[Piece]:
-        """Read the pieces of a file, in file order.
-
-        schema   of the table that they are for
-        share    of a text file: what is read of it
-        errors   NotFoundError, InvalidInputError, CorruptFileError, naming the file
-        """
-        ...
-
-
-def refuse_tables(tables: Collection[str], source: Sequence[str], *, path: str | None = None) -> None:
-    """Raise InvalidInputError for changes of several tables, where one is not chosen by a name of its own."""
-    if not source and len(tables) > 1:
-        raise InvalidInputError(
-            f"the messages are of several tables of the source ({', '.join(sorted(tables))}): say of which this table is a copy "
-            f"with landing.source (--source {min(tables)})",
-            path=path,
-        )
-    for name in source:
-        found = sorted(t for t in tables if is_of_source(t, [name]))
-        if len(found) > 1:
-            raise InvalidInputError(
-                f"landing.source (--source) {name} is the name of several tables of the source: write one of {', '.join(found)}",
-                path=path,
-            )
-
-
-def is_of_source(name: str, source: Iterable[str]) -> bool:
-    """Return True when a table's whole name, or its end, is among the chosen ones."""
-    return any(name == wanted or name.endswith(f".{wanted}") for wanted in source)
-
-
-#: What messages of other tables are counted as among those that were skipped.
-OTHER_TABLES = "messages of other tables"
 
 
 def check_columns(

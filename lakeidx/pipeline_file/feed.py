@@ -11,9 +11,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema, schema_to_json
+from lakeidx.landing.changes import change_formats, message_formats
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.landing.types import change_formats, message_formats
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig, feed_files
 from lakeidx.pipeline_file.problems import PipelineFileError, fail, model_problems
 from lakeidx.pipeline_file.sections import (

@@ -21,9 +21,9 @@ from pydantic import (
 )
 
 from lakeidx.errors import InvalidInputError, did_you_mean
+from lakeidx.landing.changes import message_formats
 from lakeidx.landing.kind_rules import parse_on_delete
 from lakeidx.landing.read import LandingOptions
-from lakeidx.landing.types import message_formats
 from lakeidx.options.arguments import path_text
 from lakeidx.options.limits import BatchLimits
 from lakeidx.storage.landing_folders import refuse_plain_secrets

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
-from lakeidx.landing.types import change_formats
+from lakeidx.landing.changes import change_formats
 from tests.arch.sources import MODULES
 from tests.arch.test_layers import LAYERS, imports
 from tools.docs.__main__ import stale

@@ -6,7 +6,7 @@ from html import escape
 from typing import NamedTuple
 
 from lakeidx.api.table import Table
-from lakeidx.landing.types import change_formats
+from lakeidx.landing.changes import change_formats
 from lakeidx.quality.changelog_agrees import check_changelog_agrees
 from tools.docs.layer_picture import wrapped
 

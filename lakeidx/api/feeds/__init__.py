@@ -34,11 +34,12 @@ from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, Rejec
 from lakeidx.landing.cast_rows import REJECT_SCHEMA
 from lakeidx.landing.cdc.feed_split import PART, SplitTable, split_feed
 from lakeidx.landing.cdc.op_column import DMS_COLUMN
+from lakeidx.landing.changes import OTHER_TABLES, change_formats, message_formats
 from lakeidx.landing.dms_files import file_order, table_of_folders
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.new_columns import grows, merge_policy
 from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.landing.types import OTHER_TABLES, BadLine, LandingOptions, change_formats, message_formats
+from lakeidx.landing.types import BadLine, LandingOptions
 from lakeidx.maintenance.landed_columns import MERGE_TRIES, others_were_faster, plan_new_columns, put_columns
 from lakeidx.options.limits import GivenLimits
 from lakeidx.results import Result

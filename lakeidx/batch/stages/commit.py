@@ -16,7 +16,6 @@ from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexW
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.schema_drift import drift_reason, stage_again, staged_schema
-from lakeidx.batch.stages.rerun import why_superseded
 from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
@@ -159,8 +158,11 @@ def _check_run(context: BatchContext, done: CommitReport | None) -> None:
 
     Another program may have committed it, and a rollback taken that away, or begun the batch anew.
     """
-    files = context.files
-    reason = None if done is None else why_superseded(context.metadata, files, None)
+    files, reason = context.files, None
+    if done is not None:
+        from lakeidx.batch.stages.rerun import why_superseded
+
+        reason = why_superseded(context.metadata, files, None)
     if reason is None and not files.is_current():
         reason = "the batch was begun anew"
     if reason is not None:

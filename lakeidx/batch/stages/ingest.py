@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, SourceFile, StagedPart
 from lakeidx.batch.landed_files import landing_store, unchanged
-from lakeidx.batch.parts import GROUP_BYTES, PartWriter, is_full, key_names, share_name
+from lakeidx.batch.parts import GROUP_BYTES, is_full, key_names, share_name
 from lakeidx.batch.stages.given_rows import Publish, ingest_report
+from lakeidx.batch.stages.part_writer import PartWriter
 from lakeidx.batch.stages.rejected_rows import RejectedRows, RejectWriter, join_rejected
 from lakeidx.batch.stages.rerun import check_landing, describe_sources
 from lakeidx.data.declared import has_ranges, is_bounded, value_range
@@ -27,7 +28,9 @@ from lakeidx.data.parquet.chunks import FooterChunks
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.cast_rows import CompleteRows, RefuseRows, cast_piece
+from lakeidx.landing.changes import OP_COLUMN, OTHER_TABLES, ReadChanges, change_formats, message_formats, refuse_tables
 from lakeidx.landing.kind_rules import KIND_COLUMN, KindRules, check_on_delete, has_upserts
 from lakeidx.landing.missing_columns import (
     LackingRows,
@@ -36,24 +39,14 @@ from lakeidx.landing.missing_columns import (
     needed_columns,
     refuse_missing,
 )
-from lakeidx.landing.new_columns import NewColumnsError, join_columns, merge_policy, new_columns
+from lakeidx.landing.new_columns import NewColumnsError, merge_policy, new_columns
 from lakeidx.landing.read import landing_format, open_chunks, open_parquet, read_landing
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.text.compressed import encoding_of, without_codec
 from lakeidx.landing.text.csv import CsvHeader, csv_header
 from lakeidx.landing.text.json_arrays import is_array
 from lakeidx.landing.text.shares import SHARE_BYTES, Crossing, TextShare, cross_range, plan_ranges, plan_text_shares
-from lakeidx.landing.types import (
-    OP_COLUMN,
-    OTHER_TABLES,
-    LandingOptions,
-    Piece,
-    ReadChanges,
-    change_formats,
-    check_columns,
-    message_formats,
-    refuse_tables,
-)
+from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.landing.written.file_columns import names_in_file
 from lakeidx.plugins import CHANGE_FORMATS, load_plugin
 from lakeidx.storage.base import ObjectStore
@@ -572,3 +565,19 @@ def _cross(item: _Range) -> Crossing:
 def _header(store: ObjectStore, path: str, schema: TableSchema, options: LandingOptions) -> CsvHeader:
     with landing_store(store, path, options.storage_options).open_input(path) as source:
         return csv_header(source, path, names_in_file(schema.fields, options), options)
+
+
+def join_columns(known: dict[str, DataType], more: Mapping[str, DataType], *, path: str | None) -> None:
+    """Add what another landing file of a batch has: of two types of a column the wider.
+
+    errors   InvalidInputError naming the column when neither holds the values of the other
+    """
+    for name, t in more.items():
+        old = known.get(name, t)
+        if not is_widening(old, t) and not is_widening(t, old):
+            raise InvalidInputError(
+                f"column {name!r} is {t} in this landing file and {old} in another one of the batch: add it to the table with "
+                "the type it is to have (lakeidx table alter --add), or cast one of the files",
+                path=path,
+            )
+        known[name] = t if is_widening(old, t) else old

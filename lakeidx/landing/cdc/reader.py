@@ -16,10 +16,11 @@ from lakeidx.landing.cdc.op_column import read_with_op_column
 from lakeidx.landing.cdc.rows import make_piece
 from lakeidx.landing.cdc.source_tables import choose_lines
 from lakeidx.landing.cdc.target import ChangeTarget, make_target
+from lakeidx.landing.changes import OTHER_TABLES, refuse_tables
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.landing.text.json_lines import BLOCK_BYTES, halves, line_blocks
 from lakeidx.landing.text.shares import TextShare
-from lakeidx.landing.types import OTHER_TABLES, LandingOptions, Piece, check_columns, refuse_tables
+from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.storage.base import ObjectStore
 
 #: Lines that are not worth another try in halves.

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from lakeidx.landing.cdc.connect_schema import Run
 from lakeidx.landing.cdc.envelopes import Envelope
 from lakeidx.landing.cdc.events import at_path, parse_fields, payload_of
+from lakeidx.landing.changes import is_of_source
 from lakeidx.landing.text.json_lines import filled_lines, shown_text
-from lakeidx.landing.types import BadLine, is_of_source
+from lakeidx.landing.types import BadLine
 
 
 @dataclass(frozen=True, slots=True)

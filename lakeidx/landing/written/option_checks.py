@@ -118,7 +118,7 @@ def _check_columns(options: LandingOptions) -> None:
 
 
 def _check_format(options: LandingOptions) -> None:
-    from lakeidx.landing.types import ROW_FORMATS, message_formats
+    from lakeidx.landing.types import ROW_FORMATS
 
     if options.member is not None and options.format not in (None, "jsonl"):
         raise InvalidInputError(f"member is for JSON files, not for {options.format}")
@@ -126,6 +126,8 @@ def _check_format(options: LandingOptions) -> None:
         raise InvalidInputError(f"sheet is for Excel files, not for {options.format}")
     if options.format is None or options.format in ROW_FORMATS:
         return
+    from lakeidx.landing.changes import message_formats
+
     given = [name for name in _OF_ROWS if getattr(options, name)]
     if given and options.format in message_formats():
         raise InvalidInputError(f"{given[0]} is for files of rows, not for messages of {options.format}")

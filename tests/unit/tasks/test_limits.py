@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeidx.tasks.limits import available_bytes, available_cores, cgroup_bytes, cgroup_cores
+from lakeidx.tasks.cgroups import cgroup_bytes, cgroup_cores
+from lakeidx.tasks.limits import available_bytes, available_cores
 
 
 def made(root: Path, files: dict[str, str]) -> Path:
