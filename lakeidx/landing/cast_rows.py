@@ -19,7 +19,6 @@ from lakeidx.landing.kind_rules import KIND_COLUMN, KindRules, kind_codes
 from lakeidx.landing.missing_columns import fill_default
 from lakeidx.landing.text.utf8 import without_broken_text
 from lakeidx.landing.types import BadLine, LandingOptions, Piece, shown_source
-from lakeidx.landing.written.spelling import cast_spelled, spelled_as
 from lakeidx.types import Field, Root
 
 _REJECT_SAMPLE_BYTES = 2000
@@ -198,14 +197,17 @@ def _cast_field(
     present = field.name in rows.column_names
     try:
         found = rows.column(field.name) if present else pa.nulls(rows.num_rows)
-        cast = (
-            cast_column(found, field.type, as_stored=as_stored)
-            if as_stored or spelling is None
-            else cast_spelled(found, field.type, spelling)
-        )
+        if as_stored or spelling is None:
+            cast = cast_column(found, field.type, as_stored=as_stored)
+        else:
+            from lakeidx.landing.written.spelling import cast_spelled
+
+            cast = cast_spelled(found, field.type, spelling)
     except InvalidInputError as error:
         raise InvalidInputError(f"column {field.name}: {error.message}", path=source) from error
     if cast.failed is not None:
+        from lakeidx.landing.written.spelling import spelled_as
+
         kind = field.type.with_nullable(True)
         if field.type.root is Root.TIMESTAMP:
             instant = f"{kind} WITH LOCAL TIME ZONE takes any"
