@@ -25,8 +25,9 @@ from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.storage import ObjectStore, kind_of_store
 from lakeidx.storage.landing_folders import open_landing
 from lakeidx.storage.s3.event_queue import EventQueue
+from lakeidx.tasks.lazy_runner import LazyRunner
 from lakeidx.tasks.logs import print_logs
-from lakeidx.tasks.runner import LazyRunner, LocalRunner, Runner
+from lakeidx.tasks.runner import LocalRunner, Runner
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -30,8 +30,9 @@ from lakeidx.jobs.pipes import (
 from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import PipelineConfig, load_pipeline
 from lakeidx.table.handle import TableHandle
+from lakeidx.tasks.lazy_runner import LazyRunner
 from lakeidx.tasks.logs import print_logs
-from lakeidx.tasks.runner import LazyRunner, LocalRunner, Runner, spark_runner
+from lakeidx.tasks.runner import LocalRunner, Runner, spark_runner
 
 
 def table_parser(description: str) -> argparse.ArgumentParser:

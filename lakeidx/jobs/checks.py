@@ -22,7 +22,7 @@ from lakeidx.maintenance.after_commit import table_with
 from lakeidx.pipeline_file.batch_checks import batch_results
 from lakeidx.pipeline_file.table_checks import table_results, verify_whole
 from lakeidx.quality.whole_table import Verified
-from lakeidx.tasks.runner import LazyRunner
+from lakeidx.tasks.lazy_runner import LazyRunner
 
 _log = logging.getLogger(__name__)
 

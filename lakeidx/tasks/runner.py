@@ -131,48 +131,6 @@ class LocalRunner:
             self._progress(done, total)
 
 
-class LazyRunner:
-    """Makes its runner at the first `map` or `shuffle` that has something to do."""
-
-    def __init__(self, make: Callable[[], Runner]) -> None:
-        self._make = make
-        self._made: Runner | None = None
-
-    @property
-    def started(self) -> bool:
-        """True when the inner runner was made."""
-        return self._made is not None
-
-    @property
-    def parallelism(self) -> int:
-        """Parallelism of the inner runner, which is made if needed."""
-        return self._runner().parallelism
-
-    def map(self, task: Callable[[T], R], items: Sequence[T], *, label: str) -> list[R]:
-        """See `Runner.map`."""
-        return self._runner().map(task, items, label=label) if items else []
-
-    def shuffle(
-        self,
-        split: Callable[[T], Iterable[RoutedRows]],
-        items: Sequence[T],
-        combine: Callable[[U, Iterator[Block]], R],
-        *,
-        targets: Sequence[U],
-        weights: Sequence[int],
-        label: str,
-    ) -> list[R]:
-        """See `Runner.shuffle`."""
-        if not weights:
-            return []
-        return self._runner().shuffle(split, items, combine, targets=targets, weights=weights, label=label)
-
-    def _runner(self) -> Runner:
-        if self._made is None:
-            self._made = self._make()
-        return self._made
-
-
 #: None or "local" for this process, "spark" for the session there is (or a new one), a session, or a runner.
 RunnerLike: TypeAlias = "Runner | SparkSession | Literal['local', 'spark'] | None"
 

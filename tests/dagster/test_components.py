@@ -22,7 +22,7 @@ from lakeidx.dagster import FeedTables, PrimaryKeyTable, TableMaintenance, Wareh
 from lakeidx.dagster.resources import resources_from_environment
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.tasks.runner import LazyRunner
+from lakeidx.tasks.lazy_runner import LazyRunner
 from tests.dagster.pipelines import QUIET
 
 pytestmark = pytest.mark.dagster
