@@ -210,7 +210,7 @@ def _refuse_columns(tasks: Sequence[IngestTask], results: Sequence[IngestedFile]
         refuse_tables(tables, source, path=next(reversed(tables.values())))
     merged: dict[str, DataType] = {}
     for task, result in zip(tasks, results, strict=True):
-        join_columns(merged, result.extra, path=task.file.path)
+        _join_columns(merged, result.extra, path=task.file.path)
     if merged:
         raise NewColumnsError(merged)
     present: dict[int, frozenset[str]] = {}
@@ -567,7 +567,7 @@ def _header(store: ObjectStore, path: str, schema: TableSchema, options: Landing
         return csv_header(source, path, names_in_file(schema.fields, options), options)
 
 
-def join_columns(known: dict[str, DataType], more: Mapping[str, DataType], *, path: str | None) -> None:
+def _join_columns(known: dict[str, DataType], more: Mapping[str, DataType], *, path: str | None) -> None:
     """Add what another landing file of a batch has: of two types of a column the wider.
 
     errors   InvalidInputError naming the column when neither holds the values of the other
