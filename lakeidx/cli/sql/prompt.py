@@ -13,6 +13,8 @@ import typer
 from lakeidx.api.sql.procedures import PROCEDURES
 from lakeidx.api.sql.statement import Statement, statements
 from lakeidx.errors import InvalidInputError, LakeIdxError
+from lakeidx.table.system.names import SYSTEM_TABLES
+from lakeidx.table.system.of_warehouse import WAREHOUSE_TABLES
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -53,7 +55,9 @@ class Words:
         if not typed:
             return "", []
         last = typed.rpartition(".")[2] if "." in typed else typed
-        near = [n for n in (*self._named(), *(f"sys.{p}" for p in PROCEDURES)) if _begins(n, typed)]
+        table, dollar, _ = typed.partition("$")
+        there = [f"{table}${n}" for n in SYSTEM_TABLES] if dollar else self._named()
+        near = [n for n in (*there, *(f"sys.{p}" for p in (*WAREHOUSE_TABLES, *PROCEDURES))) if _begins(n, typed)]
         columns = [c for c in self._columns_of(text) if _begins(c, last)]
         if near or "." in typed:
             # After a dot stands a column of an alias, or a table.

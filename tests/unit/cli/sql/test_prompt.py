@@ -27,6 +27,8 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> lakeidx.Wareho
         ("sel", "sel", "SELECT"),
         ("SELECT * FROM sh", "sh", "shop.orders"),
         ("SELECT * FROM shop.o", "shop.o", "shop.orders"),
+        ("SELECT * FROM shop.orders$f", "shop.orders$f", "shop.orders$files"),
+        ("SELECT * FROM sys.ta", "sys.ta", "sys.tables"),
         ("CALL sys.exp", "sys.exp", "sys.expire_snapshots"),
         ("SELECT * FROM shop.orders WHERE to", "to", "total"),
         ("SELECT * FROM shop.orders o WHERE o.to", "to", "total"),
