@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.codec.json_values import internal_to_json, json_to_internal
-from lakeidx.codec.order.fields import compare_rows
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.values import arrow_to_internal
@@ -35,6 +34,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema, decode_schema
 from lakeidx.storage import LocalStore
 from tests.conftest import GOLDEN
+from tests.kit.scalar_twins import compare_rows
 
 pytestmark = pytest.mark.golden
 STORE = LocalStore(sync=False)

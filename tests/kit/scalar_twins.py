@@ -8,6 +8,7 @@ source   of the hashes org.apache.hudi.common.bloom.HashFunction, org.apache.had
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,6 @@ import xxhash
 from lakeidx.codec.cursor import Cursor
 from lakeidx.codec.hudi.bloom import MURMUR
 from lakeidx.codec.hudi.hashes import java_string_hash, signed32
-from lakeidx.codec.order.fields import compare_rows
 from lakeidx.codec.rows.compacted_row_read import decode_compacted
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.json_write import format_json
@@ -26,7 +26,7 @@ from lakeidx.format.lookup.hash_store import PAGE_HEADER_SIZE
 from lakeidx.format.statistics import TableStatistics
 from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata
 from lakeidx.key_index.bucket.ids import EMPTY_VALUE, NULL_VALUE
-from lakeidx.types import DataType
+from lakeidx.types import DataType, Root
 
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -283,3 +283,28 @@ def encode_statistics(stats: TableStatistics) -> bytes:
 
 def _present(**pairs: Any) -> dict[str, Any]:
     return {key: value for key, value in pairs.items() if value is not None}
+
+
+def compare_values(a: Any, b: Any, t: DataType) -> int:
+    """Order of two internal values of a type: negative, 0 or positive."""
+    if a is None or b is None:
+        return (a is not None) - (b is not None)
+    if t.root in (Root.FLOAT, Root.DOUBLE):
+        a, b = _float_key(a), _float_key(b)
+    return int(a > b) - int(a < b)
+
+
+def compare_rows(a: Sequence[Any], b: Sequence[Any], types: Sequence[DataType]) -> int:
+    """Order of two keys, field by field."""
+    for x, y, t in zip(a, b, types, strict=True):
+        order = compare_values(x, y, t)
+        if order:
+            return order
+    return 0
+
+
+def _float_key(value: float) -> tuple[bool, float, bool]:
+    """Return a sort key with NaN last and -0.0 before 0.0."""
+    if math.isnan(value):
+        return True, 0.0, False
+    return False, value, math.copysign(1.0, value) > 0

@@ -10,7 +10,6 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order.fields import compare_values
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.data.parquet.schema import is_int96
@@ -20,6 +19,7 @@ from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.types import BYTES_ROOTS, DataType, Field, Root
+from tests.kit.scalar_twins import compare_values
 from tests.unit.codec.strategies import any_types, not_null
 from tests.unit.data.tables import STORE, kv_rows_of, kv_table
 

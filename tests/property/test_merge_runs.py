@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order.fields import compare_rows
 from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.merge_runs import merge_rows, merge_sorted_runs
 from lakeidx.format.schema.schema_file import TableSchema
+from tests.kit.scalar_twins import compare_rows
 from tests.unit.codec.strategies import not_null
 from tests.unit.data.tables import kv_rows_of, kv_table, table_schema
 

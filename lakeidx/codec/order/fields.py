@@ -20,7 +20,6 @@ source   org.apache.paimon.codegen generated RecordComparator, RowCompactedSeria
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -33,45 +32,6 @@ from lakeidx.codec.columns import BytesColumn, Column, bytes_column, fixed_width
 from lakeidx.codec.jit import frozen
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
-
-
-def compare_values(a: Any, b: Any, t: DataType) -> int:
-    """Order of two internal values of a type: negative, 0 or positive.
-
-    errors   InvalidInputError for types without order (nested ones, VARIANT)
-    """
-    _check_orderable(t)
-    if a is None or b is None:
-        return (a is not None) - (b is not None)
-    if t.root in (Root.FLOAT, Root.DOUBLE):
-        a, b = _float_key(a), _float_key(b)
-    return int(a > b) - int(a < b)
-
-
-def compare_rows(a: Sequence[Any], b: Sequence[Any], types: Sequence[DataType]) -> int:
-    """Order of two keys, field by field."""
-    for x, y, t in zip(a, b, types, strict=True):
-        order = compare_values(x, y, t)
-        if order:
-            return order
-    return 0
-
-
-def _check_orderable(t: DataType) -> None:
-    """Refuse types that cannot be part of a key.
-
-    errors   InvalidInputError for nested types and VARIANT
-    """
-    if t.is_nested or t.root is Root.VARIANT:
-        raise InvalidInputError(f"values of {t} have no order")
-
-
-def _float_key(value: float) -> tuple[bool, float, bool]:
-    """Return a sort key with NaN last and -0.0 before 0.0."""
-    if math.isnan(value):
-        return True, 0.0, False
-    return False, value, math.copysign(1.0, value) > 0
-
 
 _SIGN = np.uint64(1 << 63)
 
@@ -102,7 +62,8 @@ def order_fields(
     n = len(columns[0])
     fields: list[OrderField] = []
     for column, t in zip(columns, types, strict=True):
-        _check_orderable(t)
+        if t.is_nested or t.root is Root.VARIANT:
+            raise InvalidInputError(f"values of {t} have no order")
         if len(column) != n:
             raise InvalidInputError(f"columns of unequal length: {n} and {len(column)}")
         array = one_array(column, t)

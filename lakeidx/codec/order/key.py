@@ -1,4 +1,4 @@
-"""Sorting rows by Paimon's key order (the table in ``fields``): permutation, sortedness, runs of equal keys.
+"""Sorting rows by Paimon's key order (the table in ``fields``): permutation, runs of equal keys.
 
 source   key order of org.apache.paimon.codegen generated RecordComparator, release 1.4.2
 """
@@ -12,24 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.columns import BytesColumn, Column
-from lakeidx.codec.order.fields import OrderField, WordField, compare_rows, compare_values, order_fields
+from lakeidx.codec.order.fields import OrderField, WordField, order_fields
 from lakeidx.codec.order.kernels import compare_neighbours
-from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
 from lakeidx.types import DataType
-
-__all__ = [
-    "NormalizedKeys",
-    "argsort_keys",
-    "compare_rows",
-    "compare_values",
-    "find_sorted",
-    "is_sorted",
-    "normalized_keys",
-    "run_starts",
-    "search_sorted",
-]
-
-_SAMPLE_ROWS = 1024
 
 
 def argsort_keys(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.int64]:
@@ -41,17 +26,11 @@ def argsort_keys(columns: Sequence[Column], types: Sequence[DataType]) -> npt.ND
     cost     O(n) when already in order; else one 64-bit sort, and again for the rows that stay tied
     """
     fields, n = order_fields(columns, types)
-    if _in_order(fields, min(n, _SAMPLE_ROWS)) and _in_order(fields, n):
+    if _in_order(fields, n):
         return np.arange(n, dtype=np.int64)
     from lakeidx.codec.order.packed_sort import packed_argsort
 
     return packed_argsort(fields, n)
-
-
-def is_sorted(columns: Sequence[Column], types: Sequence[DataType]) -> bool:
-    """Return whether the rows are in key order (equal neighbours allowed). Errors as for `argsort_keys`."""
-    fields, n = order_fields(columns, types)
-    return _in_order(fields, n)
 
 
 def run_starts(columns: Sequence[Column], types: Sequence[DataType]) -> npt.NDArray[np.int64]:

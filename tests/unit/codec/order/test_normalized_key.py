@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order.fields import compare_rows
 from lakeidx.codec.order.normalized_key import (
     NormalizedKeys,
     find_sorted,
@@ -19,6 +18,7 @@ from lakeidx.codec.order.normalized_key import (
 )
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, parse_type
+from tests.kit.scalar_twins import compare_rows
 from tests.unit.codec.strategies import atomic_types, columns_of, tables
 
 STRING, BIGINT = parse_type("STRING"), parse_type("BIGINT")

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order.fields import compare_rows
 from lakeidx.codec.rows.compacted_row import compacted_header_size, encode_compacted
 from lakeidx.codec.rows.compacted_row_read import decode_compacted
-from lakeidx.errors import CorruptFileError, InvalidInputError
+from lakeidx.errors import CorruptFileError
 from lakeidx.types import DataType, parse_type
-from tests.kit.scalar_twins import compare_compacted
+from tests.kit.scalar_twins import compare_compacted, compare_rows
 from tests.unit.codec.strategies import atomic_types, same, tables
 
 
@@ -70,10 +69,3 @@ def decodes_or_corrupt(data: bytes, types: list[DataType]) -> None:
     except CorruptFileError:
         return
     assert len(values) == len(types)
-
-
-def test_nested_values_have_no_order() -> None:
-    t = parse_type({"type": "ARRAY", "element": "INT"})
-    row = encode_compacted([[1]], [t])
-    with pytest.raises(InvalidInputError, match="no order"):
-        compare_compacted(row, row, [t])

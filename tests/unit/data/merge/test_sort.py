@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.order.fields import compare_values
 from lakeidx.data.merge.merge_runs import descending_ranks, merge_order
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import parse_type
+from tests.kit.scalar_twins import compare_values
 from tests.unit.data.tables import kv_table, table_schema
 
 TIMES = [None, (0, 0), (0, 1000), (-5, 999_000), (7, 0)]
