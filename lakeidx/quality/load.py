@@ -7,7 +7,7 @@ buckets take no part in the rules over keys, so that one fault does not show as 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,12 +22,14 @@ from lakeidx.quality.iceberg_rules import IcebergEvidence, load_iceberg
 from lakeidx.quality.index_file_rules import IndexFile
 from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
-from lakeidx.quality.tasks.bucket_keys import read_live_keys
+from lakeidx.quality.tasks.bucket_keys import LiveKeys, read_live_keys
 from lakeidx.quality.tasks.decode_files import decode_files
+from lakeidx.storage.base import FileInfo, ObjectStore
+from lakeidx.storage.files import parent_of
 from lakeidx.table.index_files import examine_hash_index, index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import load_newest
-from lakeidx.table.scan.plan import BucketFiles, plan_scan
+from lakeidx.table.scan.plan import BucketFiles, ScanPlan, plan_scan
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict
 from lakeidx.tasks.in_parallel import requests_of, runner_of_small_files
 from lakeidx.tasks.limits import available_cores
@@ -37,6 +39,8 @@ Hashes = NDArray[np.int32]
 
 #: Snapshots a look at a single run goes back.
 _RECENT_SNAPSHOTS = 10
+#: A bucket's files are held in memory, to be decoded and read for their keys, up to so many bytes together.
+_HELD_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -113,13 +117,14 @@ def load_evidence(
     pool = cores.with_threads(requests_of(metadata.store))
     if history is None and buckets is not None:
         history = _RECENT_SNAPSHOTS
-    _load_sizes(metadata, evidence, pool, of_metadata=history != 0)
+    _load_sizes(metadata, evidence, pool, of_metadata=history != 0, whole=buckets is None)
     _load_index(metadata, evidence, pool)
     largest = max(evidence.found.values(), default=0)
     readers = runner_of_small_files(runner or cores, metadata.store, largest)
-    _decode_data_files(metadata, evidence, readers, decode)
-    if schema.primary_keys:
-        _load_keys(metadata, evidence, readers, key_rows, seed)
+    plans = _plan_keys(metadata, evidence, key_rows, seed) if schema.primary_keys else {}
+    keys = _decode_data_files(metadata, evidence, readers, decode, plans)
+    if plans:
+        _load_keys(metadata, evidence, readers, plans, keys)
     if history != 0:
         _load_snapshots(metadata, evidence, pool, last=history)
         if schema.table_options.writes_iceberg:
@@ -127,8 +132,10 @@ def load_evidence(
     return evidence
 
 
-def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner, *, of_metadata: bool) -> None:
-    """Load expected and found sizes of data files in scope, and of the snapshot's metadata files."""
+def _load_sizes(
+    metadata: TableMetadata, evidence: TableEvidence, pool: LocalRunner, *, of_metadata: bool, whole: bool
+) -> None:
+    """Load expected and found sizes of data files in scope, and of the snapshot's metadata files; `whole`: see `_listings`."""
     paths, snapshot = metadata.paths, evidence.snapshot
     if snapshot is None:
         return
@@ -146,11 +153,29 @@ def _load_sizes(metadata: TableMetadata, evidence: TableEvidence, pool: LocalRun
     if of_metadata:
         evidence.expected |= _metadata_files(metadata, snapshot)
     alone = [p for p in evidence.expected if p.rpartition("/")[0] not in folders]
-    for listed in pool.map(metadata.store.list, sorted(folders)):
+    for listed in pool.map(list, _listings(metadata, folders, whole=whole)):
         evidence.found |= {f.path: f.size for f in listed if f.path in evidence.expected}
     for path, info in zip(alone, pool.map(metadata.store.info, alone), strict=True):
         if info is not None:
             evidence.found[path] = info.size
+
+
+def _listings(metadata: TableMetadata, folders: Collection[str], *, whole: bool) -> list[Iterator[FileInfo]]:
+    """Return listings of the files in buckets' folders.
+
+    whole   these are all buckets of their partitions: the folders of a partition are listed together
+    """
+    store, beside = metadata.store, dict[str, list[str]]()
+    for folder in sorted(folders):
+        beside.setdefault(parent_of(folder), []).append(folder)
+    # Beside the buckets of a table without partitions lies all that is no data.
+    walked = [p for p, below in beside.items() if whole and len(below) > 1 and p != metadata.paths.root.rstrip("/")]
+    rest = [folder for parent, below in beside.items() if parent not in walked for folder in below]
+    return [*map(store.walk, walked), *(_listed(store, folder) for folder in rest)]
+
+
+def _listed(store: ObjectStore, folder: str) -> Iterator[FileInfo]:
+    yield from store.list(folder)
 
 
 def _metadata_files(metadata: TableMetadata, snapshot: Snapshot) -> dict[str, int | None]:
@@ -189,41 +214,63 @@ def _broken(evidence: TableEvidence) -> set[str]:
     }
 
 
+def _plan_keys(
+    metadata: TableMetadata, evidence: TableEvidence, key_rows: int | None, seed: str
+) -> dict[BucketId, ScanPlan]:
+    """Plan a scan of each bucket whose keys are read."""
+    wanted, broken = set(evidence.scope), _broken(evidence)
+    try:
+        plan = plan_scan(metadata, evidence.snapshot, evidence.schema, view=evidence.view)
+    except LakeIdxError as error:
+        evidence.unreadable.append({"file": error.path, "fault": error.message})
+        return {}
+    whole = [
+        b
+        for b in plan.buckets
+        if (b.partition, b.bucket) in wanted and broken.isdisjoint(_paths_of(metadata, evidence.schema, b))
+    ]
+    chosen = whole if key_rows is None else _drawn(whole, key_rows, seed)
+    return {(b.partition, b.bucket): replace(plan, buckets=(b,), trace=()) for b in chosen}
+
+
+def _paths_of(metadata: TableMetadata, schema: TableSchema, bucket: BucketFiles) -> list[str]:
+    folder = metadata.paths.bucket_dir(decode_partition_dict(bucket.partition, schema), bucket.bucket)
+    return [f.external_path or f"{folder}/{f.file_name}" for f in bucket.files()]
+
+
 def _decode_data_files(
-    metadata: TableMetadata, evidence: TableEvidence, runner: Runner, names: Collection[str] | None
-) -> None:
+    metadata: TableMetadata,
+    evidence: TableEvidence,
+    runner: Runner,
+    names: Collection[str] | None,
+    plans: Mapping[BucketId, ScanPlan],
+) -> list[LiveKeys]:
+    """Decode data files; returns the keys of buckets that fit into memory whole."""
     scope, broken = set(evidence.scope), _broken(evidence)
     chosen = [
         e
         for e in evidence.view.entries
         if (e.partition, e.bucket) in scope and (names is None or e.file.file_name in names)
     ]
-    results = decode_files(metadata, chosen, runner, skip=broken)
+    small = {place: p for place, p in plans.items() if sum(f.file_size for f in p.buckets[0].files()) <= _HELD_BYTES}
+    results, keys = decode_files(metadata, chosen, runner, skip=broken, plans=small)
     evidence.decoded = (len(results), sum(d.bytes for d in results))
     evidence.unreadable += [d.fault for d in results if d.fault is not None]
     evidence.miscounted += [d.miscounted for d in results if d.miscounted is not None]
+    return keys
 
 
 def _load_keys(
-    metadata: TableMetadata, evidence: TableEvidence, runner: Runner, key_rows: int | None, seed: str
+    metadata: TableMetadata,
+    evidence: TableEvidence,
+    runner: Runner,
+    plans: Mapping[BucketId, ScanPlan],
+    known: Sequence[LiveKeys],
 ) -> None:
-    schema, wanted = evidence.schema, set(evidence.scope)
-    broken = _broken(evidence) | {fault["file"] for fault in evidence.unreadable}
-    try:
-        plan = plan_scan(metadata, evidence.snapshot, schema, view=evidence.view)
-    except LakeIdxError as error:
-        evidence.unreadable.append({"file": error.path, "fault": error.message})
-        return
-
-    def whole(bucket: BucketFiles) -> bool:
-        folder = metadata.paths.bucket_dir(decode_partition_dict(bucket.partition, schema), bucket.bucket)
-        return not any((f.external_path or f"{folder}/{f.file_name}") in broken for f in bucket.files())
-
-    readable = [b for b in plan.buckets if (b.partition, b.bucket) in wanted and whole(b)]
-    chosen = readable if key_rows is None else _drawn(readable, key_rows, seed)
-    plans = [replace(plan, buckets=(b,), trace=()) for b in chosen]
-    across = schema.bucket_mode is BucketMode.KEY_DYNAMIC
-    for found in read_live_keys(metadata, plans, runner, across_partitions=across):
+    unreadable = {fault.get("file") for fault in evidence.unreadable}
+    readable = [p for p in plans.values() if unreadable.isdisjoint(_paths_of(metadata, p.schema, p.buckets[0]))]
+    across = evidence.schema.bucket_mode is BucketMode.KEY_DYNAMIC
+    for found in read_live_keys(metadata, readable, runner, across_partitions=across, known=known):
         if found.hashes is None:
             name = evidence.partition_name(found.place[0])
             evidence.unreadable.append({"partition": name, **(found.fault or {})})

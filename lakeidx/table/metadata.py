@@ -60,6 +60,12 @@ class TableMetadata(ManifestFiles):
     def __setstate__(self, state: tuple[ObjectStore, TablePaths, str | None]) -> None:
         self.__init__(*state[:2], table_id=state[2])  # type: ignore[misc]
 
+    def over(self, store: ObjectStore) -> TableMetadata:
+        """Return the same table with another store of its files; the schemas that were read are known there, too."""
+        made = TableMetadata(store, self.paths, table_id=self._table_id)
+        made._schemas, made._schema_files = self._schemas, self._schema_files
+        return made
+
     @classmethod
     def open(cls, store: ObjectStore, root: str, *, branch: str = MAIN_BRANCH) -> TableMetadata:
         """Open the table that is in a directory now; NotFoundError when there is none, InvalidInputError for that of a branch.

@@ -138,16 +138,18 @@ class ChunkPages:
             sizes = pc.binary_length(values) if words is None else pc.binary_length(words).take(values)
             weights = pc.fill_null(sizes, 0).to_numpy(zero_copy_only=False)
             self._bytes += np.bincount(pages, weights=weights, minlength=len(self._bytes)).astype(np.int64)
-        wanted = [("v", "count")] if self._bounds is None else [("v", "count"), ("v", "min"), ("v", "max")]
-        found = pa.table({"p": pages, "v": values}).group_by("p", use_threads=False).aggregate(wanted)
-        touched = found.column("p").to_numpy()
-        self._values[touched] += found.column("v_count").to_numpy()
-        if self._bounds is None:
+        # Rows ascend, so the values of a page lie together.
+        edges = [0, *(np.flatnonzero(np.diff(pages)) + 1).tolist(), len(pages)]
+        cuts = [(int(pages[at]), values.slice(at, end - at)) for at, end in pairwise(edges) if end > at]
+        for page, part in cuts:
+            self._values[page] += len(part) - part.null_count
+        if self._bounds is None or not cuts:
             return
-        for name, kept, better in (("v_min", self._low, min), ("v_max", self._high, max)):
-            bounds = found.column(name).combine_chunks()
+        found = [pc.min_max(part) for _, part in cuts]
+        for name, kept, better in (("min", self._low, min), ("max", self._high, max)):
+            bounds = pa.array([both[name] for both in found], values.type)
             bounds = bounds if words is None else words.take(bounds)
-            for page, value in zip(touched.tolist(), _plain_numbers(bounds), strict=True):
+            for (page, _), value in zip(cuts, _plain_numbers(bounds), strict=True):
                 if value is not None:
                     kept[page] = value if kept[page] is None else better(kept[page], value)
 

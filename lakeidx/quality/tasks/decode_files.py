@@ -1,18 +1,26 @@
-"""Decodes data files to their last page, so that damage shows before someone reads the rows it hit."""
+"""Decodes data files to their last page, so that damage shows before someone reads the rows it hit.
+
+Of a bucket of small files the keys are read in the same task, from the bytes that were decoded: each file is fetched once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import contextlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lakeidx.data.engines.untaken import untaken_rows
 from lakeidx.data.row_kinds import DELETE, UPDATE_BEFORE
 from lakeidx.data.verify_data_file import verify_data_file
-from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
+from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.quality.result import BucketId
+from lakeidx.quality.tasks.bucket_keys import LiveKeys, read_keys
+from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.scan.plan import ScanPlan
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import Runner
 
@@ -36,52 +44,88 @@ class DecodedFile:
 
 @dataclass(frozen=True, slots=True)
 class _Decode:
-    """One file for one task."""
+    """The files of one task, with their paths; `plan`: of a bucket whose keys are read, too, and `held` paths of all its files."""
 
     metadata: TableMetadata
-    entry: ManifestEntry
-    path: str
+    files: tuple[tuple[ManifestEntry, str], ...]
+    plan: ScanPlan | None = None
+    held: tuple[str, ...] = ()
 
 
 def decode_files(
-    metadata: TableMetadata, entries: Sequence[ManifestEntry], runner: Runner, *, skip: Collection[str] = ()
-) -> list[DecodedFile]:
+    metadata: TableMetadata,
+    entries: Sequence[ManifestEntry],
+    runner: Runner,
+    *,
+    skip: Collection[str] = (),
+    plans: Mapping[BucketId, ScanPlan] | None = None,
+) -> tuple[list[DecodedFile], list[LiveKeys]]:
     """Decode every page of every column of some data files, side by side.
 
     skip     paths of files that are known to be missing or cut
+    plans    of buckets that fit into memory, to read their keys when all of their files can be read
+    returns  what was found of each file, and the keys of these buckets
     errors   UnavailableError; what is wrong with a file is in its result
-    memory   the compressed columns of a row group and a decoded batch per thread
+    memory   the compressed columns of a row group and a decoded batch per thread, or the files of a bucket in `plans`
     """
-    schema = metadata.latest_schema()
-    work = []
+    schema, plans = metadata.latest_schema(), plans or {}
+    work: list[_Decode] = []
+    together: dict[BucketId, list[tuple[ManifestEntry, str]]] = {}
     for entry in entries:
         partition = decode_partition_dict(entry.partition, schema)
         path = metadata.paths.data_file(
             partition, entry.bucket, entry.file.file_name, external_path=entry.file.external_path
         )
-        if path not in skip:
-            work.append(_Decode(metadata, entry, path))
-    return runner.map(_decode, work, label=f"verify: {metadata.paths.root}") if work else []
+        if path in skip:
+            continue
+        if (entry.partition, entry.bucket) in plans:
+            together.setdefault((entry.partition, entry.bucket), []).append((entry, path))
+        else:
+            work.append(_Decode(metadata, ((entry, path),)))
+    for place, files in together.items():
+        folder = metadata.paths.bucket_dir(decode_partition_dict(place[0], schema), place[1])
+        (bucket,) = plans[place].buckets
+        held = (f.external_path or f"{folder}/{f.file_name}" for f in bucket.files())
+        work.append(_Decode(metadata, tuple(files), plans[place], tuple({*held, *(path for _, path in files)})))
+    found = runner.map(_decode, work, label=f"verify: {metadata.paths.root}") if work else []
+    return [file for files, _ in found for file in files], [keys for _, keys in found if keys is not None]
 
 
-def _decode(work: _Decode) -> DecodedFile:
-    file = work.entry.file
+def _decode(work: _Decode) -> tuple[list[DecodedFile], LiveKeys | None]:
+    metadata = work.metadata
+    if work.plan is not None:
+        metadata = metadata.over(OverlayStore(metadata.store, _fetched(metadata, work.held)))
+    found = [_decode_file(metadata, *file) for file in work.files]
+    if work.plan is None or any(file.fault is not None for file in found):
+        return found, None
+    return found, read_keys(metadata, work.plan)
+
+
+def _fetched(metadata: TableMetadata, paths: Sequence[str]) -> list[tuple[str, bytes]]:
+    found = []
+    for path in paths:
+        # What is missing or refused is a fault of that file, when it is opened.
+        with contextlib.suppress(NotFoundError, InvalidInputError):
+            found.append((path, metadata.store.get(path)))
+    return found
+
+
+def _decode_file(metadata: TableMetadata, entry: ManifestEntry, path: str) -> DecodedFile:
+    file = entry.file
     try:
-        schema = work.metadata.load_schema(file.schema_id)
-        rows, deletes = verify_data_file(work.metadata.store, work.path, file, schema)
-        why = _why_untaken(work.metadata.latest_schema()) if deletes else None
+        schema = metadata.load_schema(file.schema_id)
+        rows, deletes = verify_data_file(metadata.store, path, file, schema)
+        why = _why_untaken(metadata.latest_schema()) if deletes else None
         if why is not None:
-            raise CorruptFileError(
-                f"{deletes} rows of kind -U or -D, which the table cannot merge: {why}", path=work.path
-            )
+            raise CorruptFileError(f"{deletes} rows of kind -U or -D, which the table cannot merge: {why}", path=path)
         said = file.delete_row_count
-        wrong = {"file": work.path, "level": file.level, "deletes": deletes, "manifest_deletes": said}
-        return DecodedFile(work.path, rows, file.file_size, miscounted=wrong if said not in (None, deletes) else None)
+        wrong = {"file": path, "level": file.level, "deletes": deletes, "manifest_deletes": said}
+        return DecodedFile(path, rows, file.file_size, miscounted=wrong if said not in (None, deletes) else None)
     except UnavailableError:
         raise
     except LakeIdxError as error:
-        fault = {"file": error.path or work.path, "offset": error.offset, "fault": error.message}
-        return DecodedFile(work.path, 0, file.file_size, fault)
+        fault = {"file": error.path or path, "offset": error.offset, "fault": error.message}
+        return DecodedFile(path, 0, file.file_size, fault)
 
 
 def _why_untaken(schema: TableSchema) -> str | None:
