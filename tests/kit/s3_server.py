@@ -94,6 +94,8 @@ def start_s3_server(directory: Path, address: str = "127.0.0.1") -> tuple[subpro
     command = [
         *(weed, "server", f"-dir={data}", f"-ip={address}", f"-ip.bind={address}", "-s3", f"-s3.config={config}"),
         *("-volume.max=40", "-master.volumeSizeLimitMB=64", "-s3.port.iceberg=0", "-s3.port.lance=0"),
+        # A range costs the server the pieces that it touches, each of them whole. And it tells nobody that it runs.
+        *("-filer.maxMB=1", "-master.telemetry=false"),
         *(f"-{name}={port}" for name, port in zip(names, ports, strict=True)),
     ]
     with open(directory / "weed.log", "wb") as log:
