@@ -187,7 +187,7 @@ with mock.patch(sys.argv[2], dies):
     "place",
     [
         "lakeidx.batch.key_state.update.StateUpdate.write",
-        "lakeidx.batch.assignment.targets.write_located",
+        "lakeidx.batch.assignment.keyed_batch.write_located",
         "lakeidx.batch.key_state.state_table.StateTables.commit",
         "lakeidx.batch.key_state.state_table.StateTables.upkeep",
     ],
