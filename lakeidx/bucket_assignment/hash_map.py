@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.hashes.murmur import finish
-from lakeidx.codec.jit import frozen, inlined, kernel
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.memory import prefetch
 
 EMPTY = np.int16(-1)

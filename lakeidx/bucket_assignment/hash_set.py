@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 
 #: Bits of the filter for each hash of the batch, and of the whole bitmap: 512 KiB to 64 MiB.
 _BITS_EACH, _MIN_BITS, _MAX_BITS = 32, 22, 29

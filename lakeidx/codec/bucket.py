@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.columns import Column, bytes_column, fixed_words, null_mask, one_array, values_of
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import Column, frozen, null_mask, one_array, values_of
+from lakeidx.codec.columns import bytes_column, fixed_words
+from lakeidx.codec.jit import kernel
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Root

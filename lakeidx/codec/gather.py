@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 
 # Slices are worth more than a gather once they hold this many rows on average.
 _ROWS_PER_SLICE = 256

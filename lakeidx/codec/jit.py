@@ -4,7 +4,7 @@ Kernels compile at their first call (a second at most) and are kept on disk by N
 loads them in milliseconds. Several processes may compile one kernel at once: the cache files are replaced whole. A process that
 compiles says so once, to this module's logger at WARNING, which a program without logging prints.
 
-Inputs of kernels are always *frozen* (read-only, aligned, contiguous): Arrow's buffers are read-only arrays, ours are
+Inputs of kernels are always *frozen* (`lakeidx.codec.arrays.frozen`): Arrow's buffers are read-only arrays, ours are
 not, and Numba would compile each kernel once for every mixture of the two.
 """
 
@@ -15,8 +15,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba.core import event, types
 from numba.extending import intrinsic
@@ -74,18 +72,6 @@ def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     # No C program calls a kernel. Numba's types do not know of the option.
     options["no_cfunc_wrapper"] = True
     return numba.njit(**options)(function)
-
-
-def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the array in the form kernels expect; copy only when it is strided or unaligned."""
-    flags = array.flags
-    if not (flags.c_contiguous and flags.aligned):
-        array = np.array(array, order="C")
-        flags = array.flags
-    if flags.writeable:
-        array = array.view()
-        array.flags.writeable = False
-    return array
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any, bits: int) -> Any:

@@ -23,7 +23,7 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.kernels import store_words
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError

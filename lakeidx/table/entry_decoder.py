@@ -13,10 +13,10 @@ from itertools import accumulate, chain
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.containers.avro import PackedBlock, packed_blocks
 from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS
 from lakeidx.codec.containers.avro_walk import ABSENT, Walk, compiled, copy_out, slots_of
-from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.table.entries import COLUMNS, Entries, EntryBlock, KeepPartitions, joined, no_entries

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, kernel, load_u64
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel, load_u64
 from lakeidx.format.manifest import MANIFEST_VERSION, FileKind
 
 Int64s = npt.NDArray[np.int64]

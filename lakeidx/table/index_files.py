@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment.hash_set import sorted_distinct
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.containers.checksum import crc32
-from lakeidx.codec.jit import frozen
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.hash_index import REBUILD, check_checksum, decode_hash_index, encode_hash_index, has_its_checksum
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.columns import is_text
+from lakeidx.codec.arrays import is_text
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.written.spelling import cast_spelled
 from lakeidx.types import format_type, from_arrow, parse_type

@@ -32,9 +32,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.containers.avro_schemas import plain_schema
 from lakeidx.codec.containers.avro_unknown import Path
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import kernel
 
 _LONG, _BYTES, _FIXED, _UNION, _CASE, _JUMP, _ITEMS, _AGAIN, _MARK = range(9)
 _MAX_DEPTH = 32

@@ -14,7 +14,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, kernel, load_u32, load_u64
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel, load_u32, load_u64
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, helper, inlined, kernel, load_u32, load_u64, load_word
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import helper, inlined, kernel, load_u32, load_u64, load_word
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 

@@ -54,8 +54,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.jit import frozen, inlined, kernel
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError, UnsupportedError
 

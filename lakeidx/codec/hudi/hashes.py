@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, inlined, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 
 _JAVA_ORDER = np.arange(256, dtype=np.uint8)

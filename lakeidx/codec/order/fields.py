@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.columns import BytesColumn, Column, bytes_column, fixed_width, null_mask, one_array, values_of
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import Column, frozen, null_mask, one_array, values_of
+from lakeidx.codec.columns import BytesColumn, bytes_column, fixed_width
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.columns import BytesColumn, Column
+from lakeidx.codec.arrays import Column
+from lakeidx.codec.columns import BytesColumn
 from lakeidx.codec.order.fields import OrderField, WordField, order_fields
 from lakeidx.codec.order.kernels import compare_neighbours
 from lakeidx.types import DataType

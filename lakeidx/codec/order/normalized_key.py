@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.columns import BytesColumn, Column
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import Column, frozen
+from lakeidx.codec.columns import BytesColumn
 from lakeidx.codec.kernels import put_fixed
 from lakeidx.codec.order.fields import OrderField, WordField, order_fields
 from lakeidx.codec.order.kernels import escaped_sizes, put_escaped, search_keys, string_words

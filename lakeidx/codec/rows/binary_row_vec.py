@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.columns import AnyColumn, BytesColumn, Column, FixedColumn, TailColumn, split_columns
+from lakeidx.codec.arrays import Column, frozen
+from lakeidx.codec.columns import AnyColumn, BytesColumn, FixedColumn, TailColumn, split_columns
 from lakeidx.codec.hashes.murmur import SEED, finalize, mix_bytes_slots, mix_bytes_tails, mix_slots32, mix_u32, mix_u64
-from lakeidx.codec.jit import frozen
 from lakeidx.codec.kernels import store_bytes, store_words
-from lakeidx.codec.rows.binary_row import encode_piece, header_size
+from lakeidx.codec.rows.binary_row import header_size
+from lakeidx.codec.rows.binary_row_write import encode_piece
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.types import DataType
 

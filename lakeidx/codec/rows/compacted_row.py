@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.columns import BytesColumn, Column, FixedColumn, Mask, split_columns
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import Column, Mask, frozen
+from lakeidx.codec.columns import BytesColumn, FixedColumn, split_columns
 from lakeidx.codec.kernels import put_fixed, put_spans, put_varints
 from lakeidx.codec.rows import binary_row
 from lakeidx.codec.rows.rowbytes import RowBytes

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.columns import Mask, fixed_width, is_fixed
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import Mask, frozen
+from lakeidx.codec.columns import fixed_width, is_fixed
 from lakeidx.codec.kernels import gather, join_decimals, take_fixed, take_spans, take_varints
 from lakeidx.codec.rows import binary_row, binary_row_read
 from lakeidx.codec.rows.binary_row import MAX_NANOS

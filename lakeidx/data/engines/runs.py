@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 from lakeidx.data.engines.functions.positions import combined_keys, order_keys
 from lakeidx.data.engines.options import SequenceGroup
 from lakeidx.data.engines.runs import Bools, Int8s, Int64s, Runs, one_chunk, valid_rows

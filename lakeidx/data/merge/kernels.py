@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, inlined, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.order.kernels import compare_bytes
 from lakeidx.codec.order.normalized_key import NormalizedKeys
 

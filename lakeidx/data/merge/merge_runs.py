@@ -35,8 +35,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.gather import gather_rows
-from lakeidx.codec.jit import frozen
 from lakeidx.codec.order.key import argsort_keys, run_starts
 from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys
 from lakeidx.data.engines import MergeEngine, make_engine

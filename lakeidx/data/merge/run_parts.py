@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.order.normalized_key import NormalizedKeys, normalized_keys, search_sorted
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.data.merge.kernels import Int64s, KeyBuffers, is_rising, key_buffers, merge_last, merge_two

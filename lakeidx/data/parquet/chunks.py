@@ -31,7 +31,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.codec.jit import frozen, helper, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import helper, kernel
 from lakeidx.codec.values import arrow_int_to_timestamp, decimal_of
 from lakeidx.data.parquet.thrift import read_field, read_list, read_size, read_varint, skip, zigzag
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 from lakeidx.data.parquet.chunks import _DAMAGE, _first_line
 from lakeidx.data.parquet.thrift import I32, read_field, read_varint, skip, zigzag
 

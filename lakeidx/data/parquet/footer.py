@@ -46,7 +46,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from lakeidx.codec.jit import frozen, helper, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import helper, kernel
 from lakeidx.data.parquet.thrift import (
     BINARY,
     FALSE,

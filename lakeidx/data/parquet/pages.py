@@ -22,7 +22,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.jit import frozen, helper, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import helper, kernel
 from lakeidx.data.nested_nulls import map_entries
 from lakeidx.data.parquet.chunks import ChunkPlace, plain_value
 from lakeidx.data.parquet.thrift import (

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.codec.columns import one_array
+from lakeidx.codec.arrays import one_array
 from lakeidx.codec.cursor import Cursor
 from lakeidx.codec.hashes.bloom64 import bloom_hash_many, bloom_size, hash_longs, may_contain_any, set_hashes
 from lakeidx.codec.rows.rowbytes import RowBytes

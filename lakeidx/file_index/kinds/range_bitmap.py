@@ -38,8 +38,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import kernel
 from lakeidx.codec.roaring import deserialize, serialize_rows, serialize_slices
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError

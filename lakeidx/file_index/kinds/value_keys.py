@@ -33,9 +33,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.columns import null_mask, one_array, values_of
+from lakeidx.codec.arrays import frozen, null_mask, one_array, values_of
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 

@@ -19,8 +19,9 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.hudi.hashes import java_hash_span
-from lakeidx.codec.jit import frozen, inlined, kernel
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 

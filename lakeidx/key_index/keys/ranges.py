@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.hudi.hashes import FIRST_MOVED_BYTE, java_order
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.jit import kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
 
 Ints = npt.NDArray[np.int64]

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 from lakeidx.errors import InvalidInputError
 
 _BOM = b"\xef\xbb\xbf"

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 
 #: Bytes of a text file that one task reads, at most; larger files have several shares.
 SHARE_BYTES = 256 << 20

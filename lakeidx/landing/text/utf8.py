@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakeidx.codec.columns import is_text
+from lakeidx.codec.arrays import is_text
 
 _BYTES_OF_TEXT = {
     pa.string(): pa.binary(),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lakeidx.codec.columns import is_text
+from lakeidx.codec.arrays import is_text
 from lakeidx.landing.cast import CastColumn, cast_column
 from lakeidx.landing.types import LandingOptions
 from lakeidx.landing.written.date_formats import parse_format, split_texts

@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeidx.codec.arrays import null_mask, one_array, values_of
 from lakeidx.codec.columns import (
     BytesColumn,
     FixedColumn,
@@ -11,10 +12,7 @@ from lakeidx.codec.columns import (
     bytes_column,
     fixed_width,
     is_fixed,
-    null_mask,
-    one_array,
     split_columns,
-    values_of,
 )
 from lakeidx.types import DataType, parse_type, to_arrow
 

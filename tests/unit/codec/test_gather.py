@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.gather import gather_rows, stretches, take_rows
-from lakeidx.codec.jit import frozen
 
 TABLES = [pa.table({"a": range(s, s + 700), "b": [str(i) for i in range(s, s + 700)]}) for s in (0, 700)]
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from lakeidx.codec import jit
-from lakeidx.codec.jit import frozen, helper, kernel, load_u32, load_u64, store_u64
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import helper, kernel, load_u32, load_u64, store_u64
 
 
 @kernel

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.kernels import gather, join_decimals, put_fixed, split_decimals, take_fixed, take_varints
 from lakeidx.codec.rows.binary_row import minimal_twos_complement
 

@@ -28,7 +28,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 from lakeidx.data.engines.functions.fixed_width import array_of_decimals, array_of_values, decimal_words, fixed_values
 from lakeidx.data.engines.functions.objects import fold_objects
 from lakeidx.data.engines.functions.positions import NAMES, fold_positions

@@ -20,7 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.jit import frozen, kernel
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.jit import kernel
 from lakeidx.data.engines.functions.fixed_width import decimal_words, fixed_values
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.runs import ADD, OLDER, RETRACT, SET, SET_RETRACT, Bools, Int8s, Int64s, Runs, valid_rows

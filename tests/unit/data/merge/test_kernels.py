@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import frozen
 from lakeidx.data.merge.kernels import empty_rows, is_rising
 
 

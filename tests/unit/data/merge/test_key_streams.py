@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.order.normalized_key import NormalizedKeys, normalized_keys
 from lakeidx.data.merge.kernels import key_buffers, pick_last, starts_of_keys
 from lakeidx.data.merge.run_parts import concat_keys, merge_parts, merge_to_last, take_keys

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import frozen
 from lakeidx.data.parquet import thrift
 from lakeidx.data.parquet.thrift import BINARY, I64, LIST, STRUCT, TRUE
 
