@@ -6,18 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.predicate.tree import (
-    Compare,
-    In,
-    IsNull,
-    Match,
-    MatchKind,
-    Op,
-    Predicate,
-    between,
-    like_predicate,
-    map_reference,
-)
+from lakeidx.predicate.like import like_predicate
+from lakeidx.predicate.tree import Compare, In, IsNull, Match, MatchKind, Op, Predicate, between, map_reference
 
 
 @dataclass(frozen=True, slots=True, eq=False)

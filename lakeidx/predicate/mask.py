@@ -11,9 +11,7 @@ source   org.apache.paimon.predicate.LeafPredicate.test(rowCount, min, max, null
 
 from __future__ import annotations
 
-import functools
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -24,6 +22,7 @@ import pyarrow.compute as pc
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate.bind import unknown_column
+from lakeidx.predicate.like import match_may_match
 from lakeidx.predicate.tree import (
     And,
     Compare,
@@ -38,7 +37,6 @@ from lakeidx.predicate.tree import (
     Predicate,
     Values,
     is_nan,
-    like_prefix,
     order_key,
 )
 
@@ -262,7 +260,7 @@ def _leaf_may_match(leaf: Leaf, stats: ColumnStats, nan_blind: bool) -> bool:
             return low is None or low != high or not values.any_between(low, high)
         return values.any_between(low, high)
     assert isinstance(leaf, Match)
-    return _match_may_match(leaf, stats.min, stats.max)
+    return match_may_match(leaf, stats.min, stats.max)
 
 
 def _range_may_match(op: Op, x: Any, low: Any, high: Any) -> bool:
@@ -271,46 +269,6 @@ def _range_may_match(op: Op, x: Any, low: Any, high: Any) -> bool:
     above_low = low is None or (low < x if op is Op.LT else low <= x)
     below_high = high is None or (high > x if op is Op.GT else high >= x)
     return (above_low or op in (Op.GT, Op.GE)) and (below_high or op in (Op.LT, Op.LE))
-
-
-def _match_may_match(leaf: Match, low: str | None, high: str | None) -> bool:
-    if low is not None and low == high:
-        return matches(leaf, low)  # every value is this one
-    prefix, whole = _known_prefix(leaf)
-    if leaf.negated:
-        # All values between two strings with the prefix have it, too.
-        return not whole or low is None or high is None or not (low.startswith(prefix) and high.startswith(prefix))
-    return (low is None or low[: len(prefix)] <= prefix) and (high is None or high[: len(prefix)] >= prefix)
-
-
-def matches(leaf: Match, value: str) -> bool:
-    """Return whether a string passes the leaf."""
-    if leaf.kind is MatchKind.PREFIX:
-        found = value.startswith(leaf.text)
-    elif leaf.kind is MatchKind.SUFFIX:
-        found = value.endswith(leaf.text)
-    elif leaf.kind is MatchKind.CONTAINS:
-        found = leaf.text in value
-    else:
-        found = _like_pattern(leaf.text).fullmatch(value) is not None
-    return found != leaf.negated
-
-
-@functools.lru_cache(maxsize=64)
-def _like_pattern(text: str) -> re.Pattern[str]:
-    wild = {"%": ".*", "_": "."}
-    characters = iter(text)
-    parts = [re.escape(next(characters)) if c == "\\" else wild.get(c) or re.escape(c) for c in characters]
-    return re.compile("".join(parts), re.DOTALL)
-
-
-def _known_prefix(leaf: Match) -> tuple[str, bool]:
-    """Return the literal start of every matching string, and whether the match requires nothing else."""
-    if leaf.kind is MatchKind.PREFIX:
-        return leaf.text, True
-    if leaf.kind is not MatchKind.LIKE:
-        return "", leaf.text == ""
-    return like_prefix(leaf.text)[0], False
 
 
 def is_impossible(leaf: Leaf) -> bool:

@@ -19,6 +19,7 @@ from sqlglot.tokens import Tokenizer as BaseTokenizer
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate.bind import bind, reference_type
+from lakeidx.predicate.like import like_predicate
 from lakeidx.predicate.tree import (
     FALSE,
     TRUE,
@@ -31,7 +32,6 @@ from lakeidx.predicate.tree import (
     Predicate,
     and_,
     between,
-    like_predicate,
     map_reference,
     or_,
 )

@@ -9,7 +9,8 @@ from typing import Any
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.predicate.bind import reference_type
-from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Or, Predicate, like_text
+from lakeidx.predicate.like import like_text
+from lakeidx.predicate.tree import And, Compare, Constant, In, IsNull, Leaf, Match, MatchKind, Or, Predicate
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, Field, Root
 
 _EPOCH = dt.date(1970, 1, 1)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeidx.predicate import FALSE, TRUE, Predicate, bind, col, devolve, evaluate
-from lakeidx.predicate.bind import keeps_values
+from lakeidx.predicate.devolve import keeps_values
 from lakeidx.types import Field, parse_type, to_arrow
 
 NOW = [

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.predicate.bind import Literal, cast_literal
+from lakeidx.predicate.literals import Literal, cast_literal
 from lakeidx.types import parse_type
 
 ZONE = dt.timezone(dt.timedelta(hours=2))
