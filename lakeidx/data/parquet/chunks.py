@@ -514,3 +514,17 @@ _DAMAGE = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, MemoryE
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0] or type(error).__name__
+
+
+def leaf_paths(name: str, t: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
+    """Return (dotted Parquet path, Arrow type) of every leaf column below an Arrow column."""
+    if pa.types.is_struct(t):
+        for i in range(t.num_fields):
+            yield from leaf_paths(f"{name}.{t.field(i).name}", t.field(i).type)
+    elif pa.types.is_map(t):
+        yield from leaf_paths(f"{name}.key_value.key", t.key_type)
+        yield from leaf_paths(f"{name}.key_value.value", t.item_type)
+    elif pa.types.is_list(t) or pa.types.is_large_list(t):
+        yield from leaf_paths(f"{name}.list.element", t.value_type)
+    else:
+        yield name, t

@@ -30,8 +30,8 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from lakeidx.data.parquet.chunks import leaf_paths
 from lakeidx.data.parquet.file import _DELTA, LeafColumn, WriterSettings
-from lakeidx.data.parquet.schema import leaf_paths
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import KEY_PREFIX, SEQUENCE_NUMBER
 from lakeidx.options.descriptors import parse_bool, parse_fraction, parse_size

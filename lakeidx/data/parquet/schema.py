@@ -31,7 +31,7 @@ source   org.apache.paimon.format.parquet.ParquetSchemaConverter, org.apache.pai
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import pyarrow as pa
@@ -99,20 +99,6 @@ def element_id(column_id: int, depth: int) -> int:
 def map_key_id(column_id: int, depth: int) -> int:
     """Return the field id of the key of a map, or of the element of a multiset."""
     return _NESTED_ID_BASE - _NESTED_IDS_PER_COLUMN * column_id - depth
-
-
-def leaf_paths(name: str, t: pa.DataType) -> Iterator[tuple[str, pa.DataType]]:
-    """Return (dotted Parquet path, Arrow type) of every leaf column below an Arrow column."""
-    if pa.types.is_struct(t):
-        for i in range(t.num_fields):
-            yield from leaf_paths(f"{name}.{t.field(i).name}", t.field(i).type)
-    elif pa.types.is_map(t):
-        yield from leaf_paths(f"{name}.key_value.key", t.key_type)
-        yield from leaf_paths(f"{name}.key_value.value", t.item_type)
-    elif pa.types.is_list(t) or pa.types.is_large_list(t):
-        yield from leaf_paths(f"{name}.list.element", t.value_type)
-    else:
-        yield name, t
 
 
 def _with_id(name: str, t: DataType, field_id: int, column_id: int, depth: int) -> pa.Field:

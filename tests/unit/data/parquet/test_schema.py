@@ -5,15 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lakeidx.data.parquet.schema import (
-    element_id,
-    file_fields,
-    holds_int96,
-    is_int96,
-    leaf_paths,
-    map_key_id,
-    parquet_arrow_schema,
-)
+from lakeidx.data.parquet.chunks import leaf_paths
+from lakeidx.data.parquet.schema import element_id, file_fields, holds_int96, is_int96, map_key_id, parquet_arrow_schema
 from lakeidx.types import Field, parse_type
 
 
