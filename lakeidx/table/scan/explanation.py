@@ -39,7 +39,7 @@ class ScanExplanation:
             snapshot_id,
             format_predicate(plan.predicate, plan.schema.fields, shorten=True),
             plan.trace,
-            metrics.layers(),
+            _layers_of(metrics),
             metrics,
             rows,
             seconds,
@@ -81,3 +81,46 @@ class ScanExplanation:
             )
         lines.append(f"{self.rows} rows in {self.seconds:.4f} s")
         return "\n".join(lines)
+
+
+def _layers_of(metrics: ScanMetrics) -> tuple[LayerTrace, ...]:
+    """Return the layers of reading, in the order in which they work."""
+    out = [
+        LayerTrace(
+            f"{index_type} index of {column}",
+            "files",
+            tally.asked,
+            tally.asked - tally.spared,
+            bytes_in=tally.bytes,
+            bytes_kept=tally.bytes,
+            false_positives=tally.false_positives,
+        )
+        for (index_type, column), tally in sorted(metrics.indexes.items())
+    ]
+    read = metrics.read
+    out.append(
+        LayerTrace(
+            "file index",
+            "files",
+            metrics.planned_files,
+            read.files,
+            metrics.planned_bytes,
+            metrics.opened_bytes,
+            metrics.index_seconds,
+            metrics.false_positives,
+        )
+    )
+    out.append(
+        LayerTrace(
+            "row group",
+            "row groups",
+            read.row_groups,
+            read.row_groups_read,
+            read.bytes_read + read.bytes_spared,
+            read.bytes_read,
+        )
+    )
+    out.append(LayerTrace("position", "rows", read.rows_read, read.rows_given))
+    out.append(LayerTrace("merge", "rows", read.rows_given, metrics.rows_merged))
+    out.append(LayerTrace("filter", "rows", metrics.rows_merged, metrics.rows_selected, seconds=metrics.read_seconds))
+    return tuple(out)

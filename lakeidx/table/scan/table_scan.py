@@ -283,7 +283,8 @@ def scan_table(
 
     def planned(found: Snapshot | None) -> ScanPlan:
         schema = metadata.load_schema(found.schema_id) if travels and found is not None else newest
-        fallback = find_fallback(metadata, schema, found, **asked) if falls_back else None  # type: ignore[arg-type]
+        falls = falls_back and newest.table_options.scan_fallback_branch is not None
+        fallback = find_fallback(metadata, schema, found, **asked) if falls else None  # type: ignore[arg-type]
         return plan_state(metadata, found, schema, where, layers=layers, compacted=compacted, fallback=fallback)
 
     plan = planned(time_travel(metadata, **asked)) if travels else on_newest(metadata, planned)  # type: ignore[arg-type]
