@@ -60,6 +60,7 @@ from lakeidx.landing.types import MISSING_DEFAULT
 from lakeidx.options.descriptors import parse_size
 from lakeidx.options.names import options_of_other_programs, unknown_options
 from lakeidx.table.handle import TableHandle
+from lakeidx.table.history import tag_names
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import Layout
@@ -223,7 +224,7 @@ class ReadOptions:
         """Return which state is requested; nothing for the newest."""
         snapshot, tag = self.snapshot, self.tag
         if self.version is not None:
-            if self.version in metadata.tag_names():
+            if self.version in tag_names(metadata):
                 tag = self.version
             else:
                 snapshot = _int(self.version)
@@ -262,7 +263,7 @@ class ReadOptions:
                 "give one of incremental-between, incremental-between-tag, incremental-between-timestamp"
             )
         (pair,) = given
-        tags = set(metadata.tag_names())
+        tags = set(tag_names(metadata))
         by_tags = set(pair) <= tags and self.between_times is None
         if self.between_tags is not None and not by_tags:
             missing, have = sorted(set(pair) - tags), ", ".join(sorted(tags)) or "none"

@@ -1,4 +1,4 @@
-"""Reads a table's small metadata files: hints, snapshots, schemas, manifests, index manifests, tags.
+"""Reads a table's small metadata files: hints, snapshots, schemas, manifests, index manifests; `history` reads the past ones.
 
 Manifests are read by `lakeidx.table.manifest_files`; their names are never used again. The names of snapshots and schemas are:
 after a rollback, after a branch was fast-forwarded, and when the table is dropped and created again. The newest snapshot is
@@ -14,7 +14,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError, TableReplacedError
@@ -24,7 +23,6 @@ from lakeidx.format.schema.schema_file import TableSchema, decode_schema
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.table.manifest_files import ManifestFiles
-from lakeidx.table.times import iso_utc
 
 #: How often a reader looks again when the snapshot it was pointed to has just been expired.
 _VANISHED_STEPS = 300
@@ -80,7 +78,9 @@ class TableMetadata(ManifestFiles):
             )
         opened = cls(store, TablePaths(root, branch=branch))
         if branch != MAIN_BRANCH and not opened.schema_ids() and cls(store, TablePaths(root)).schema_ids():
-            have = ", ".join(opened.branch_names()) or "none"
+            from lakeidx.table.history import branch_names
+
+            have = ", ".join(branch_names(opened)) or "none"
             raise NotFoundError(f"branch {branch!r} does not exist; branches: {have}", path=root)
         schema = opened.latest_schema()
         warn_once(schema, root)
@@ -138,44 +138,6 @@ class TableMetadata(ManifestFiles):
         if known is not None and known.identity != snapshot.identity:
             self._forget_chain()
         return snapshot
-
-    def past_snapshot(self, snapshot_id: int) -> Snapshot:
-        """Read a snapshot that someone names by its id: one of the history only.
-
-        cost     a listing besides
-        errors   NotFoundError also for what a writer put on an id that had expired
-        """
-        snapshot, ids = self.load_snapshot(snapshot_id), self.snapshot_ids()
-        if ids and snapshot_id < ids[0]:
-            raise NotFoundError(
-                f"snapshot {snapshot_id} has expired; the file of that name was written later by a writer that had lost "
-                f"the race for the id, and is not part of the table; snapshots {ids[0]} to {ids[-1]} exist",
-                path=self.paths.snapshot_path(snapshot_id),
-            )
-        return snapshot
-
-    def load_commit(self, snapshot_id: int) -> Snapshot:
-        """Read what a commit changed: the snapshot, or the changelog that outlives it.
-
-        errors   NotFoundError when both have expired
-        """
-        try:
-            return self.load_snapshot(snapshot_id)
-        except NotFoundError as error:
-            path = self.paths.changelog_path(snapshot_id)
-            try:
-                return decode_snapshot(self.store.get(path), path)
-            except NotFoundError:
-                raise error from None
-
-    def earliest_commit_id(self) -> int | None:
-        """Return the id of the oldest commit whose changes are there: of a snapshot, or of a changelog that outlives it."""
-        changelogs = self.changelog_ids()
-        hint = self.earliest_changelog_hint() if changelogs else None
-        if hint in changelogs:
-            # Those before it are being deleted.
-            return hint
-        return changelogs[0] if changelogs else self.earliest_snapshot_id()
 
     def earlier_snapshot(self, snapshot_id: int) -> Snapshot:
         """Read a snapshot before the last result of `latest_snapshot`; one that was read before is cached.
@@ -240,10 +202,6 @@ class TableMetadata(ManifestFiles):
         """Read the id that the hint EARLIEST names; snapshots before it are being deleted, or are deleted."""
         return self._hint(self.paths.earliest)
 
-    def earliest_changelog_hint(self) -> int | None:
-        """Read the id that the hint EARLIEST of long-lived changelogs names; those before it are being deleted, or are deleted."""
-        return self._hint(self.paths.changelog_earliest)
-
     def latest_snapshot_id(self) -> int | None:
         """Return the id of the newest snapshot, None for a table without one."""
         return None if (latest := self.latest_snapshot()) is None else latest.id
@@ -256,43 +214,6 @@ class TableMetadata(ManifestFiles):
                 yield self.earlier_snapshot(snapshot_id)
             except NotFoundError:
                 continue
-
-    def snapshot_at(self, timestamp_ms: int) -> Snapshot:
-        """Find the newest snapshot whose time is at or before `timestamp_ms` (epoch ms)."""
-        self.latest_snapshot()
-        ids = self.snapshot_ids()
-        # Commit times do not decrease with the id, so a binary search reads few of a long history.
-        after = bisect_right(ids, timestamp_ms, key=lambda i: self.earlier_snapshot(i).time_millis)
-        if not after:
-            oldest = f"; the oldest is of {iso_utc(self.earlier_snapshot(ids[0]).time_millis)}" if ids else ""
-            raise NotFoundError(f"no snapshot at or before {iso_utc(timestamp_ms)}{oldest}", path=self.paths.root)
-        return self.earlier_snapshot(ids[after - 1])
-
-    def changelog_ids(self) -> list[int]:
-        """Return the ids of the snapshots that have expired and left their changelog, ascending."""
-        return self._ids_in(self.paths.changelog_dir, "changelog-")
-
-    def load_tag(self, name: str) -> Snapshot:
-        """Read the snapshot a tag keeps; NotFoundError names the tags that exist."""
-        path = self.paths.tag_path(name)
-        try:
-            data = self.store.get(path)
-        except NotFoundError:
-            have = ", ".join(self.tag_names()) or "none"
-            raise NotFoundError(f"tag {name!r} does not exist; tags: {have}", path=path) from None
-        return decode_snapshot(data, path)
-
-    def tag_names(self) -> list[str]:
-        """List the names of all tags, sorted."""
-        prefix = "tag-"
-        found = (f for f in self.store.list(self.paths.tag_dir) if f.name.startswith(prefix) and not f.is_dir)
-        return sorted(f.name[len(prefix) :] for f in found)
-
-    def branch_names(self) -> list[str]:
-        """List the names of the table's branches, sorted; also of one whose creation was interrupted."""
-        prefix = "branch-"
-        found = (f for f in self.store.list(self.paths.branch_dir) if f.is_dir and f.name.startswith(prefix))
-        return sorted(f.name.removeprefix(prefix) for f in found)
 
     # -- schemas -----------------------------------------------------------------------------------------------
 

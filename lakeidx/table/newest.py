@@ -1,4 +1,4 @@
-"""Reads of the newest state, and of one by id, tag or time, while other programs expire snapshots and roll them back."""
+"""Reads of the newest state, and of an older one, while other programs expire snapshots and roll them back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lakeidx.table.view import SnapshotView, load_view
 
 T = TypeVar("T")
 
-
-_TRIES = 10
+#: How often a reader looks again when files that it was pointed to are gone.
+TRIES = 10
 
 
 def on_newest(metadata: TableMetadata, look: Callable[[Snapshot | None], T]) -> T:
@@ -23,7 +23,7 @@ def on_newest(metadata: TableMetadata, look: Callable[[Snapshot | None], T]) -> 
 
     errors   NotFoundError when a file is missing in the newest snapshot, or expiry was faster each time
     """
-    for _ in range(_TRIES - 1):
+    for _ in range(TRIES - 1):
         snapshot = metadata.latest_snapshot()
         try:
             return look(snapshot)
@@ -45,7 +45,7 @@ def until_newest(metadata: TableMetadata, ask: Callable[[], T], answered_by: Cal
 
     answered_by   the snapshot that was asked last
     """
-    for _ in range(_TRIES - 1):
+    for _ in range(TRIES - 1):
         try:
             return ask()
         except NotFoundError:
@@ -64,59 +64,22 @@ def says_expired(metadata: TableMetadata, snapshot: Snapshot | None, *, by_chang
     try:
         yield
     except NotFoundError as error:
-        if snapshot is None or error.snapshot_id is not None or not (gone := _how_gone(metadata, snapshot)):
+        from lakeidx.table.history import how_gone, what_exists
+
+        if snapshot is None or error.snapshot_id is not None or not (gone := how_gone(metadata, snapshot)):
             raise
         if by_changelog and metadata.store.exists(metadata.paths.changelog_path(snapshot.id)):
             raise
         raise NotFoundError(
             f"snapshot {snapshot.id} of {iso_utc(snapshot.time_millis)} {gone} while it was read "
-            f"({error.path or error.message} is gone); {_what_exists(metadata)}: read again, or "
+            f"({error.path or error.message} is gone); {what_exists(metadata)}: read again, or "
             "keep snapshots longer (snapshot.time-retained, snapshot.num-retained.min and .max), or tag the one to read",
             path=metadata.paths.root,
             snapshot_id=snapshot.id,
         ) from error
 
 
-def snapshot_at(metadata: TableMetadata, time_ms: int) -> Snapshot:
-    """Find the newest snapshot of a time (epoch ms) or before it; again when one that was looked at has expired meanwhile.
-
-    errors   NotFoundError when all are newer; it says of which time the oldest is
-    """
-    for _ in range(_TRIES - 1):
-        try:
-            return metadata.snapshot_at(time_ms)
-        except NotFoundError as error:
-            if error.path == metadata.paths.root:
-                raise
-    return metadata.snapshot_at(time_ms)
-
-
 def is_superseded(metadata: TableMetadata, snapshot: Snapshot | None) -> bool:
     """Return True when another snapshot is the newest one now."""
     newest = metadata.latest_snapshot()
     return snapshot is not None and (newest is None or newest.identity != snapshot.identity)
-
-
-def _what_exists(metadata: TableMetadata) -> str:
-    """Say which snapshots can be read, and of which time the oldest is."""
-    for snapshot in metadata.snapshots():
-        newest = metadata.latest_snapshot_id()
-        return f"snapshots {snapshot.id} to {newest} exist, the oldest of {iso_utc(snapshot.time_millis)}"
-    return "the table has no snapshot"
-
-
-def _how_gone(metadata: TableMetadata, snapshot: Snapshot) -> str | None:
-    """Say what became of a snapshot that neither the history nor a tag keeps; None when one of them does.
-
-    An expiry deletes the snapshot last, after it has moved EARLIEST.
-    """
-    if any(metadata.load_tag(name).identity == snapshot.identity for name in metadata.tag_names()):
-        return None
-    if snapshot.id > (metadata.latest_snapshot_id() or 0):
-        return "was rolled back"
-    if snapshot.id < (metadata.earliest_snapshot_id() or 0):
-        return "expired"
-    try:
-        return None if metadata.load_snapshot(snapshot.id).identity == snapshot.identity else "was rolled back"
-    except NotFoundError:
-        return "expired"

@@ -14,6 +14,7 @@ from lakeidx.errors import NotFoundError
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import delete_tag
+from lakeidx.table.history import load_tag, tag_names
 from lakeidx.table.view import load_view
 from tests.conftest import GOLDEN
 from tests.kit.reachable import files_on_disk, reachable, reopened
@@ -57,7 +58,7 @@ def test_expiry_to_the_newest_snapshot_and_the_tags(case: Path, tmp_path: Path) 
     assert newest is not None
     left_over = files_on_disk(table) - reachable(table)
     live = {e.file.file_name for e in load_view(table.metadata, newest).entries}
-    tagged = {n: table.metadata.load_tag(n) for n in table.metadata.tag_names()}
+    tagged = {n: load_tag(table.metadata, n) for n in tag_names(table.metadata)}
     tag_files = {n: {e.file.file_name for e in load_view(table.metadata, s).entries} for n, s in tagged.items()}
     had_changelog = any(s.changelog_manifest_list for s in table.metadata.snapshots() if s.id != newest.id)
     report = expire_table(table.metadata, table.schema, now_ms=FAR_AHEAD_MS, retention=NEWEST_ONLY)
@@ -68,10 +69,10 @@ def test_expiry_to_the_newest_snapshot_and_the_tags(case: Path, tmp_path: Path) 
     assert files_on_disk(table) - left_over == reachable(table)
     assert {e.file.file_name for e in load_view(table.metadata, newest).entries} == live
     for name, files in tag_files.items():
-        assert {e.file.file_name for e in load_view(table.metadata, table.metadata.load_tag(name)).entries} == files
+        assert {e.file.file_name for e in load_view(table.metadata, load_tag(table.metadata, name)).entries} == files
     for name in tagged:
         delete_tag(table.metadata, table.schema, name)
         assert files_on_disk(table) - left_over == reachable(table)
     if tagged:
         with pytest.raises(NotFoundError):
-            table.metadata.load_tag(next(iter(tagged)))
+            load_tag(table.metadata, next(iter(tagged)))

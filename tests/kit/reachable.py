@@ -7,6 +7,7 @@ from pathlib import Path
 from lakeidx.api.table import Table
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.paths import TablePaths
+from lakeidx.table.history import load_tag, tag_names
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict, load_view
 
@@ -36,14 +37,14 @@ def reachable(table: Table, *, branch: str | None = None) -> set[str]:
     if branch is not None:
         m = TableMetadata(table.store, TablePaths.of(table.uri, table.schema, branch=branch))
     else:
-        out = {f"snapshot/snapshot-{i}" for i in m.listed_snapshot_ids()} | {f"tag/tag-{n}" for n in m.tag_names()}
+        out = {f"snapshot/snapshot-{i}" for i in m.listed_snapshot_ids()} | {f"tag/tag-{n}" for n in tag_names(m)}
 
     def files_of(entry: ManifestEntry) -> set[str]:
         directory = Path(m.paths.bucket_dir(decode_partition_dict(entry.partition, table.schema), entry.bucket))
         return {str((directory / n).relative_to(root)) for n in (entry.file.file_name, *entry.file.extra_files)}
 
     snapshots = list(m.snapshots())
-    for s in (*snapshots, *(m.load_tag(n) for n in m.tag_names())):
+    for s in (*snapshots, *(load_tag(m, n) for n in tag_names(m))):
         names = [s.base_manifest_list, s.delta_manifest_list, s.index_manifest]
         names += [x.file_name for x in m.data_manifests(s)]
         out |= {f"manifest/{n}" for n in names if n is not None}

@@ -12,7 +12,7 @@ from lakeidx.options import arguments
 from lakeidx.options.descriptors import parse_duration_ms
 from lakeidx.results import Listing, Result
 from lakeidx.table.handle import TableHandle
-from lakeidx.table.newest import snapshot_at
+from lakeidx.table.history import snapshot_at
 from lakeidx.table.times import epoch_ms
 from lakeidx.tasks.logs import logged
 

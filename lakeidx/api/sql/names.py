@@ -25,6 +25,7 @@ from lakeidx.api.arrow_input import as_table
 from lakeidx.api.sql.statement import Node, Statement
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.table.history import tag_names
 from lakeidx.table.scan.states import find_fallback, time_travel
 from lakeidx.table.times import epoch_ms
 from lakeidx.types import Field
@@ -165,9 +166,9 @@ def _asked(statement: Statement, node: Node, table: Table) -> dict[str, Any]:
         if not value.is_string:
             raise statement.error("TIMESTAMP AS OF takes a time as text: '2026-11-22 10:30:00'", node)
         return {"timestamp_ms": epoch_ms(value.name)}
-    if value.name in table.metadata.tag_names():
+    if value.name in tag_names(table.metadata):
         return {"tag": value.name}
     if not value.name.isdecimal():
-        have = ", ".join(table.metadata.tag_names()) or "none"
+        have = ", ".join(tag_names(table.metadata)) or "none"
         raise InvalidInputError(f"there is no tag {value.name!r}; tags: {have}")
     return {"snapshot_id": int(value.name)}

@@ -23,6 +23,7 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.storage.base import ObjectStore, kind_of_store
 from lakeidx.table.commit.chain import is_stray
+from lakeidx.table.history import branch_names
 from lakeidx.table.metadata import TableMetadata
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ def _branch_with(metadata: TableMetadata, commit: CommitReport | None) -> str | 
     if commit is None or not commit.snapshot_ids or metadata.paths.branch != MAIN_BRANCH:
         return None
     last = commit.snapshot_ids[-1]
-    for name in metadata.branch_names():
+    for name in branch_names(metadata):
         branch = TableMetadata(metadata.store, TablePaths(metadata.paths.root, branch=name))
         ids = branch.snapshot_ids()
         if not ids or ids[-1] < last:

@@ -28,6 +28,7 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.predicate import Predicate, format_predicate
+from lakeidx.table.history import tag_names
 from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.table.times import epoch_ms
 from lakeidx.types import column_specs
@@ -241,7 +242,7 @@ def _state(context: dg.InputContext, table: Table, version: str | int) -> dict[s
     text = str(version).strip()
     if text.isdecimal():
         return {"snapshot": int(text)}
-    if text in table.metadata.tag_names():
+    if text in tag_names(table.metadata):
         return {"tag": text}
     snapshot = next((s.id for s in table.metadata.snapshots() if s.identity == text), None)
     return {"timestamp": epoch_ms(text)} if snapshot is None else {"snapshot": snapshot}

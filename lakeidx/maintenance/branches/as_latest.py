@@ -25,6 +25,7 @@ from lakeidx.storage.files import copy_file, parent_of
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.expiration.rollback import RollbackReport
+from lakeidx.table.history import load_tag, past_snapshot
 from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.consumer import StreamConsumer
@@ -57,10 +58,10 @@ def roll_back_as_latest(
         raise UnsupportedError(locator.why_no_overwrite, path=metadata.paths.root)
     with StreamConsumer(metadata) as kept:
         # What it goes back to stays while it is copied.
-        target = metadata.past_snapshot(snapshot_id) if snapshot_id is not None else metadata.load_tag(tag or "")
+        target = past_snapshot(metadata, snapshot_id) if snapshot_id is not None else load_tag(metadata, tag or "")
         if not dry_run:
             kept.record(Position(target.id - 1))
-            target = metadata.past_snapshot(snapshot_id) if snapshot_id is not None else metadata.load_tag(tag or "")
+            target = past_snapshot(metadata, snapshot_id) if snapshot_id is not None else load_tag(metadata, tag or "")
         latest = metadata.latest_snapshot()
         then, now = load_view(metadata, target), load_view(metadata, latest)
         gone, back = _differences(now.entries, then.entries, lambda e: e.identifier)

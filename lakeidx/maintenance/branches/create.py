@@ -16,6 +16,7 @@ from lakeidx.maintenance.branches.losses import who_has
 from lakeidx.maintenance.branches.report import BranchResult
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.expiration.tags import delete_tag, put_tag
+from lakeidx.table.history import branch_names, load_tag, past_snapshot, tag_names
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.times import iso_utc
 
@@ -40,19 +41,19 @@ def create_branch(
     _clear(store, paths)
     if snapshot_id is not None:
         tag = _own_tag(name)
-        put = put_tag(metadata, tag, metadata.past_snapshot(snapshot_id), None)
-        if put is None and metadata.load_tag(tag).id != snapshot_id:
+        put = put_tag(metadata, tag, past_snapshot(metadata, snapshot_id), None)
+        if put is None and load_tag(metadata, tag).id != snapshot_id:
             raise InvalidInputError(
                 f"tag {tag!r}, which is to keep the branch's snapshot, is on another one: delete it"
             )
-    found = None if tag is None else metadata.load_tag(tag)
+    found = None if tag is None else load_tag(metadata, tag)
     if tag is not None and found is not None:
         store.put(paths.tag_path(tag), store.get(metadata.paths.tag_path(tag)))
         store.put(paths.snapshot_path(found.id), encode_snapshot(found))
     newest = max(schema_ids) if found is None else found.schema_id
     for i in sorted((i for i in schema_ids if i <= newest), reverse=True):
         store.put(paths.schema_path(i), store.get(metadata.paths.schema_path(i)))
-    if tag is not None and (tag not in metadata.tag_names() or metadata.load_tag(tag) != found):
+    if tag is not None and (tag not in tag_names(metadata) or load_tag(metadata, tag) != found):
         _clear(store, paths)
         raise CommitConflictError(
             f"tag {tag!r} went while branch {name!r} was made at it", path=metadata.paths.root,
@@ -69,7 +70,7 @@ def _own_tag(name: str) -> str:
 def list_branches(metadata: TableMetadata) -> list[dict[str, Any]]:
     """List the branches: name, newest snapshot and its time, stored rows, oldest snapshot, tags."""
     rows = []
-    for name in metadata.branch_names():
+    for name in branch_names(metadata):
         branch = TableMetadata(metadata.store, replace(metadata.paths, branch=name))
         if not branch.schema_ids():
             continue
@@ -81,7 +82,7 @@ def list_branches(metadata: TableMetadata) -> list[dict[str, Any]]:
                 "time": None if head is None else iso_utc(head.time_millis),
                 "rows": 0 if head is None else head.total_record_count,
                 "first": ids[0] if ids else None,
-                "tags": branch.tag_names(),
+                "tags": tag_names(branch),
             }
         )
     return rows
@@ -92,8 +93,8 @@ def delete_branch(metadata: TableMetadata, name: str, *, dry_run: bool = False) 
 
     errors   NotFoundError naming the branches; InvalidInputError for one the table reads from (`scan.fallback-branch`)
     """
-    if name not in metadata.branch_names():
-        have = ", ".join(metadata.branch_names()) or "none"
+    if name not in branch_names(metadata):
+        have = ", ".join(branch_names(metadata)) or "none"
         raise NotFoundError(f"branch {name!r} does not exist; branches: {have}", path=metadata.paths.root)
     main = TableMetadata(metadata.store, replace(metadata.paths, branch=MAIN_BRANCH))
     options = main.latest_schema().options
@@ -102,12 +103,12 @@ def delete_branch(metadata: TableMetadata, name: str, *, dry_run: bool = False) 
             raise InvalidInputError(f"the table reads branch {name!r} by its option '{key}': reset that first")
     paths = replace(metadata.paths, branch=name)
     branch = TableMetadata(metadata.store, paths)
-    ids, tags = branch.listed_snapshot_ids(), branch.tag_names()
+    ids, tags = branch.listed_snapshot_ids(), tag_names(branch)
     result = BranchResult(name, "deleted", ids[-1] if ids else None, tuple(ids), tuple(tags), who_has(branch), dry_run)
     if dry_run:
         return result
     _clear(metadata.store, paths)
-    if _own_tag(name) in main.tag_names():
+    if _own_tag(name) in tag_names(main):
         delete_tag(main, main.latest_schema(), _own_tag(name))
     return result
 

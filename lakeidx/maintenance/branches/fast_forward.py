@@ -14,6 +14,7 @@ from lakeidx.format.paths import MAIN_BRANCH
 from lakeidx.format.snapshot import encode_hint
 from lakeidx.maintenance.branches.report import BranchResult
 from lakeidx.table.expiration.read import is_there, read_tags
+from lakeidx.table.history import tag_names
 from lakeidx.table.iceberg.publish import publish_iceberg
 from lakeidx.table.metadata import TableMetadata
 
@@ -38,7 +39,7 @@ def fast_forward(metadata: TableMetadata, name: str, *, dry_run: bool = False) -
     schemas = _missing(
         main, name, [(main.paths.schema_path(i), branch.paths.schema_path(i)) for i in branch.schema_ids()]
     )
-    tags = _missing(main, name, [(main.paths.tag_path(n), branch.paths.tag_path(n)) for n in branch.tag_names()])
+    tags = _missing(main, name, [(main.paths.tag_path(n), branch.paths.tag_path(n)) for n in tag_names(branch)])
     gap = head is not None and bool(new) and new[0] != head.id + 1
     loses = (f"snapshots up to {head.id}: what followed them has expired on the branch",) if gap and head else ()
     result = BranchResult(

@@ -8,6 +8,7 @@ from lakeidx.batch.staging_walk import walk_staging
 from lakeidx.format.paths import MAIN_BRANCH
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.expiration.read import is_there, read_consumers, read_tags
+from lakeidx.table.history import branch_names, load_tag, tag_names
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -18,7 +19,7 @@ def who_has(metadata: TableMetadata) -> tuple[str, ...]:
     streams = [f"consumer {c}" for c in read_consumers(metadata)] if metadata.listed_snapshot_ids() else []
     if metadata.paths.branch != MAIN_BRANCH:
         return (*streams, *held)
-    tags, branches = metadata.tag_names(), metadata.branch_names()
+    tags, branches = tag_names(metadata), branch_names(metadata)
     of_branches = [
         f"{who} of branch {b}" for b in branches
         for who in who_has(TableMetadata(metadata.store, replace(metadata.paths, branch=b)))
@@ -30,13 +31,13 @@ def lost_by_rollback(metadata: TableMetadata, target: int) -> tuple[str, ...]:
     """Return who has read, or keeps, what came after a snapshot."""
     beyond = [c for c, (first, _) in read_consumers(metadata).items() if first > target + 1]
     told = [f"streams that have read later snapshots stop, and begin anew: {', '.join(beyond)}"] if beyond else []
-    kept = metadata.branch_names() if metadata.paths.branch == MAIN_BRANCH else []
+    kept = branch_names(metadata) if metadata.paths.branch == MAIN_BRANCH else []
     return (*told, *([f"branches keep what they have: {', '.join(kept)}"] if kept else []))
 
 
 def lost_by_tag(metadata: TableMetadata, name: str) -> tuple[str, ...]:
     """Return who reads the state of a tag that nothing else keeps, and which branch began at it."""
-    snapshot: Snapshot = metadata.load_tag(name)
+    snapshot: Snapshot = load_tag(metadata, name)
     others = [n for n, t in read_tags(metadata).items() if n != name and t.snapshot.identity == snapshot.identity]
     stays = is_there(metadata, snapshot)
     told = [
@@ -45,6 +46,6 @@ def lost_by_tag(metadata: TableMetadata, name: str) -> tuple[str, ...]:
         else f"readers of the tag: snapshot {snapshot.id} has expired, its state is gone for good"
     ]  # fmt: skip
     branch = name.removeprefix("branch_")
-    if branch != name and branch in metadata.branch_names():
+    if branch != name and branch in branch_names(metadata):
         told.append(f"branch {branch} began at it: an expiry by Java may delete files that the branch needs")
     return tuple(told)

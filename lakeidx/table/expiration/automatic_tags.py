@@ -22,6 +22,7 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.options.table_options import TableOptions
+from lakeidx.table.history import load_tag, tag_names
 from lakeidx.table.metadata import TableMetadata
 
 log = logging.getLogger(__name__)
@@ -162,7 +163,7 @@ def make_automatic_tags(metadata: TableMetadata, schema: TableSchema) -> list[st
     latest = metadata.latest_snapshot()
     if latest is None:
         return []
-    known = {n: t for n in metadata.tag_names() if (t := period.time_of(n)) is not None}
+    known = {n: t for n in tag_names(metadata) if (t := period.time_of(n)) is not None}
     newest = max(known, key=lambda n: known[n], default=None)
     since = None if newest is None else known[newest]
     delay = timedelta(milliseconds=options.tag_creation_delay)
@@ -172,7 +173,7 @@ def make_automatic_tags(metadata: TableMetadata, schema: TableSchema) -> list[st
         return []
     first = metadata.earliest_snapshot_id() or latest.id
     if newest is not None:
-        first = max(first, metadata.load_tag(newest).id + 1)
+        first = max(first, load_tag(metadata, newest).id + 1)
     made = []
     planned = plan_tags(
         _times(metadata, range(first, latest.id + 1), time_of),
@@ -202,8 +203,8 @@ def make_batch_tag(metadata: TableMetadata, schema: TableSchema) -> str | None:
         return None
     day = _wall_clock(latest.time_millis, zone_of(options.sink_process_time_zone, "sink.process-time-zone"))
     name = options.tag_batch_customized_name or f"{_BATCH_PREFIX}{day.strftime(_DAY)}"
-    if name in metadata.tag_names():
-        tagged = metadata.load_tag(name)
+    if name in tag_names(metadata):
+        tagged = load_tag(metadata, name)
         if (tagged.id, tagged.uuid) == (latest.id, latest.uuid):
             return name
         from lakeidx.table.expiration.tags import delete_tag
@@ -240,7 +241,7 @@ def _make(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, name: 
 
 def _drop_oldest(metadata: TableMetadata, schema: TableSchema, is_automatic: Callable[[str], bool]) -> None:
     most = schema.table_options.tag_num_retained_max
-    if most is None or sum(map(is_automatic, metadata.tag_names())) <= most:
+    if most is None or sum(map(is_automatic, tag_names(metadata))) <= most:
         return
     from lakeidx.table.expiration.read import read_tags
     from lakeidx.table.expiration.tags import delete_tag

@@ -42,6 +42,7 @@ from lakeidx.table.expiration.read import (
     used_files,
 )
 from lakeidx.table.expiration.tags import delete_tag
+from lakeidx.table.history import tag_names
 from lakeidx.table.iceberg.publish import publish_iceberg
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.consumer import LEASE_PREFIX, dead_leases
@@ -201,7 +202,7 @@ def _expire_snapshots(
             return _give_up(metadata, fewer)
         if fewer.is_empty:
             return ExpireReport(dry_run=dry_run, earliest=fewer.begin)
-        if fewer != chosen or set(metadata.tag_names()) - set(tags):
+        if fewer != chosen or set(tag_names(metadata)) - set(tags):
             chosen = fewer
             plan = _plan(metadata, snapshots, chosen, read_tags(metadata), retention).sparing(branches)
     gone = measure_files(plan, metadata, schema)

@@ -18,6 +18,7 @@ from lakeidx.format.file_names import NameKind, parse_file_name
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo
+from lakeidx.table.history import branch_names
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.in_parallel import in_parallel, parallel_walk
 
@@ -249,7 +250,7 @@ def _all_states(metadata: TableMetadata, branches: Iterable[TablePaths]) -> Iter
 
 def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:
     yield replace(metadata.paths, branch=MAIN_BRANCH)
-    for name in metadata.branch_names():
+    for name in branch_names(metadata):
         yield TablePaths(metadata.paths.root, branch=name)
 
 

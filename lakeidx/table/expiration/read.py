@@ -17,6 +17,7 @@ from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, decode_tag
 from lakeidx.table.expiration.files_to_delete import DataFileKey, SnapshotMetadata, live_keys
+from lakeidx.table.history import tag_names
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import fold_entries
 from lakeidx.tasks.in_parallel import in_parallel, requests_of
@@ -159,7 +160,7 @@ def read_tags(metadata: TableMetadata) -> dict[str, Tag]:
         path = metadata.paths.tag_path(name)
         return _or_missing(lambda: decode_tag(metadata.store.get(path), path))
 
-    names = metadata.tag_names()
+    names = tag_names(metadata)
     return {n: t for n, t in zip(names, in_parallel(read, names), strict=True) if t is not None}
 
 

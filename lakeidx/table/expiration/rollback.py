@@ -28,6 +28,7 @@ from lakeidx.table.expiration.read import (
     used_files,
 )
 from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_rollback
+from lakeidx.table.history import changelog_ids, load_tag, past_snapshot, tag_names
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position
@@ -72,7 +73,7 @@ def roll_back(
     """
     if (snapshot_id is None) == (tag is None):
         raise InvalidInputError("name either a snapshot or a tag to roll back to")
-    target = metadata.past_snapshot(snapshot_id) if snapshot_id is not None else metadata.load_tag(tag or "")
+    target = past_snapshot(metadata, snapshot_id) if snapshot_id is not None else load_tag(metadata, tag or "")
     if dry_run:
         return _roll_back(metadata, schema, target, dry_run=True)
     with StreamConsumer(metadata) as kept:
@@ -189,7 +190,7 @@ def _why_files_are_missing(metadata: TableMetadata, target: Snapshot, tags: Sequ
 
     tags   that stay
     """
-    there = metadata.tag_names()
+    there = tag_names(metadata)
     gone = [n for n in tags if n not in there]
     if gone:
         return CommitConflictError(
@@ -197,7 +198,7 @@ def _why_files_are_missing(metadata: TableMetadata, target: Snapshot, tags: Sequ
             path=metadata.paths.root,
         )
     ids = metadata.snapshot_ids()
-    if target.id not in ids and all(metadata.load_tag(n).identity != target.identity for n in there):
+    if target.id not in ids and all(load_tag(metadata, n).identity != target.identity for n in there):
         have = f"to one of snapshots {ids[0]} to {ids[-1]}, or to a tag" if ids else "to a tag"
         return NotFoundError(
             f"snapshot {target.id} of {iso_utc(target.time_millis)} expired while the rollback was planned; nothing was "
@@ -249,7 +250,7 @@ def _plan(
             dropped=dropped,
             damaged=damaged,
             dropped_tags=tag_metadata,
-            changelogs=metadata.changelog_ids(),
+            changelogs=changelog_ids(metadata),
             entries=entries,
             changelog_entries=changelog,
             used=keys,

@@ -20,6 +20,7 @@ from lakeidx.table.expiration.orphans import names_in_branches
 from lakeidx.table.expiration.read import is_there, read_live, read_metadata, read_tags, used_files
 from lakeidx.table.expiration.rollback_plan import TagInputs, plan_delete_tag, tag_neighbours
 from lakeidx.table.expiration.success_files import mark_tag
+from lakeidx.table.history import past_snapshot
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -152,7 +153,7 @@ def _expired(snapshot: Snapshot, path: str) -> NotFoundError:
 
 def _snapshot(metadata: TableMetadata, snapshot_id: int | None) -> Snapshot:
     if snapshot_id is not None:
-        return metadata.past_snapshot(snapshot_id)
+        return past_snapshot(metadata, snapshot_id)
     latest = metadata.latest_snapshot()
     if latest is None:
         raise NotFoundError("the table has no snapshot to tag", path=metadata.paths.root)

@@ -17,6 +17,7 @@ from lakeidx.format.schema.table_schema import check_use
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.options.features import Use
 from lakeidx.predicate import TRUE, Predicate, project
+from lakeidx.table.history import earliest_commit_id, load_commit
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import says_expired
 from lakeidx.table.scan.metrics import LayerTrace
@@ -99,9 +100,9 @@ def _commit(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, mode
     """
     keeps = _keeps(schema, mode)
     try:
-        return metadata.load_commit(snapshot_id) if keeps else metadata.load_snapshot(snapshot_id)
+        return load_commit(metadata, snapshot_id) if keeps else metadata.load_snapshot(snapshot_id)
     except NotFoundError as error:
-        left, path = metadata.earliest_commit_id() if keeps else metadata.earliest_snapshot_id(), error.path
+        left, path = earliest_commit_id(metadata) if keeps else metadata.earliest_snapshot_id(), error.path
         if left is None or snapshot_id >= left:
             raise
     what = "changelog" if mode is IncrementalMode.CHANGELOG else "commit"

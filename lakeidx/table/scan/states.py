@@ -11,8 +11,9 @@ from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.options import arguments
 from lakeidx.predicate import TRUE, Predicate
+from lakeidx.table.history import load_tag, past_snapshot, snapshot_at, tag_names
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.newest import says_expired, snapshot_at
+from lakeidx.table.newest import says_expired
 from lakeidx.table.scan.plan import ScanPlan, plan_scan
 from lakeidx.table.times import epoch_ms
 
@@ -37,7 +38,7 @@ class State:
         """Read the snapshot, None for the empty table; NotFoundError when it has expired."""
         if self.known is not None or self.number == 0:
             return self.known
-        return self.metadata.past_snapshot(self.number)
+        return past_snapshot(self.metadata, self.number)
 
     def plan(self, schema: TableSchema, predicate: Predicate = TRUE, *, least_level: int | None = None) -> ScanPlan:
         """Plan a scan of the state; see `plan_scan`. NotFoundError says that it has expired, when it has."""
@@ -65,9 +66,9 @@ def find_state(metadata: TableMetadata, name: StateName) -> State:
         branch, at, state = text.removeprefix(_BRANCH).partition("@")
         there = TableMetadata.open(metadata.store, metadata.paths.root, branch=branch)
         return find_state(there, state) if at else snapshot_state(there, there.latest_snapshot())
-    tags = metadata.tag_names()
+    tags = tag_names(metadata)
     if text in tags:
-        tag = metadata.load_tag(text)
+        tag = load_tag(metadata, text)
         return State(metadata, tag.id, tag)
     if text.isdecimal():
         return State(metadata, int(text))
@@ -98,9 +99,9 @@ def time_travel(
     if len(asked) > 1:
         raise InvalidInputError(f"a scan reads one state: give only one of {', '.join(asked)}")
     if snapshot_id is not None:
-        return metadata.past_snapshot(arguments.whole_number(snapshot_id, name="snapshot"))
+        return past_snapshot(metadata, arguments.whole_number(snapshot_id, name="snapshot"))
     if tag is not None:
-        return metadata.load_tag(arguments.as_text(tag, name="tag"))
+        return load_tag(metadata, arguments.as_text(tag, name="tag"))
     if timestamp_ms is not None:
         return snapshot_at(metadata, timestamp_ms)
     return metadata.latest_snapshot()
@@ -149,7 +150,7 @@ def find_fallback(
     if found is None or newest:
         state = branch.latest_snapshot()
     elif tag is not None:
-        state = branch.load_tag(tag) if tag in branch.tag_names() else None
+        state = load_tag(branch, tag) if tag in tag_names(branch) else None
     elif timestamp_ms is not None:
         state = state_at(branch, timestamp_ms).known
     else:
@@ -174,7 +175,7 @@ def check_range(metadata: TableMetadata, after: int, upto: int) -> None:
     """
     strays = [i for i in metadata.stray_snapshot_ids() if after < i <= upto]
     if strays:
-        metadata.past_snapshot(strays[0])
+        past_snapshot(metadata, strays[0])
 
 
 def snapshot_state(metadata: TableMetadata, snapshot: Snapshot | None) -> State:

@@ -22,6 +22,7 @@ from typing import Self
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.format.consumer import decode_consumer, decode_consumer_position, encode_consumer
 from lakeidx.storage.files import FULL
+from lakeidx.table.history import earliest_changelog_hint
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.position import Position
 from lakeidx.table.stream.start import Start
@@ -111,7 +112,7 @@ class StreamConsumer:
             self.record(position)
             # An expiry that began before the file was put names what goes in EARLIEST first, and looks at consumers again.
             kept, earliest = self._kept(position), self._metadata.earliest_hint() or 0
-            changelog_id = self._metadata.earliest_changelog_hint() or 0
+            changelog_id = earliest_changelog_hint(self._metadata) or 0
             if known is not None or earliest <= kept or not self._metadata.has_snapshot(earliest):
                 return position
             if self._has_changelog(kept) and (changelog_id <= kept or not self._has_changelog(changelog_id)):

@@ -20,6 +20,7 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.predicate import Predicate, columns
+from lakeidx.table.history import earliest_commit_id, load_commit
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.changes import ChangeScan, scan_changes
 from lakeidx.table.scan.incremental import IncrementalMode
@@ -103,7 +104,7 @@ class ChangeFollower:
 
     def _step(self, number: int, schema: TableSchema, *, whole: bool) -> StreamStep:
         try:
-            snapshot = self.metadata.load_snapshot(number) if whole else self.metadata.load_commit(number)
+            snapshot = self.metadata.load_snapshot(number) if whole else load_commit(self.metadata, number)
             if self.schema is not None and snapshot.schema_id > schema.id:
                 self._check_schema(schema, self.metadata.load_schema(snapshot.schema_id))
             changes = self._whole(snapshot, schema) if whole else self._changes(number, schema)
@@ -156,7 +157,7 @@ class ChangeFollower:
                 )
 
     def _expired(self, number: int) -> NotFoundError | None:
-        earliest = self.metadata.earliest_commit_id()
+        earliest = earliest_commit_id(self.metadata)
         if earliest is None or earliest <= number - self.compares_states:
             return None
         needs = (

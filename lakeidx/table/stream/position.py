@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.table.history import earliest_commit_id, load_commit
 from lakeidx.table.metadata import TableMetadata
 
 
@@ -69,13 +70,13 @@ def check_history(metadata: TableMetadata, position: Position, *, held: bool) ->
     if number == 0:
         return
     try:
-        if position.identity in (None, metadata.load_commit(number).identity):
+        if position.identity in (None, load_commit(metadata, number).identity):
             return
     except NotFoundError:
         pass
     if number < (metadata.earliest_snapshot_id() or 0):
         # In the last case what comes next has expired, too, and whoever reads it hears of that.
-        if held or position.identity is None or (metadata.earliest_commit_id() or 0) > position.next_snapshot:
+        if held or position.identity is None or (earliest_commit_id(metadata) or 0) > position.next_snapshot:
             return
         raise InvalidInputError(
             f"the stream has read up to snapshot {number}, which has expired while the stream did not run, so nothing tells "

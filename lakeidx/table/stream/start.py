@@ -23,8 +23,8 @@ from enum import StrEnum
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from lakeidx.table.history import earliest_commit_id, load_commit, load_tag, past_snapshot, snapshot_at, tag_names
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.newest import snapshot_at
 from lakeidx.table.stream.position import Position
 from lakeidx.table.times import epoch_ms
 
@@ -69,8 +69,8 @@ class Start:
             return cls(StartMode(name))
         if name == "earliest":
             return cls(StartMode.FROM_SNAPSHOT, snapshot=0)
-        if name in metadata.tag_names():
-            return cls(StartMode.FROM_SNAPSHOT, snapshot=metadata.load_tag(name).id + 1)
+        if name in tag_names(metadata):
+            return cls(StartMode.FROM_SNAPSHOT, snapshot=load_tag(metadata, name).id + 1)
         if name.isdecimal():
             return cls(StartMode.FROM_SNAPSHOT, snapshot=int(name))
         try:
@@ -100,7 +100,7 @@ class Start:
         if self.snapshot is None:
             raise InvalidInputError(f"{self.mode} needs a snapshot id (scan.snapshot-id)")
         if self.mode is StartMode.FROM_SNAPSHOT_FULL:
-            return _whole(metadata.past_snapshot(self.snapshot))
+            return _whole(past_snapshot(metadata, self.snapshot))
         if self.snapshot > newest.id + 1:
             raise InvalidInputError(
                 f"snapshot {self.snapshot} does not exist yet; the newest is {newest.id}: start with latest"
@@ -123,12 +123,12 @@ def _whole(snapshot: Snapshot) -> Position:
 
 def _before(metadata: TableMetadata, first: int) -> Position:
     """Return the position before a commit, or before the oldest one when that has expired."""
-    earliest = metadata.earliest_commit_id() or 1
+    earliest = earliest_commit_id(metadata) or 1
     if 0 < first < earliest:
         log.warning("%s: snapshot %d has expired; beginning with %d, the oldest", metadata.paths.root, first, earliest)
     before = max(first, earliest) - 1
     try:
-        return Position(before, metadata.load_commit(before).identity) if before else Position(0)
+        return Position(before, load_commit(metadata, before).identity) if before else Position(0)
     except NotFoundError:
         # Expired, or not committed yet.
         return Position(before)

@@ -31,6 +31,7 @@ from lakeidx.batch.upsert import Judge, commit_batch, ingest_rows, make_context,
 from lakeidx.errors import BatchHeldError, CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage.local import LocalStore
+from lakeidx.table.history import tag_names
 from lakeidx.table.scan import changes, table_scan
 from lakeidx.tasks import in_parallel as in_parallel_module
 from lakeidx.tasks.in_parallel import run_ordered
@@ -324,7 +325,7 @@ class Interleaved:
         first = table.metadata.earliest_hint() or 1
         for snapshot_id in [i for i in table.metadata.snapshot_ids() if i >= first]:
             self._check_rows(table.scan(snapshot=snapshot_id).to_arrow(), f"snapshot {snapshot_id}")
-        for tag in table.metadata.tag_names():
+        for tag in tag_names(table.metadata):
             self._check_rows(table.scan(tag=tag).to_arrow(), f"tag {tag}")
 
     def _check_all(self) -> None:

@@ -10,6 +10,7 @@ from lakeidx.api import Table
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage import open_store
 from lakeidx.table.expiration.expire import expire_table
+from lakeidx.table.history import changelog_ids
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position
@@ -27,7 +28,7 @@ def test_an_expiry_of_changelogs_and_a_stream_that_begin_at_once(tmp_path: Path)
     for k in range(5):
         table.upsert(pa.table({"k": [k]}))
     expire_table(table.metadata, table.schema, now_ms=1 << 60)
-    assert table.metadata.changelog_ids() == [1, 2, 3, 4]
+    assert changelog_ids(table.metadata) == [1, 2, 3, 4]
     table.alter(set={"changelog.num-retained.min": "2", "changelog.num-retained.max": "2"})
     store = FaultStore(open_store(table.uri))
     expiring = TableMetadata(store, TablePaths.of(table.uri, table.schema))

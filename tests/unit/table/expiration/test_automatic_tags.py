@@ -23,6 +23,7 @@ from lakeidx.table.expiration.automatic_tags import (
 )
 from lakeidx.table.expiration.read import read_tags
 from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
+from lakeidx.table.history import tag_names
 from lakeidx.table.metadata import TableMetadata
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
@@ -69,7 +70,7 @@ class History:
         )
         make_automatic_tags(metadata, schema)
         make_batch_tag(metadata, schema)
-        return set(metadata.tag_names())
+        return set(tag_names(metadata))
 
 
 def by_watermark(period: str, **more: str) -> dict[str, str]:
