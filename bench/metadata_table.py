@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.api.table import Table
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.format.data_file import DataFileMeta, FileSource, SimpleStats
 from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest
 from lakeidx.format.manifest import FileKind, ManifestEntry, encode_manifest

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.data.parquet.chunks import NO_STATS, ChunkStats, FloatMarks, FooterStats, merge_chunk_stats
 from lakeidx.data.parquet.schema import is_int96
 from lakeidx.data.stats_modes import ModeKind, StatsMode

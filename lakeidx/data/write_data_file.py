@@ -14,7 +14,8 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.parquet.file import ParquetFile, WrittenFile
 from lakeidx.data.stats import apply_mode, dense_stats, footer_stats, simple_stats

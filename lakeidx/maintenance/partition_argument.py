@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
 from lakeidx.format.partition_names import partition_value_text

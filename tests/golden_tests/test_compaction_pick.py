@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.pick import (
     CompactUnit,

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from lakeidx.codec.json_values import json_to_internal
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.compaction.plan import Rewrite, Upgrade, plan_compaction
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema

@@ -13,9 +13,10 @@ import pytest
 from lakeidx.codec.bucket import FUNCTIONS, buckets_of_hashes, fixed_buckets
 from lakeidx.codec.hashes.murmur import hash_bytes, hash_bytes_many, hash_words
 from lakeidx.codec.json_values import internal_to_json, json_to_internal
-from lakeidx.codec.rows.binary_row import encode_row, split_arity, with_arity
+from lakeidx.codec.rows.binary_row import split_arity, with_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.codec.rows.compacted_row import encode_compacted, encode_compacted_rows
 from lakeidx.codec.rows.compacted_row_read import decode_compacted, decode_compacted_rows
 from lakeidx.codec.rows.rowbytes import RowBytes

@@ -15,7 +15,8 @@ import pytest
 
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.json_values import json_to_internal
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import HASH_INDEX, IndexEntry, decode_index_manifest

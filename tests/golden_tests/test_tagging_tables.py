@@ -13,7 +13,8 @@ import pytest
 
 from lakeidx.batch.key_state.index import StateKeyIndex
 from lakeidx.codec.json_values import json_to_internal
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema

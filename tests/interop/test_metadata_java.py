@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.format.consumer import encode_consumer
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
 from lakeidx.format.index_manifest import (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import DataType, Field, Root

@@ -19,8 +19,9 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.upsert import commit_batch, make_context
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.table.expiration.expire import expire_table

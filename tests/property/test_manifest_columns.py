@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.containers.avro import decode_container, header_schema
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta, SimpleStats
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest

@@ -1,4 +1,4 @@
-"""Values of a BinaryRow, BinaryArray or BinaryMap: what `lakeidx.codec.rows.binary_row` writes, read."""
+"""Values of a BinaryRow, BinaryArray or BinaryMap: what `lakeidx.codec.rows.binary_row_write` writes, read."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from lakeidx.codec.arrays import Column, Mask, frozen
 from lakeidx.codec.columns import BytesColumn, FixedColumn, split_columns
 from lakeidx.codec.kernels import put_fixed, put_spans, put_varints
-from lakeidx.codec.rows import binary_row
+from lakeidx.codec.rows import binary_row, binary_row_write
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import unscaled_of
 from lakeidx.codec.varint import encode_varint
@@ -82,7 +82,7 @@ def _encode_field(value: Any, t: DataType) -> bytes:
     if t.root is Root.DECIMAL and t.is_compact:
         return _I64.pack(unscaled_of(value, t))
     if t.root is Root.DECIMAL:
-        piece = binary_row.minimal_twos_complement(unscaled_of(value, t))
+        piece = binary_row_write.minimal_twos_complement(unscaled_of(value, t))
     else:
         piece = _encode_compacted_piece(value, t)
     return encode_varint(len(piece)) + piece
@@ -96,7 +96,7 @@ def _encode_compacted_piece(value: Any, t: DataType) -> bytes:
         body, metadata = value
         found: bytes = encode_varint(len(body)) + body + encode_varint(len(metadata)) + metadata
         return found
-    return binary_row.encode_piece(value, t)
+    return binary_row_write.encode_piece(value, t)
 
 
 def encode_compacted_rows(

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.data.merge.levels import merges_by_level
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.index_manifest import IndexEntry

@@ -16,8 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from lakeidx.codec.containers.avro import RecordCopier
-from lakeidx.codec.rows.binary_row import encode_row, split_arity, with_arity
+from lakeidx.codec.rows.binary_row import split_arity, with_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.data_file import EMPTY_STATS, SimpleStats
 from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest, update_index_manifest

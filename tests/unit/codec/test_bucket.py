@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.bucket import buckets_of_hashes, fixed_buckets, hive_hashes
 from lakeidx.codec.hashes.murmur import hash_words
-from lakeidx.codec.rows.binary_row import encode_row
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, parse_type
 from tests.unit.codec.strategies import LAYOUTS, atomic_types, columns_of, laid_out, tables

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.arrays import frozen
 from lakeidx.codec.kernels import gather, join_decimals, put_fixed, split_decimals, take_fixed, take_varints
-from lakeidx.codec.rows.binary_row import minimal_twos_complement
+from lakeidx.codec.rows.binary_row_write import minimal_twos_complement
 
 
 @given(st.lists(st.integers(-(2**127), 2**127 - 1) | st.integers(-300, 300), max_size=20))

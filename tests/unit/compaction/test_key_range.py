@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.compaction.key_range import KeyRange
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.predicate import evaluate

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.plan import plan_compaction
 from lakeidx.compaction.plan_buckets import due_buckets, plan_due

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.codec.rows.binary_row import encode_row, split_arity, with_arity
+from lakeidx.codec.rows.binary_row import split_arity, with_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import DataFileWriter, write_data_files
 from lakeidx.errors import InvalidInputError, UnsupportedError

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from lakeidx.bucket_assignment.hash_map import HashMap
 from lakeidx.codec.hashes.murmur import hash_words
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta
 from lakeidx.key_index.bloom.footer import BloomFooterBuilder

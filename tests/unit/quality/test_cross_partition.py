@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.result import RuleResult
 from lakeidx.quality.verify import verify

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.format.data_file import EMPTY_ROW, DataFileMeta, SimpleStats
 from lakeidx.format.manifest import FileKind, ManifestEntry, encode_manifest
 from lakeidx.table import entry_decoder, entry_kernels

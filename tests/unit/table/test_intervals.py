@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.table import intervals
 from lakeidx.table.intervals import RankedFile, key_order, partition_intervals, rank_files, sections_of
 from lakeidx.types import parse_type

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.table.view import decode_partition_dict

@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.roaring import deserialize, serialize
-from lakeidx.codec.rows.binary_row import encode_row
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.data.engines.java_order import hash_code, identity, java_key_order, java_order_computed
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.scalar.base import ScalarFunction, cannot_retract

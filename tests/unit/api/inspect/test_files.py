@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api.inspect.files import inspect_file
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CorruptFileError, NotFoundError, UnsupportedError
 from lakeidx.format.consumer import encode_consumer
 from lakeidx.format.data_file import SimpleStats

@@ -16,7 +16,8 @@ from lakeidx.batch.assignment.placement import PlaceWork
 from lakeidx.batch.assignment.placing import _PlacingTasks, check_buckets_fit, check_rows_fit, fits_driver
 from lakeidx.batch.assignment.row_keys import RowKeys, rows_to_route
 from lakeidx.batch.upsert import make_context, upsert_table
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import InvalidInputError
 from lakeidx.tasks.routed_rows import Block
 from lakeidx.tasks.runner import LocalRunner

@@ -19,7 +19,8 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.target_files import numbers_path, read_numbers, read_part_targets, write_numbers
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.codec.hashes.murmur import hash_words
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.storage.local import LocalStore

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.hashes.murmur import hash_words
-from lakeidx.codec.rows.binary_row import encode_row, header_size, minimal_twos_complement, split_arity, with_arity
+from lakeidx.codec.rows.binary_row import header_size, split_arity, with_arity
 from lakeidx.codec.rows.binary_row_read import decode_array, decode_map, decode_row
+from lakeidx.codec.rows.binary_row_write import encode_row, minimal_twos_complement
 from lakeidx.codec.rows.compacted_row import encode_compacted
 from lakeidx.codec.rows.compacted_row_read import decode_compacted
 from lakeidx.errors import CorruptFileError, InvalidInputError

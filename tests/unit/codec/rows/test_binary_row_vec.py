@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.hashes.murmur import hash_bytes_many, hash_words
-from lakeidx.codec.rows.binary_row import encode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import DataType, parse_type
 from tests.unit.codec.strategies import LAYOUTS, columns_of, laid_out, tables

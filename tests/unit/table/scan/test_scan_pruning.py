@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
 from lakeidx.maintenance.compaction import run_compaction
