@@ -39,7 +39,7 @@ from typing import Any, TypeVar
 
 from lakeidx.codec.containers.avro import Record
 from lakeidx.codec.containers.avro_unknown import Definitions, Path, Unknown, keep, put_back
-from lakeidx.format.file_names import plain_name
+from lakeidx.storage.files import plain_name
 
 T = TypeVar("T")
 

@@ -31,7 +31,6 @@ from lakeidx.storage.uuids import random_uuid
 
 LATEST = "LATEST"
 EARLIEST = "EARLIEST"
-POSTPONE_BUCKET = -2
 _EXTENSIONS = {"gzip": "gz", "bzip2": "bz2", "zstd": "zst"}
 _TEXT_FORMATS = frozenset({"csv", "json"})
 
@@ -119,16 +118,6 @@ def parse_file_name(name: str) -> FileName:
     return FileName(NameKind.OTHER)
 
 
-def plain_name(name: str) -> str:
-    """Return a file name from metadata, if it stays in its directory.
-
-    errors   ValueError for a path, ``..`` and what no file can be called; TypeError for no text
-    """
-    if not name or "/" in name or "\0" in name or name in (".", ".."):
-        raise ValueError(f"{name!r} is not a file name: it leads out of its directory")
-    return name
-
-
 def checksum_in(name: str) -> int | None:
     """Return the CRC-32 that the name of an index file says its content has; None for names of other writers."""
     m = _CHECKED_NAME.fullmatch(name)
@@ -138,19 +127,6 @@ def checksum_in(name: str) -> int | None:
 def numbered(name: str, kind: str) -> int | None:
     """Parse the id of ``schema-<id>``, ``snapshot-<id>`` or ``changelog-<id>``; None for any other name (temp files, hints)."""
     m = _NUMBERED[kind].fullmatch(name)
-    return None if m is None else int(m[1])
-
-
-def bucket_dir_name(bucket: int) -> str:
-    """Return ``bucket-<n>``, or ``bucket-postpone`` for -2."""
-    return "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
-
-
-def parse_bucket_dir(name: str) -> int | None:
-    """Parse the bucket of a directory name; None when it is not one."""
-    if name == "bucket-postpone":
-        return POSTPONE_BUCKET
-    m = re.fullmatch(r"bucket-(0|[1-9][0-9]{0,9})", name, re.ASCII)
     return None if m is None else int(m[1])
 
 

@@ -55,8 +55,8 @@ from lakeidx.codec.containers.avro_unknown import (
 from lakeidx.codec.containers.avro_walk import ABSENT, compiled, copy_out
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import nullable
-from lakeidx.format.file_names import plain_name
 from lakeidx.format.manifest import FileKind, record_schema, same_records
+from lakeidx.storage.files import plain_name
 
 _INDEX_MANIFEST_VERSION = 1
 HASH_INDEX = "HASH"

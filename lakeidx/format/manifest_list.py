@@ -36,8 +36,8 @@ from lakeidx.codec.containers.avro_unknown import (
 )
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import SimpleStats, nullable, stats_from_record, stats_schema, stats_to_record
-from lakeidx.format.file_names import plain_name
 from lakeidx.format.manifest import MANIFEST_VERSION, record_schema
+from lakeidx.storage.files import plain_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Directory names of partitions: ``key=value`` with both sides escaped.
+"""Directory names of partitions, ``key=value`` with both sides escaped, and of the buckets in them.
 
 The value's text is Paimon's internal one (option ``partition.legacy-name``, the default) or SQL's:
 
@@ -32,6 +32,7 @@ import numpy as np
 from lakeidx.codec.java_text import civil_from_days, date_text, double_text, float_text, time_text, timestamp_text
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import local_ms_of_epoch
+from lakeidx.format.schema.table_schema import POSTPONE_BUCKET
 from lakeidx.types import BYTES_ROOTS, DataType, Field, Root
 
 DEFAULT_NAME = "__DEFAULT_PARTITION__"
@@ -128,3 +129,16 @@ def _iso_text(millis: int, nanos: int) -> str:
         significant = len(fraction.rstrip("0"))
         clock += f".{fraction[: -(-significant // 3) * 3]}"
     return f"{year_text}-{month:02d}-{day:02d}T{clock}"
+
+
+def bucket_dir_name(bucket: int) -> str:
+    """Return ``bucket-<n>``, or ``bucket-postpone`` for -2."""
+    return "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+
+
+def parse_bucket_dir(name: str) -> int | None:
+    """Parse the bucket of a directory name; None when it is not one."""
+    if name == "bucket-postpone":
+        return POSTPONE_BUCKET
+    m = re.fullmatch(r"bucket-(0|[1-9][0-9]{0,9})", name, re.ASCII)
+    return None if m is None else int(m[1])

@@ -24,15 +24,15 @@ from lakeidx.format.file_names import (
     FileName,
     NameKind,
     NewFileNames,
-    bucket_dir_name,
     numbered,
-    parse_bucket_dir,
     parse_file_name,
     temp_name,
 )
 from lakeidx.format.partition_names import (
     DEFAULT_NAME,
+    bucket_dir_name,
     escape,
+    parse_bucket_dir,
     parse_partition_dir,
     partition_dir_name,
     partition_value_text,

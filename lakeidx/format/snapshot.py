@@ -16,9 +16,9 @@ from operator import attrgetter
 from typing import Any
 
 from lakeidx.errors import UnsupportedError
-from lakeidx.format.file_names import plain_name
 from lakeidx.format.json_text import JsonObject
 from lakeidx.format.json_write import format_json
+from lakeidx.storage.files import plain_name
 
 _SNAPSHOT_VERSION = 3
 BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1

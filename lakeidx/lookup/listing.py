@@ -23,12 +23,11 @@ from typing import Any
 
 from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lakeidx.format.file_names import plain_name
 from lakeidx.format.paths import TablePaths
 from lakeidx.lookup.store import StoreType, parse_store_type
 from lakeidx.lookup.value_rows import Processor
 from lakeidx.storage.base import ObjectStore
-from lakeidx.storage.files import join
+from lakeidx.storage.files import join, plain_name
 
 _LOOKUP_DIR = "lookup"
 _VERSION = 2

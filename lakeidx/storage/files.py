@@ -125,3 +125,13 @@ def translate(e: OSError, path: str) -> LakeIdxError:
     if e.errno in (errno.ENAMETOOLONG, errno.EINVAL):
         return InvalidInputError(f"not a usable path: {e.strerror}", path=path)
     return UnavailableError(f"the file system reported: {e.strerror or e}", path=path)
+
+
+def plain_name(name: str) -> str:
+    """Return a file name from metadata, if it stays in its directory.
+
+    errors   ValueError for a path, ``..`` and what no file can be called; TypeError for no text
+    """
+    if not name or "/" in name or "\0" in name or name in (".", ".."):
+        raise ValueError(f"{name!r} is not a file name: it leads out of its directory")
+    return name

@@ -73,7 +73,7 @@ def found_in(high: UInt64s, low: UInt64s, other_high: UInt64s, other_low: UInt64
 
 def sound_entries(data: bytes | memoryview, slots: Int64s, must: Int64s, name: int) -> bool:
     """Return False when an entry has not all its fields, is of another version or kind, or its file's name is none, as
-    `lakeidx.format.file_names.plain_name` has it.
+    `lakeidx.storage.files.plain_name` has it.
 
     slots   int64[slots, n] of the records
     must    slots that no record is without, those of version and kind first

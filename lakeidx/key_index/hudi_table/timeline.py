@@ -30,10 +30,9 @@ from lakeidx.codec.containers.avro import MAGIC as AVRO_MAGIC
 from lakeidx.codec.containers.avro import decode_container
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.errors import CorruptFileError, NotFoundError, UnsupportedError
-from lakeidx.format.file_names import plain_name
 from lakeidx.key_index.hudi_table.java_properties import parse_properties
 from lakeidx.storage.base import FileInfo, ObjectStore
-from lakeidx.storage.files import join
+from lakeidx.storage.files import join, plain_name
 
 _META_DIR = ".hoodie"
 _NEWEST_TABLE_VERSION = 9

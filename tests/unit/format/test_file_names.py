@@ -11,15 +11,14 @@ from lakeidx.format.file_names import (
     FileName,
     NameKind,
     NewFileNames,
-    bucket_dir_name,
     checksum_in,
     data_file_extension,
     lookup_name,
     numbered,
-    parse_bucket_dir,
     parse_file_name,
     temp_name,
 )
+from lakeidx.format.partition_names import bucket_dir_name, parse_bucket_dir
 
 UUID = "85223684-070f-4b7b-a1ce-217d5b745222"
 labels = st.text(min_size=1).filter(lambda s: "/" not in s)
