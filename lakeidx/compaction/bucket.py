@@ -22,7 +22,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.lookup.listing import StoredLookup
 from lakeidx.table.commit.changes import TableChanges
-from lakeidx.table.index_files import StoredVector, read_deletion_vector
+from lakeidx.table.deletion_vectors import StoredVector, read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import decode_partition_dict
 

@@ -13,7 +13,8 @@ from lakeidx.compaction.bucket import BucketCompaction, FilePositions
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
-from lakeidx.table.index_files import read_deletion_vector, write_deletion_vectors, write_hash_index
+from lakeidx.table.deletion_vectors import read_deletion_vector, write_deletion_vectors
+from lakeidx.table.index_files import write_hash_index
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX
 
 

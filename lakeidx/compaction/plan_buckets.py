@@ -21,8 +21,8 @@ from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.feature_gate import check_index_types
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
+from lakeidx.table.deletion_vectors import deletion_vectors
 from lakeidx.table.entries import Entries
-from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, SnapshotView, load_view
 from lakeidx.tasks.in_parallel import in_parallel

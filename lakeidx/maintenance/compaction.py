@@ -32,8 +32,8 @@ from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_chan
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.conflicts import index_file_conflicts
 from lakeidx.table.commit.earlier_commit import may_plan_again, missing_files
+from lakeidx.table.deletion_vectors import deletion_vectors
 from lakeidx.table.expiration.automatic_tags import make_automatic_tags
-from lakeidx.table.index_files import deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import is_superseded, load_newest
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict

@@ -60,7 +60,8 @@ from lakeidx.key_index.registry import built_beside
 from lakeidx.key_index.table_view import make_tag_context
 from lakeidx.results import Result
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
-from lakeidx.table.index_files import StoredVector, deletion_vectors, read_deletion_vector, write_hash_index
+from lakeidx.table.deletion_vectors import StoredVector, deletion_vectors, read_deletion_vector
+from lakeidx.table.index_files import write_hash_index
 from lakeidx.table.intervals import sections_of
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import on_newest

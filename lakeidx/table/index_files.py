@@ -1,15 +1,13 @@
-"""HASH index files and deletion vectors of a table, read and written by their index manifest entries.
+"""HASH index files of a table, read and written by their index manifest entries.
 
 The one place that knows where the file of an entry lies (its own path when `_EXTERNAL_PATH` is set) and what must be true of it:
-a HASH file has as many hashes as `_ROW_COUNT` says, a vector as many positions as its `_CARDINALITY`.
+a HASH file has as many hashes as `_ROW_COUNT` says. Deletion vectors lie in `lakeidx.table.deletion_vectors`.
 
-source   org.apache.paimon.index.IndexFileHandler, org.apache.paimon.deletionvectors.DeletionVectorsIndexFile, release 1.4.2
+source   org.apache.paimon.index.IndexFileHandler, release 1.4.2
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,30 +18,16 @@ from lakeidx.codec.arrays import frozen
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.hash_index import REBUILD, check_checksum, decode_hash_index, encode_hash_index, has_its_checksum
-from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
+from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.decoded_files import Decoded
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX, decode_partition_dict
+from lakeidx.table.view import HASH_INDEX, decode_partition_dict
 
 if TYPE_CHECKING:
-    from lakeidx.format.deletion_vector import Positions
-
-
-@dataclass(frozen=True, slots=True)
-class StoredVector:
-    """Place of a data file's deletion vector.
-
-    file_name       the index file
-    external_path   its whole path, when it is not in the table
-    range           the vector's bytes in it
-    """
-
-    file_name: str
-    external_path: str | None
-    range: DeletionVectorMeta
+    pass
 
 
 def index_file_path(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> str:
@@ -143,58 +127,3 @@ def write_hash_index(
     )
     metadata.store.put(index_file_path(metadata, schema, entry), data)
     return entry
-
-
-def write_deletion_vectors(
-    metadata: TableMetadata,
-    schema: TableSchema,
-    partition: bytes,
-    bucket: int,
-    vectors: Mapping[str, Iterable[int]],
-    names: NewFileNames,
-) -> IndexEntry:
-    """Write the deletion vectors of all data files of a bucket; return the ADD entry, which replaces the one that the bucket has.
-
-    vectors   data file name -> deleted rows
-    """
-    from lakeidx.format.deletion_vector import encode_deletion_vectors
-
-    bitmap64 = schema.table_options.deletion_vectors_bitmap64
-    data, ranges = encode_deletion_vectors(vectors, bitmap64=bitmap64)
-    entry = IndexEntry(
-        kind=FileKind.ADD,
-        partition=partition,
-        bucket=bucket,
-        index_type=DELETION_VECTORS,
-        file_name=names.index_name(),
-        file_size=len(data),
-        row_count=len(ranges),
-        dv_ranges=ranges,
-    )
-    metadata.store.put(index_file_path(metadata, schema, entry), data)
-    return entry
-
-
-def deletion_vectors(index: Iterable[IndexEntry]) -> dict[tuple[bytes, int, str], StoredVector]:
-    """Return the location of each data file's deletion vector, by (partition, bucket, data file name)."""
-    return {
-        (entry.partition, entry.bucket, meta.data_file_name): StoredVector(entry.file_name, entry.external_path, meta)
-        for entry in index
-        if entry.index_type == DELETION_VECTORS
-        for meta in entry.dv_ranges or ()
-    }
-
-
-def read_deletion_vector(
-    metadata: TableMetadata, schema: TableSchema, partition: bytes, bucket: int, vector: StoredVector
-) -> Positions:
-    """Read the deleted rows of one data file; only the vector's bytes are read.
-
-    errors   CorruptFileError for bytes that are no vector, or one of another cardinality than the manifest says;
-             NotFoundError
-    """
-    from lakeidx.format.deletion_vector import decode_vector, vector_range
-
-    values = decode_partition_dict(partition, schema)
-    path = metadata.paths.index_file(values, bucket, vector.file_name, external_path=vector.external_path)
-    return decode_vector(metadata.store.get_range(path, *vector_range(vector.range)), vector.range, path)

@@ -22,7 +22,7 @@ from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
-from lakeidx.table.index_files import StoredVector, deletion_vectors
+from lakeidx.table.deletion_vectors import StoredVector, deletion_vectors
 from lakeidx.table.key_buckets import KeyBuckets, buckets_by_function, find_buckets, key_hashes, load_buckets
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import skips_level_0

@@ -47,7 +47,7 @@ from lakeidx.lookup.store import LookupStoreReader
 from lakeidx.lookup.stored_files import lookup_file_beside
 from lakeidx.lookup.value_rows import Processor, ValueRows, decode_positions, decode_value_rows
 from lakeidx.options.features import Use
-from lakeidx.table.index_files import read_deletion_vector
+from lakeidx.table.deletion_vectors import read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import until_newest
 from lakeidx.table.scan.states import Fallback, find_fallback

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import CommitKind
-from lakeidx.table.index_files import StoredVector
+from lakeidx.table.deletion_vectors import StoredVector
 
 #: (partition bytes, bucket, data file name) -> where its deletion vector lies.
 VectorPlaces = Mapping[tuple[bytes, int, str], StoredVector]

@@ -41,8 +41,8 @@ from lakeidx.predicate import (
     project,
     split_and,
 )
+from lakeidx.table.deletion_vectors import StoredVector, deletion_vectors
 from lakeidx.table.entries import Entries, live_files, where_partition
-from lakeidx.table.index_files import StoredVector, deletion_vectors
 from lakeidx.table.intervals import Section, sections_of
 from lakeidx.table.key_buckets import buckets_by_function, find_hits, key_hashes
 from lakeidx.table.metadata import TableMetadata

@@ -38,7 +38,7 @@ from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, TableSchema
 from lakeidx.predicate import TRUE, BoundPredicate, Leaf, Predicate, filter_table
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.files import join
-from lakeidx.table.index_files import read_deletion_vector
+from lakeidx.table.deletion_vectors import read_deletion_vector
 from lakeidx.table.intervals import Section
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.key_subset import KeySubset

@@ -20,7 +20,7 @@ from lakeidx.format.paths import NewFileNames
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.index_files import deletion_vectors, read_deletion_vector, write_deletion_vectors
+from lakeidx.table.deletion_vectors import deletion_vectors, read_deletion_vector, write_deletion_vectors
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import DELETION_VECTORS, decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
