@@ -29,7 +29,7 @@ from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.rows.binary_row_vec import encode_rows
 from lakeidx.compaction.record_expiry import record_expiry
 from lakeidx.data.json_values import json_rows
-from lakeidx.data.merge.merge_runs import sequence_columns
+from lakeidx.data.merge.order import sequence_columns
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema

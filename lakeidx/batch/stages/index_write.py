@@ -34,7 +34,8 @@ from lakeidx.bucket_assignment.hash_set import plan_index_update
 from lakeidx.codec.gather import gather_rows
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.engines import apply_write_options, make_engine
-from lakeidx.data.merge.merge_runs import merge_order, merge_rows
+from lakeidx.data.merge.merge_runs import merge_rows
+from lakeidx.data.merge.order import merge_order
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta

@@ -23,7 +23,7 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.compaction.bucket import BucketReader
 from lakeidx.compaction.lookup.stored_keys import StoredKeys
 from lakeidx.compaction.pick import LevelRun
-from lakeidx.data.merge.merge_runs import merge_order
+from lakeidx.data.merge.order import merge_order
 from lakeidx.data.positions import sorted_positions
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import TableSchema

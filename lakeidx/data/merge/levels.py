@@ -1,4 +1,12 @@
-"""Levels of sorted runs: where the newest row of a key is known by the level of its run alone."""
+"""The level a record comes from, where merging depends on it.
+
+In a table whose compactions look keys up (changelog-producer lookup, deletion vectors, first-row, force-lookup) a record above
+level 0 already holds what lay below it when it was made. Of a key's records above level 0 only that of the lowest level counts;
+an aggregation of all of them would count the older ones twice, and a sequence field could bring an older one back.
+
+source   org.apache.paimon.mergetree.compact.LookupMergeFunction, org.apache.paimon.table.PrimaryKeyFileStoreTable.store,
+         release 1.4.2
+"""
 
 from __future__ import annotations
 

@@ -7,23 +7,6 @@ outside kernels.
 
 source   org.apache.paimon.mergetree.compact.SortMergeReaderWithMinHeap, ReducerMergeFunctionWrapper,
          org.apache.paimon.mergetree.DropDeleteReader; release 1.4.2
-
-The level a record comes from, where merging depends on it.
-
-In a table whose compactions look keys up (changelog-producer lookup, deletion vectors, first-row, force-lookup) a record above
-level 0 already holds what lay below it when it was made. Of a key's records above level 0 only that of the lowest level counts;
-an aggregation of all of them would count the older ones twice, and a sequence field could bring an older one back.
-
-source   org.apache.paimon.mergetree.compact.LookupMergeFunction, org.apache.paimon.table.PrimaryKeyFileStoreTable.store,
-         release 1.4.2
-
-Rows of one bucket brought into merge order: by key, then user sequence fields, then sequence number.
-
-Null sequence fields come first, also when the fields are declared descending: only the order of values turns round.
-Of rows equal in all that, retracts come before adds; what is still equal stays in row order.
-
-source   org.apache.paimon.mergetree.SortBufferWriteBuffer, org.apache.paimon.mergetree.compact.SortMergeReaderWithMinHeap,
-         org.apache.paimon.utils.UserDefinedSeqComparator; release 1.4.2
 """
 
 from __future__ import annotations
@@ -37,89 +20,21 @@ import pyarrow as pa
 
 from lakeidx.codec.arrays import frozen
 from lakeidx.codec.gather import gather_rows
-from lakeidx.codec.order.key import argsort_keys, run_starts
+from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys
 from lakeidx.data.engines import MergeEngine, make_engine
 from lakeidx.data.engines.factory import DeduplicateEngine
-from lakeidx.data.engines.writing import sequence_fields
 from lakeidx.data.merge.kernels import key_buffers, pick_last, sort_groups, starts_of_keys
 from lakeidx.data.merge.levels import LEVEL, Int64s, merges_by_level, newest_above_0
+from lakeidx.data.merge.order import BIGINT, merge_order, sequence_columns
 from lakeidx.data.merge.run_parts import Part, complete_parts, concat_keys, merge_parts, merge_to_last, take_keys
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from lakeidx.types import DataType, Root
 
 if TYPE_CHECKING:
     from lakeidx.data.merge.changelog import Changelog
 
 
-_TINYINT = DataType(Root.TINYINT, nullable=False)
-
-
-def merge_order(kv: pa.Table, schema: TableSchema) -> Int64s:
-    """Compute the permutation that sorts a KV table into merge order: row ``result[k]`` comes k-th.
-
-    kv       rows of one bucket in any order; all key columns and sequence fields among its columns
-    returns  int64[n]
-    """
-    keys = [kv.column(k) for k in schema.trimmed_primary_keys]
-    if _in_merge_order(kv, schema):
-        return argsort_keys(keys, schema.key_types)
-    columns, types = sequence_columns(kv, schema)
-    return argsort_keys([*keys, *columns], [*schema.key_types, *types])
-
-
-def _in_merge_order(kv: pa.Table, schema: TableSchema) -> bool:
-    """Return True when the rows of one key are in merge order already, as a writer numbers them: a stable sort keeps that order."""
-    if schema.table_options.sequence_field:
-        return False
-    numbers = _ints(kv.column(SEQUENCE_NUMBER))
-    return bool((numbers[1:] > numbers[:-1]).all())
-
-
-def sequence_columns(kv: pa.Table, schema: TableSchema) -> tuple[list[pa.Array], list[DataType]]:
-    """Return what orders rows of one key, as columns to sort ascending: (columns, types)."""
-    columns: list[pa.Array | pa.ChunkedArray] = []
-    types: list[DataType] = []
-    names, descending = sequence_fields(schema)
-    for field in map(schema.field, names):
-        if descending:
-            columns.append(pa.array(descending_ranks(kv.column(field.name), field.type)))
-            types.append(_BIGINT)
-        else:
-            columns.append(kv.column(field.name))
-            types.append(field.type.with_nullable(True))
-    adds = 1 - (_ints(kv.column(VALUE_KIND)) & 1)
-    return [*columns, kv.column(SEQUENCE_NUMBER), pa.array(adds, pa.int8())], [*types, _BIGINT, _TINYINT]
-
-
-def descending_ranks(column: pa.ChunkedArray, t: DataType) -> Int64s:
-    """Return int64[n] that rise where the values fall: 0 for null, then 1 for the greatest value."""
-    nullable = t.with_nullable(True)
-    order = argsort_keys([column], [nullable])
-    ordered = column.take(pa.array(order))
-    starts = run_starts([ordered], [nullable])
-    if len(starts) == 0:
-        return np.zeros(0, np.int64)
-    group = np.zeros(len(column), np.int64)
-    group[starts[1:]] = 1
-    np.cumsum(group, out=group)
-    has_null = column.null_count > 0
-    # Groups rise with the values, the nulls being group 0 when there are any.
-    turned = len(starts) - group
-    if has_null:
-        turned[group == 0] = 0
-    ranks = np.empty(len(column), np.int64)
-    ranks[order] = turned
-    return ranks
-
-
-def _ints(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    return np.concatenate([c.to_numpy(zero_copy_only=False) for c in column.chunks] or [np.zeros(0, np.int8)])
-
-
 Int8s = npt.NDArray[np.int8]
-
-_BIGINT = DataType(Root.BIGINT, nullable=False)
 
 
 def merge_sorted_runs(
@@ -136,7 +51,7 @@ def merge_sorted_runs(
 
     runs          each gives KV tables in key order, no key twice; all of one Arrow schema, which may leave columns out but
                   not the system columns, the trimmed primary key, the sequence fields nor what the engine requires. With
-                  the column LEVEL (`lakeidx.data.merge.merge_runs`) the merge goes by it where the table requests that; it is
+                  the column LEVEL (`lakeidx.data.merge.levels`) the merge goes by it where the table requests that; it is
                   not given back
     engine        default: the one the table's options request
     drop_deletes  leave out rows whose kind is -U or -D after the merge
@@ -301,7 +216,7 @@ class _Merger:
         few = gather_rows([t.select(list(dict.fromkeys(names))) for t in tables], rows)
         columns, types = sequence_columns(few, self._schema)
         groups = np.repeat(np.arange(len(lengths)), lengths)[several]
-        within = argsort_keys([pa.array(groups), *columns], [_BIGINT, *types])
+        within = argsort_keys([pa.array(groups), *columns], [BIGINT, *types])
         order = order.copy()
         order[several] = rows[within]
         return order

@@ -21,7 +21,7 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.declared import pad_char
 from lakeidx.data.engines import make_engine
-from lakeidx.data.merge.merge_runs import sequence_columns
+from lakeidx.data.merge.order import sequence_columns
 from lakeidx.data.read_data_file import evolve_column, plan_file_columns, read_data_file
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.manifest import ManifestEntry

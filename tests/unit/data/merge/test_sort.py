@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.data.merge.merge_runs import descending_ranks, merge_order
+from lakeidx.data.merge.order import descending_ranks, merge_order
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import parse_type
 from tests.kit.scalar_twins import compare_values
