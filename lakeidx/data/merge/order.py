@@ -9,7 +9,7 @@ source   org.apache.paimon.mergetree.SortBufferWriteBuffer, org.apache.paimon.me
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,7 @@ from lakeidx.data.merge.levels import Int64s
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.types import DataType, Root
 
-if TYPE_CHECKING:
-    pass
-
-
+BIGINT = DataType(Root.BIGINT, nullable=False)
 _TINYINT = DataType(Root.TINYINT, nullable=False)
 
 
@@ -88,6 +85,3 @@ def descending_ranks(column: pa.ChunkedArray, t: DataType) -> Int64s:
 
 def _ints(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     return np.concatenate([c.to_numpy(zero_copy_only=False) for c in column.chunks] or [np.zeros(0, np.int8)])
-
-
-BIGINT = DataType(Root.BIGINT, nullable=False)
