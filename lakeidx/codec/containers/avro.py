@@ -45,6 +45,7 @@ from lakeidx.codec.containers.avro_codecs import (
 from lakeidx.codec.containers.avro_schemas import plain_schema
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.cursor import Cursor
+from lakeidx.errors import CorruptFileError
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
@@ -201,7 +202,7 @@ def open_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[l
     """
     cursor = Cursor(data, path)
     text, sync, codec = _read_head(cursor)
-    schema = _read_schema(text, cursor)
+    schema = _read_schema(text, path)
     return text, _blocks(cursor, schema, sync, inflate_of(codec, cursor))
 
 
@@ -238,8 +239,7 @@ def decode_records(writer: bytes, records: Sequence[bytes], path: str | None = N
     """
     if not records:
         return []
-    cursor = Cursor(b"", path)
-    return _decode_block(_read_schema(writer, cursor), len(records), b"".join(records), cursor, 0)
+    return _decode_block(_read_schema(writer, path), len(records), b"".join(records), path, 0)
 
 
 def _packed(cursor: Cursor, sync: bytes) -> Iterator[tuple[int, memoryview, int]]:
@@ -267,26 +267,28 @@ def _blocks(cursor: Cursor, schema: Any, sync: bytes, inflate: Unpack) -> Iterat
         if count > len(body):
             raise cursor.error(f"a block of {len(body)} bytes cannot hold {count} records", at=at)
         if count:
-            yield _decode_block(schema, count, body, cursor, at)
+            yield _decode_block(schema, count, body, cursor.path, at)
 
 
-def _decode_block(schema: Any, count: int, body: bytes, cursor: Cursor, at: int) -> list[Record]:
+def _decode_block(schema: Any, count: int, body: bytes, path: str | None, at: int) -> list[Record]:
     stream = io.BytesIO(b"".join((_encode_long(count), body, b"\x00")))
     try:
         found: Any = schemaless_reader(stream, schema, None)
         records: Any = found[_RECORDS]
     except DECODE_ERRORS as e:
-        raise cursor.error(f"the block's {count} records do not follow the schema: {e!r}", at=at) from e
+        raise CorruptFileError(
+            f"the block's {count} records do not follow the schema: {e!r}", path=path, offset=at
+        ) from e
     if not isinstance(records, list) or len(records) != count or stream.read(1):
-        raise cursor.error(f"the block does not hold exactly {count} records", at=at)
+        raise CorruptFileError(f"the block does not hold exactly {count} records", path=path, offset=at)
     return records
 
 
-def _read_schema(text: bytes, cursor: Cursor) -> Any:
+def _read_schema(text: bytes, path: str | None) -> Any:
     try:
         return _parse(text)
     except (*DECODE_ERRORS, RecursionError, AttributeError, SchemaParseException) as e:
-        raise cursor.error(f"the header's avro.schema cannot be read: {e}", at=4) from e
+        raise CorruptFileError(f"the header's avro.schema cannot be read: {e}", path=path, offset=4) from e
 
 
 @functools.lru_cache(maxsize=64)
