@@ -32,16 +32,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.containers.avro import (
-    BLOCK_BYTES,
-    Record,
-    RecordCopier,
-    decode_records,
-    encode_blocks,
-    encode_container,
-    open_blocks,
-    packed_blocks,
-)
+from lakeidx.codec.containers.avro import Record, decode_records, open_blocks, packed_blocks
 from lakeidx.codec.containers.avro_codecs import DECODE_ERRORS, INFLATE_ERRORS, codec_name
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
@@ -53,6 +44,7 @@ from lakeidx.codec.containers.avro_unknown import (
     unknown_definitions,
 )
 from lakeidx.codec.containers.avro_walk import ABSENT, compiled, copy_out
+from lakeidx.codec.containers.avro_write import BLOCK_BYTES, RecordCopier, encode_blocks, encode_container
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import nullable
 from lakeidx.format.manifest import FileKind, record_schema, same_records

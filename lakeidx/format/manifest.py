@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from lakeidx.codec.containers.avro import Record, RecordSchema, decode_records, encode_container, open_blocks
+from lakeidx.codec.containers.avro import Record, decode_records, open_blocks
 from lakeidx.codec.containers.avro_schemas import plain_schema
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
@@ -36,6 +36,7 @@ from lakeidx.codec.containers.avro_unknown import (
     unknown_definitions,
     with_fields_of,
 )
+from lakeidx.codec.containers.avro_write import RecordSchema, encode_container
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import (
     FILE_FIELDS,

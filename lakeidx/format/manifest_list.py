@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakeidx.codec.containers.avro import Record, encode_container, open_blocks
+from lakeidx.codec.containers.avro import Record, open_blocks
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
     Path,
@@ -34,6 +34,7 @@ from lakeidx.codec.containers.avro_unknown import (
     put_back,
     unknown_definitions,
 )
+from lakeidx.codec.containers.avro_write import encode_container
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import SimpleStats, nullable, stats_from_record, stats_schema, stats_to_record
 from lakeidx.format.manifest import MANIFEST_VERSION, record_schema

@@ -18,8 +18,9 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from lakeidx.codec.containers.avro import Record, RecordSchema
+from lakeidx.codec.containers.avro import Record
 from lakeidx.codec.containers.avro_schemas import resolved_schema, with_types_named
+from lakeidx.codec.containers.avro_write import RecordSchema
 from lakeidx.errors import UnsupportedError
 
 Path = tuple[str, ...]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lakeidx.codec.containers.avro import RecordCopier
+from lakeidx.codec.containers.avro_write import RecordCopier
 from lakeidx.codec.rows.binary_row import split_arity, with_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_write import encode_row

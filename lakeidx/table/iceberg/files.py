@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from lakeidx.codec.containers.avro import Record, RecordSchema, decode_container, encode_container
+from lakeidx.codec.containers.avro import Record, decode_container
+from lakeidx.codec.containers.avro_write import RecordSchema, encode_container
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.format.json_text import JsonObject
 from lakeidx.format.paths import split_table_uri

@@ -15,7 +15,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.containers.avro import RecordSchema, decode_container, encode_container, header_schema
+from lakeidx.codec.containers.avro import decode_container, header_schema
+from lakeidx.codec.containers.avro_write import RecordSchema, encode_container
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from tests.kit.avro_checksum import as_others_write
 

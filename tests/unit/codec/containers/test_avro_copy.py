@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from lakeidx.codec.containers.avro import BLOCK_BYTES, RecordCopier, packed_blocks
+from lakeidx.codec.containers.avro import packed_blocks
+from lakeidx.codec.containers.avro_write import BLOCK_BYTES, RecordCopier
 
 SCHEMA = '{"type":"record","name":"record","fields":[{"name":"a","type":"bytes"}]}'
 

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import pytest
 
-from lakeidx.codec.containers.avro import MAGIC, SYNC_SIZE, RecordCopier, packed_blocks
+from lakeidx.codec.containers.avro import MAGIC, SYNC_SIZE, packed_blocks
+from lakeidx.codec.containers.avro_write import RecordCopier
 from lakeidx.errors import CorruptFileError
 from tests.kit.avro_checksum import as_others_write
 
