@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.predicate.literals import Literal, not_comparable
+from lakeidx.predicate.literals import Literal, no_literal_of
 from lakeidx.types import DataType, Root
 
 _EPOCH = dt.date(1970, 1, 1)
@@ -40,12 +40,12 @@ def _to_time(value: Any, t: DataType, where: str) -> Literal:
     if isinstance(value, str):
         match = _TIME_PATTERN.match(value.strip())
         if match is None:
-            raise not_comparable(value, t, where, "write it as 'HH:MM:SS'")
+            raise no_literal_of(value, t, where, "write it as 'HH:MM:SS'")
         nanos = _nanos_of_day(match, value, t, where)
     elif isinstance(value, dt.time) and value.tzinfo is None:
         nanos = ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000_000 + value.microsecond * 1000
     else:
-        raise not_comparable(value, t, where)
+        raise no_literal_of(value, t, where)
     return Literal(nanos // 1_000_000, nanos % 1_000_000 == 0)
 
 
@@ -55,7 +55,7 @@ def _to_timestamp(value: Any, t: DataType, where: str) -> Literal:
     else:
         nanos, zoned = _instant(value, t, where)
     if zoned and t.root is Root.TIMESTAMP:
-        raise not_comparable(value, t, where, "the column has no time zone: leave the zone out")
+        raise no_literal_of(value, t, where, "the column has no time zone: leave the zone out")
     unit = 10 ** (9 - t.precision)
     arrow_unit = 1_000_000 if t.precision <= 3 else 1000 if t.precision <= 6 else 1
     floor = nanos // unit * unit
@@ -68,13 +68,13 @@ def _instant(value: Any, t: DataType, where: str) -> tuple[int, bool]:
     """Return the nanoseconds since 1970-01-01 00:00 (of UTC when a zone is given), and whether one was."""
     if isinstance(value, np.datetime64):
         if np.isnat(value):
-            raise not_comparable(value, t, where)
+            raise no_literal_of(value, t, where)
         unit, step = np.datetime_data(value.dtype)
         scale = {"D": _DAY_NS, "h": _DAY_NS // 24, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}.get(
             unit
         )
         if scale is None:
-            raise not_comparable(value, t, where)
+            raise no_literal_of(value, t, where)
         return int(value.astype("int64")) * scale * step, False
     if isinstance(value, dt.datetime):
         zoned = value.tzinfo is not None
@@ -86,7 +86,7 @@ def _instant(value: Any, t: DataType, where: str) -> tuple[int, bool]:
         return (value - _EPOCH).days * _DAY_NS, False
     match = _TIMESTAMP_PATTERN.match(value.strip()) if isinstance(value, str) else None
     if match is None:
-        raise not_comparable(
+        raise no_literal_of(
             value,
             t,
             where,
@@ -95,7 +95,7 @@ def _instant(value: Any, t: DataType, where: str) -> tuple[int, bool]:
     try:
         days = (dt.date(int(match["y"]), int(match["mo"]), int(match["d"])) - _EPOCH).days
     except ValueError as error:
-        raise not_comparable(value, t, where, str(error)) from None
+        raise no_literal_of(value, t, where, str(error)) from None
     nanos = days * _DAY_NS + (_nanos_of_day(match, value, t, where) if match["h"] else 0)
     zone = match["zone"]
     if zone is not None and zone.upper() not in ("Z", "UTC"):
@@ -108,5 +108,5 @@ def _instant(value: Any, t: DataType, where: str) -> tuple[int, bool]:
 def _nanos_of_day(match: re.Match[str], value: Any, t: DataType, where: str) -> int:
     hour, minute, second = int(match["h"]), int(match["mi"]), int(match["s"] or 0)
     if hour > 23 or minute > 59 or second > 59:
-        raise not_comparable(value, t, where, "no such time of day")
+        raise no_literal_of(value, t, where, "no such time of day")
     return ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + int((match["f"] or "").ljust(9, "0"))

@@ -67,7 +67,7 @@ def cast_literal(value: Any, t: DataType, *, where: str = "literal", strict_floa
     )
 
 
-def not_comparable(value: Any, t: DataType, where: str, hint: str = "") -> InvalidInputError:
+def no_literal_of(value: Any, t: DataType, where: str, hint: str = "") -> InvalidInputError:
     """Return the error for a literal that is no value of its column's type."""
     shown = repr(value) if len(repr(value)) <= 80 else repr(value)[:77] + "..."
     return InvalidInputError(
@@ -78,7 +78,7 @@ def not_comparable(value: Any, t: DataType, where: str, hint: str = "") -> Inval
 def _to_decimal(value: Any, t: DataType, where: str) -> Decimal | float:
     """Return the number, exactly; a float only when it is not finite."""
     if isinstance(value, bool):
-        raise not_comparable(value, t, where)
+        raise no_literal_of(value, t, where)
     if isinstance(value, int):
         return Decimal(value)
     if isinstance(value, Decimal):
@@ -95,7 +95,7 @@ def _to_decimal(value: Any, t: DataType, where: str) -> Decimal | float:
             number = Decimal("NaN")
         if number.is_finite():
             return number
-    raise not_comparable(value, t, where)
+    raise no_literal_of(value, t, where)
 
 
 def _to_int(value: Any, t: DataType, where: str) -> Literal:
@@ -150,7 +150,7 @@ def _to_bool(value: Any, t: DataType, where: str) -> Literal:
         return Literal(value)
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return Literal(value.strip().lower() == "true")
-    raise not_comparable(value, t, where, "write TRUE or FALSE")
+    raise no_literal_of(value, t, where, "write TRUE or FALSE")
 
 
 def _to_string(value: Any, t: DataType, where: str) -> Literal:
@@ -158,15 +158,15 @@ def _to_string(value: Any, t: DataType, where: str) -> Literal:
         try:
             value.encode("utf-8")
         except UnicodeEncodeError:
-            raise not_comparable(value, t, where, "it contains a lone surrogate") from None
+            raise no_literal_of(value, t, where, "it contains a lone surrogate") from None
         return Literal(value)
-    raise not_comparable(value, t, where, f"write it in quotes: '{value}'" if isinstance(value, (int, Decimal)) else "")
+    raise no_literal_of(value, t, where, f"write it in quotes: '{value}'" if isinstance(value, (int, Decimal)) else "")
 
 
 def _to_bytes(value: Any, t: DataType, where: str) -> Literal:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return Literal(bytes(value))
-    raise not_comparable(value, t, where, "write the bytes in hex: X'1F'")
+    raise no_literal_of(value, t, where, "write the bytes in hex: X'1F'")
 
 
 _SIMPLE: dict[Root, Callable[[Any, DataType, str], Literal]] = {

@@ -25,7 +25,6 @@ from lakeidx.batch.landed_files import mark_committed
 from lakeidx.batch.staging_walk import walk_staging
 from lakeidx.errors import BatchHeldError, CommitConflictError, InvalidInputError, NotFoundError
 from lakeidx.format.paths import MAIN_BRANCH
-from lakeidx.predicate import format_predicate
 from lakeidx.table.commit.changes import decode_changes
 from lakeidx.table.commit.earlier_commit import added_paths
 from lakeidx.table.metadata import TableMetadata
@@ -68,14 +67,18 @@ def hold_batch(
     """
     assign = context.files.require(BucketAssignmentReport, attempt=attempt)
     names = ("inserts", "updates", "upserts", "deletes")
-    newest, fields = context.metadata.latest_snapshot(), context.schema.fields
+    newest, replaces = context.metadata.latest_snapshot(), None
+    if context.replaces is not None:
+        from lakeidx.predicate import format_predicate
+
+        replaces = format_predicate(context.replaces, context.schema.fields)
     note = HeldNote(
         batch_id=context.files.batch_id,
         attempt=attempt,
         since_ms=int(time.time() * 1000),
         reasons=tuple(reasons),
         overwrite=context.overwrite,
-        replaces=None if context.replaces is None else format_predicate(context.replaces, fields),
+        replaces=replaces,
         newest="" if newest is None else newest.identity,
         newest_id=0 if newest is None else newest.id,
         figures=figures or {name: getattr(assign, name) for name in names},
