@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba.core import event, types
 from numba.extending import intrinsic

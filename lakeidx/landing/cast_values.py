@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.columns import is_text
+from lakeidx.codec.arrays import is_text
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.cast import CastColumn, cast_array
 from lakeidx.types import (

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import frozen
+from lakeidx.codec.arrays import frozen
 from lakeidx.codec.order.fields import OrderField, WordField
 from lakeidx.codec.order.kernels import gather_bits, radix_sort, string_words
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakeidx.data.parquet.schema import holds_int96, is_int96, leaf_paths, parquet_arrow_schema
+from lakeidx.data.parquet.chunks import leaf_paths
+from lakeidx.data.parquet.schema import holds_int96, is_int96, parquet_arrow_schema
 from lakeidx.types import Field, Root
 
 if TYPE_CHECKING:

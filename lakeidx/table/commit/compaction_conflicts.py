@@ -12,7 +12,7 @@ from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.table.commit.changes import CommitRequest
 from lakeidx.table.commit.conflicts import MOST_FINDINGS, VectorPlaces
-from lakeidx.table.index_files import deletion_vectors
+from lakeidx.table.deletion_vectors import deletion_vectors
 from lakeidx.table.intervals import key_order
 from lakeidx.table.view import SnapshotView
 from lakeidx.types import DataType
