@@ -26,7 +26,8 @@ from lakeidx.batch.key_state.state_table import StateTables
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
 from lakeidx.cli.main import app
-from lakeidx.codec.rows.binary_row import encode_row, with_arity
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, NotFoundError, RejectedRowsError
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.format.schema.schema_file import encode_schema

@@ -37,6 +37,7 @@ from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag
+from lakeidx.table.history import tag_names
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
@@ -248,7 +249,7 @@ def test_a_hint_that_names_a_snapshot_counts(table_tags: Table) -> None:
     table_tags.store.put(table_tags.paths.earliest, encode_hint(3))
     with pytest.raises(NotFoundError, match="while it was tagged"):
         create_tag(table_tags.metadata, "late", snapshot_id=2)
-    assert "late" not in table_tags.metadata.tag_names()
+    assert "late" not in tag_names(table_tags.metadata)
 
 
 # A compaction was rolled back just before the key state followed it: the state kept no identity of the snapshot that was gone, and

@@ -35,7 +35,7 @@ from lakeidx.pipeline_file.batch_checks import check_batch
 from lakeidx.quality.result import Severity
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
-from lakeidx.table.index_files import deletion_vectors, read_deletion_vector
+from lakeidx.table.deletion_vectors import deletion_vectors, read_deletion_vector
 from lakeidx.table.scan.layout import ROW_KIND
 from lakeidx.table.view import DELETION_VECTORS, data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner

@@ -21,6 +21,7 @@ from lakeidx.maintenance.alter import alter_table
 from lakeidx.quality.changelog_agrees import check_changelog_agrees
 from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.table.expiration.rollback import roll_back
+from lakeidx.table.history import earliest_commit_id
 from lakeidx.testing.fault_store import Fault, FaultStore
 from tests.kit.overtaking import Overtaken
 from tests.kit.shared_table import calls
@@ -367,7 +368,7 @@ def tagged(folder: Path, options: Mapping[str, str]) -> str:
 def told(path: str, after: int | None) -> list[dict[str, Any]]:
     """Read all changes there are after a snapshot; None: all, those of expired snapshots where they outlive them."""
     table = Table.open(path)
-    first = table.metadata.earliest_commit_id()
+    first = earliest_commit_id(table.metadata)
     assert first is not None
     changes: pa.Table = table.scan(incremental=(first - 1 if after is None else after, None), kinds=True).to_arrow()
     return list(changes.sort_by("k").to_pylist())

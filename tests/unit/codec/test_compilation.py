@@ -59,7 +59,8 @@ def test_no_kernel_is_compiled_twice() -> None:
 from lakeidx.codec.bucket import fixed_buckets
 from lakeidx.codec.order.key import argsort_keys, run_starts
 from lakeidx.codec.order.normalized_key import normalized_keys, search_sorted
-from lakeidx.codec.rows.compacted_row import decode_compacted_rows, encode_compacted_rows
+from lakeidx.codec.rows.compacted_row import encode_compacted_rows
+from lakeidx.codec.rows.compacted_row_read import decode_compacted_rows
 hash_bytes_many(encode_rows(columns, kinds))
 hash_columns(columns, kinds)
 fixed_buckets(columns[2:4], kinds[2:4], 2, "hive")
