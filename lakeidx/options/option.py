@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Generic, Protocol, TypeVar, overload
 
 from lakeidx.errors import InvalidInputError
@@ -19,6 +20,11 @@ class OptionTexts(Protocol):
     """
 
     raw: dict[str, str]
+
+
+@cache
+def _python_name(key: str) -> str:
+    return re.sub(r"[.-]", "_", key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Option(Generic[T]):
     @property
     def attribute(self) -> str:
         """The key as a Python name."""
-        return re.sub(r"[.-]", "_", self.key)
+        return _python_name(self.key)
 
     def __set_name__(self, owner: type, name: str) -> None:
         if name != self.attribute:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -306,16 +306,16 @@ def check_document(document: YamlDocument, path: str) -> PipelineConfig:
     except ValidationError as error:
         problems += model_problems(error, document, PipelineConfig)
     if config is not None and not problems:
-        schema = config.spec()
+        made = cache(partial(new_schema, config.spec()))
         problems += _expectation_problems(config, document)
         problems += _landing_problems(config, document)
         problems += schema_problems(
             document,
             (
-                lambda: new_schema(schema),
-                lambda: check_usable(new_schema(schema)),
-                lambda: check_index_type(new_schema(schema)),
-                lambda: _check_changes(config, new_schema(schema)),
+                made,
+                lambda: check_usable(made()),
+                lambda: check_index_type(made()),
+                lambda: _check_changes(config, made()),
             ),
         )
     if problems or config is None:
