@@ -8,9 +8,10 @@ this repository do not belong here: they are in ``pipelines/`` and ``dagster_pro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakeidx import lazy_names
+from lakeidx.dagster.garbage import no_search
 
 if TYPE_CHECKING:
     from lakeidx.dagster.components.feed_tables import FeedTables as FeedTables
@@ -33,7 +34,12 @@ _PLACES = {
 }
 __all__ = list(_PLACES)
 
-__getattr__ = lazy_names(__name__, _PLACES, needs=("dagster", "needs Dagster: pip install 'lakeidx[dagster]'"))
+_load = lazy_names(__name__, _PLACES, needs=("dagster", "needs Dagster: pip install 'lakeidx[dagster]'"))
+
+
+def __getattr__(name: str) -> Any:
+    with no_search():
+        return _load(name)
 
 
 def __dir__() -> list[str]:

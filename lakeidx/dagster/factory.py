@@ -1,4 +1,7 @@
-"""Definitions of one table for Dagster, made from its pipeline file."""
+"""Definitions of one table for Dagster, made from its pipeline file.
+
+Parts that few tables have are imported where they are made: each run loads this.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,8 @@ from typing import Any
 
 import dagster as dg
 
-from lakeidx.dagster.assets.changes import build_changes_asset
 from lakeidx.dagster.assets.checks import reported_checks
-from lakeidx.dagster.assets.feed import build_feed_assets, pipelines_of
 from lakeidx.dagster.assets.landing import build_landing_asset, build_landing_check
-from lakeidx.dagster.assets.lookup_store import build_lookup_asset, lookup_checks
 from lakeidx.dagster.assets.maintenance import (
     build_compaction_asset,
     build_expiry_asset,
@@ -70,11 +70,15 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     out.checks = [build_landing_check(pipeline)]
     checks = [*ingest_checks(pipeline), *assignment_checks(pipeline), *commit_checks(pipeline)]
     if pipeline.lookup_store:
+        from lakeidx.dagster.assets.lookup_store import build_lookup_asset, lookup_checks
+
         out.assets.append(build_lookup_asset(pipeline))
         checks += lookup_checks(pipeline)
         key = asset_key(pipeline, LOOKUP_STORE)
         out.jobs.append(_asset_job(pipeline, asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
     if pipeline.changes is not None:
+        from lakeidx.dagster.assets.changes import build_changes_asset
+
         out.assets.append(build_changes_asset(pipeline, pipeline.changes))
         job = _asset_job(pipeline, asset_job_name(pipeline, CHANGES), selection=[asset_key(pipeline, CHANGES)])
         out.jobs.append(job)
@@ -100,6 +104,8 @@ def build_feed(feed: FeedConfig, file: Path | None = None) -> TableDefinitions:
 
     file   the pipeline file, which assets refer to as their source
     """
+    from lakeidx.dagster.assets.feed import build_feed_assets, pipelines_of
+
     pipeline, out = feed.landing_pipeline(), TableDefinitions()
     out.assets = [build_landing_asset(pipeline), *build_feed_assets(feed)]
     out.checks = [build_landing_check(pipeline)]

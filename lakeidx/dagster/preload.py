@@ -1,9 +1,7 @@
-"""Seconds that a run's process need not take: the import of Great Expectations while the first stage works, and the end."""
+"""The import of Great Expectations while the first stage works."""
 
 from __future__ import annotations
 
-import atexit
-import gc
 import importlib
 import threading
 from collections.abc import Collection
@@ -39,15 +37,3 @@ def start_import(module: str) -> threading.Thread:
     thread = threading.Thread(target=importlib.import_module, args=[module], name="lakeidx-preload", daemon=True)
     thread.start()
     return thread
-
-
-@cache
-def end_quickly() -> None:
-    """Let the process end without a search for garbage: over all that Dagster has loaded it takes a second of a processor."""
-    atexit.register(_without_search)
-
-
-def _without_search() -> None:
-    # Extensions made with nanobind (DuckDB) print what is still there when they are unloaded, however harmless.
-    if not any(kind.__module__ == "nanobind" for kind in type.__subclasses__(type)):
-        gc.freeze()

@@ -16,7 +16,7 @@ from pydantic import Field
 from lakeidx.api.table import Table
 from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.failures import forget_failure
-from lakeidx.dagster.preload import end_quickly
+from lakeidx.dagster.garbage import search_what_runs_make
 from lakeidx.dagster.submitted import report_of, run_command
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import ensure_table
@@ -35,31 +35,39 @@ F = TypeVar("F", bound=Callable[..., Any])
 NAMES = ("store", "spark", "tables")
 
 
+@functools.cache
+def config_fields(kind: type[dg.Config]) -> dict[str, Any]:
+    """Return the fields of run config for the decorator of a function that takes it; Dagster would make them anew each time."""
+    return kind.to_fields_dict()
+
+
 def resources_of(pipeline: PipelineConfig) -> Callable[[F], F]:
     """Let a function take its resources from those of a pipeline: its parameter `store` is the resource `lakeidx_store`, so that a
-    project may have a `store` of its own.
+    project may have a `store` of its own. Its parameter `config` is the run config, whose fields the decorator is given.
     """
 
     def renamed(function: F) -> F:
         signature = inspect.signature(function)
         new = {n: pipeline.resource_prefix + n for n in NAMES if n in signature.parameters}
         old = {name: n for n, name in new.items()}
+        kind = function.__annotations__.get("config")
 
-        def by_name(named: dict[str, Any]) -> dict[str, Any]:
-            return {old.get(name, name): value for name, value in named.items()}
+        def by_name(given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+            config = {} if kind is None else {"config": kind(**given[0].op_execution_context.op_config)}
+            return {**config, **{old.get(name, name): value for name, value in named.items()}}
 
         def call(*given: Any, **named: Any) -> Any:
-            return function(*given, **by_name(named))
+            return function(*given, **by_name(given, named))
 
         def generate(*given: Any, **named: Any) -> Any:
-            yield from function(*given, **by_name(named))
+            yield from function(*given, **by_name(given, named))
 
         # What Dagster reads a function's resources from.
-        parameters = [p.replace(name=new.get(p.name, p.name)) for p in signature.parameters.values()]
+        parameters = [p.replace(name=new.get(n, n)) for n, p in signature.parameters.items() if n != "config"]
         out: Any = functools.wraps(function)(generate if inspect.isgeneratorfunction(function) else call)
         del out.__wrapped__
         out.__signature__ = signature.replace(parameters=parameters)
-        out.__annotations__ = {new.get(n, n): kind for n, kind in function.__annotations__.items()}
+        out.__annotations__ = {new.get(n, n): t for n, t in function.__annotations__.items() if n != "config"}
         return cast(F, out)
 
     return renamed
@@ -205,7 +213,7 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """Begin a run's process; sensors open tables, too, and are no run."""
         print_logs(os.environ.get("LAKEIDX_LOG_FORMAT"))
         if context.run is not None and context.instance is not None:
-            end_quickly()
+            search_what_runs_make()
             forget_failure(context.instance, context.run)
 
     def ensure(self, config: PipelineConfig) -> Table:

@@ -12,7 +12,7 @@ verification       all rules over the whole table                          cron 
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
@@ -36,20 +36,20 @@ from lakeidx.dagster.names import (
     stages_group,
     upkeep_pool_name,
 )
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
+from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, config_fields, resources_of
 from lakeidx.errors import NotFoundError
-from lakeidx.maintenance.compaction import CompactionReport, run_compaction
-from lakeidx.maintenance.lookup_store import clean_lookup_files
-from lakeidx.maintenance.partitions.done import run_partition_upkeep
-from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
 from lakeidx.quality import RuleResult, check_orphans
 from lakeidx.quality.whole_table import Verified
-from lakeidx.table.expiration.expire import ExpireReport, expire_table
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.newest import load_newest
 from lakeidx.tasks.runner import Progress
+
+# What upkeep does is imported where it is done: a run of a batch loads these definitions, too.
+if TYPE_CHECKING:
+    from lakeidx.maintenance.compaction import CompactionReport
+    from lakeidx.table.expiration.expire import ExpireReport
 
 
 class CompactionConfig(dg.Config):
@@ -121,6 +121,7 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         name=COMPACTION,
         kinds={"spark", "parquet"},
         description="Sorted runs of buckets that have too many are merged; deletes are dropped at the top level.",
+        config_schema=config_fields(CompactionConfig),
         **common(pipeline),
     )
     @resources_of(pipeline)
@@ -131,6 +132,8 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         spark: SparkResource,
         tables: TableResource,
     ) -> StepEvents:
+        from lakeidx.maintenance.compaction import CompactionReport, run_compaction
+
         with failures_explained(context):
             table = _open_if_made(pipeline, tables)
             if table is None:
@@ -157,7 +160,7 @@ def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
     return found
 
 
-def _compaction_metadata(report: CompactionReport) -> dict[str, Any]:
+def _compaction_metadata(report: "CompactionReport") -> dict[str, Any]:
     """Return the metrics of a compaction, and the first buckets that were picked."""
     out: dict[str, Any] = {
         f"lakeidx/{name}": value
@@ -180,12 +183,18 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
         name=SNAPSHOT_EXPIRY,
         kinds={"paimon"},
         description="Partitions and snapshots past their time, and the files only they needed, are deleted; idle ones are done.",
+        config_schema=config_fields(ExpiryConfig),
         **common(pipeline),
     )
     @resources_of(pipeline)
     def snapshot_expiry(
         context: dg.AssetExecutionContext, config: ExpiryConfig, tables: TableResource
     ) -> dg.MaterializeResult[Any]:
+        from lakeidx.maintenance.lookup_store import clean_lookup_files
+        from lakeidx.maintenance.partitions.done import run_partition_upkeep
+        from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
+        from lakeidx.table.expiration.expire import expire_table
+
         with failures_explained(context):
             table = _open_if_made(pipeline, tables)
             if table is None:
@@ -214,7 +223,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
     return found
 
 
-def _expiry_metadata(report: ExpireReport) -> dict[str, Any]:
+def _expiry_metadata(report: "ExpireReport") -> dict[str, Any]:
     """Return the metrics of an expiry, and the first deleted files."""
     out: dict[str, Any] = {
         "lakeidx/dry_run": report.dry_run,
@@ -288,5 +297,7 @@ def _log_groups(context: dg.AssetExecutionContext) -> Progress:
 
 def count_orphans(pipeline: PipelineConfig, table: TableHandle, now_ms: int) -> RuleResult:
     """Count old unreferenced files and compare with the pipeline's limit."""
+    from lakeidx.maintenance.staging_cleanup import clean_orphans
+
     found = clean_orphans(table.metadata, now_ms=now_ms, dry_run=True).files
     return check_orphans({f.path: f.size for f in found}, max_files=pipeline.checks.orphan_files)

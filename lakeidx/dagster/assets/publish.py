@@ -18,11 +18,12 @@ from lakeidx.batch.held.release import release_held
 from lakeidx.dagster.assets.checks import check_results, joined_results
 from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.expectations import batches_expectation_results, table_expectation_results
+from lakeidx.dagster.assets.op_jobs import build_op_job
 from lakeidx.dagster.assets.table import table_observation, table_state
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.reports import commit_metadata
-from lakeidx.dagster.names import HELD_BATCH, TABLE, asset_key, pool_name, table_id
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
+from lakeidx.dagster.names import HELD_BATCH, TABLE, asset_key, table_id
+from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
 from lakeidx.errors import BatchHeldError
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.pipeline_file.batch_checks import batch_results
@@ -138,13 +139,7 @@ class HeldBatchConfig(dg.Config):
 def build_held_batch_job(pipeline: PipelineConfig) -> dg.JobDefinition:
     """Build the job that decides about a held batch; what it did is the metadata of its output and of the assets it changed."""
 
-    @dg.op(
-        name=f"{table_id(pipeline)}__{HELD_BATCH}",
-        description=f"Release or discard a batch of {pipeline.table} that stopped before its commit.",
-        pool=pool_name(pipeline),
-    )
-    @resources_of(pipeline)
-    def held_batch(
+    def decide(
         context: dg.OpExecutionContext, config: HeldBatchConfig, spark: SparkResource, tables: TableResource
     ) -> None:
         with failures_explained():
@@ -162,13 +157,8 @@ def build_held_batch_job(pipeline: PipelineConfig) -> dg.JobDefinition:
             context.log_event(table_observation(pipeline, table.metadata))
             context.add_output_metadata(done)
 
-    @dg.job(
-        name=f"{table_id(pipeline)}__{HELD_BATCH}_job",
-        description=f"Releases or discards a held batch of {pipeline.table}: give its id and the decision as run config.",
-        tags={"lakeidx/table": pipeline.table, "dagster/priority": "1"},
-        executor_def=dg.in_process_executor,
+    said = (
+        f"Release or discard a batch of {pipeline.table} that stopped before its commit.",
+        f"Releases or discards a held batch of {pipeline.table}: give its id and the decision as run config.",
     )
-    def job() -> None:
-        held_batch()
-
-    return job
+    return build_op_job(pipeline, HELD_BATCH, decide, HeldBatchConfig, descriptions=said)

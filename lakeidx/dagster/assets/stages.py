@@ -70,7 +70,7 @@ from lakeidx.dagster.names import (
     writer_of_files,
 )
 from lakeidx.dagster.preload import preload_imports
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, resources_of
+from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, config_fields, resources_of
 from lakeidx.errors import BatchHeldError, InvalidInputError, RejectedRowsError
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_landing
@@ -261,6 +261,7 @@ def _build_step(
         preload_imports(pipeline, [node.name for node in context.job_def.nodes])
         yield from _Step(pipeline, context, store, spark, tables, config.overwrite).run(stages)
 
+    ingests = _ingest in stages
     decorate = dg.multi_asset(
         name="__".join([*key_prefix(pipeline), name]),
         specs=specs,
@@ -268,8 +269,9 @@ def _build_step(
         pool=pool_name(pipeline),
         retry_policy=retry_policy(pipeline),
         backfill_policy=_backfill_policy(pipeline),
+        config_schema=config_fields(IngestConfig) if ingests else None,
     )
-    return decorate(resources_of(pipeline)(configured if _ingest in stages else plain))
+    return decorate(resources_of(pipeline)(configured if ingests else plain))
 
 
 def _writer_of_landing(pipeline: PipelineConfig) -> tuple[list[dg.AssetDep], dg.AutomationCondition[Any] | None]:

@@ -17,6 +17,7 @@ import dagster as dg
 
 from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
 from lakeidx.dagster.components.attributes import Attributes
+from lakeidx.dagster.garbage import no_search
 from lakeidx.dagster.sensors.failed_runs import build_canceled_run_sensor, build_failed_run_sensor
 from lakeidx.pipeline_file.sections import AlertConfig
 
@@ -88,8 +89,10 @@ def members_of(context: dg.ComponentLoadContext) -> list[Member]:
 
 @contextmanager
 def quiet() -> Any:
-    """Keep Dagster from warning a project of what is used here on purpose: partitioned checks, observable sources, their files."""
-    with warnings.catch_warnings():
+    """Make definitions without Dagster's warnings of what is used here on purpose: partitioned checks, observable sources, their
+    files.
+    """
+    with no_search(), warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         warnings.simplefilter("ignore", dg.PreviewWarning)
         yield

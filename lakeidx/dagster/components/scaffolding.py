@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import dagster as dg
@@ -13,10 +13,11 @@ import yaml
 from dagster.components.component_scaffolding import scaffold_component
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakeidx.api import Warehouse
-from lakeidx.api.inference.infer import InferredTable, infer_table
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.sections import SchedulesConfig
+
+if TYPE_CHECKING:
+    from lakeidx.api.inference.infer import InferredTable
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -197,11 +198,15 @@ def _in_one_line(request: dg.ScaffoldRequest[Any]) -> Iterator[None]:
 
 def _table(given: str | None, name: str) -> str:
     table = given or f"lake.{name}"
+    from lakeidx.api import Warehouse
+
     Warehouse("/").path(table)
     return table
 
 
 def _inferred(folder: str, params: PrimaryKeyTableParams) -> InferredTable:
+    from lakeidx.api.inference.infer import infer_table
+
     # Runs may start elsewhere than this command.
     place = folder if "://" in folder else str(Path(folder).resolve())
     return infer_table(place, keys=_names(params.key), partition_by=_names(params.partition_by))
@@ -212,6 +217,8 @@ def _names(text: str | None) -> list[str]:
 
 
 def _template(name: str) -> InferredTable:
+    from lakeidx.api.inference.infer import InferredTable
+
     attributes: dict[str, Any] = {
         "landing": {"path": f"landing/{name}", "pattern": "*.parquet"},
         "fields": [{"name": "id", "type": "BIGINT"}],

@@ -15,6 +15,7 @@ from lakeidx.api.dry_run.plan import BatchPlan
 from lakeidx.api.merge import on_of
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
+from lakeidx.dagster.assets.op_jobs import build_op_job
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import failures_explained, retry_policy
 from lakeidx.dagster.metadata.reports import records_table, run_metadata
@@ -25,11 +26,8 @@ from lakeidx.dagster.names import (
     MERGE_ROWS,
     ROLL_BACK,
     UPDATE_ROWS,
-    asset_job_name,
-    pool_name,
-    table_id,
 )
-from lakeidx.dagster.resources import SparkResource, TableResource, resources_of
+from lakeidx.dagster.resources import SparkResource, TableResource
 from lakeidx.dagster.verbs.settings import (
     DeleteConfig,
     DropConfig,
@@ -140,42 +138,25 @@ def build_verb_jobs(pipeline: PipelineConfig) -> Iterator[dg.JobDefinition]:
 def _job(pipeline: PipelineConfig, verb: _Verb) -> dg.JobDefinition:
     kind, description = verb.config, verb.description.format(pipeline.table)
 
-    # The slot of batches: none of them runs meanwhile.
-    @dg.op(
-        name=f"{table_id(pipeline)}__{verb.name}",
-        description=description,
-        pool=pool_name(pipeline),
-        retry_policy=retry_policy(pipeline),
-    )
-    @resources_of(pipeline)
-    def op(context: dg.OpExecutionContext, config: kind, spark: SparkResource, tables: TableResource) -> None:  # type: ignore[valid-type]
+    def work(context: dg.OpExecutionContext, config: Any, spark: SparkResource, tables: TableResource) -> None:
         with failures_explained():
             table = tables.open(pipeline)
             done = verb.run(VerbCall(pipeline, context, table, tables, spark), config)
-            asked = config.model_dump(exclude_defaults=True)  # type: ignore[attr-defined]
             metadata = {
                 "lakeidx/verb": verb.name,
-                "lakeidx/asked": dg.MetadataValue.json(asked),
+                "lakeidx/asked": dg.MetadataValue.json(config.model_dump(exclude_defaults=True)),
                 **_metadata(table, done),
             }
             context.add_output_metadata(metadata)
-            if done is None or config.dry_run:  # type: ignore[attr-defined]
+            if done is None or config.dry_run:
                 return
             seen = table_observation(pipeline, table.metadata)
             context.log_event(
                 dg.AssetObservation(seen.asset_key, metadata={**seen.metadata, **metadata}, tags=seen.tags)
             )
 
-    @dg.job(
-        name=asset_job_name(pipeline, verb.name),
-        description=description,
-        tags={"lakeidx/table": pipeline.table, "dagster/priority": "1"},
-        executor_def=dg.in_process_executor,
-    )
-    def job() -> None:
-        op()
-
-    return job
+    said = (description, description)
+    return build_op_job(pipeline, verb.name, work, kind, descriptions=said, retry_policy=retry_policy(pipeline))
 
 
 def _metadata(table: Table, done: Result | None) -> dict[str, Any]:
