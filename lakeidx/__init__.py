@@ -9,6 +9,7 @@ What Dagster runs lives in `lakeidx.dagster`, what spark-submit runs in `jobs`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -57,11 +58,15 @@ def lazy_names(
         if place is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            return getattr(import_module(place), name)
+            found = getattr(import_module(place), name)
         except ModuleNotFoundError as error:
             if needs is None or error.name != needs[0]:
                 raise
             raise ModuleNotFoundError(needs[1], name=error.name) from error
+        # The next time Python finds it without asking.
+        if package in sys.modules:
+            setattr(sys.modules[package], name, found)
+        return found
 
     return load
 
