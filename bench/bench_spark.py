@@ -215,12 +215,17 @@ def environments(names: Sequence[str], cache: Path, lowest: Path) -> Iterator[tu
     of_kind = {k.module.removesuffix("_spark"): k for k in peers() if k.module.endswith("_spark")}
     for name in names:
         if name == "lakeidx":
-            for label, python in (("lakeidx", Path(sys.executable)), ("lakeidx, lowest pyspark", lowest)):
+            # Numba keeps kernels of one version for a source: those of the lowest would take the place of this environment's.
+            apart = {"NUMBA_CACHE_DIR": str(lowest.parents[1] / "kernels")}
+            for label, python, more in (
+                ("lakeidx", Path(sys.executable), {}),
+                ("lakeidx, lowest pyspark", lowest, apart),
+            ):
                 if python.exists():
                     # Its kernels are compiled once for a machine.
-                    here = {**os.environ, "PYTHONPATH": str(ROOT)}
+                    here = {**os.environ, "PYTHONPATH": str(ROOT), **more}
                     subprocess.run([python.with_name("lakeidx"), "warm-up"], env=here, check=True, stdout=sys.stderr)
-                    yield label, name, python, {}
+                    yield label, name, python, more
             continue
         try:
             kind = of_kind[name]

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from bench.peers.base import SUMMED, Answer
 from bench.peers.spark import SparkPeer
 
-PACKAGE = "io.delta:delta-spark_4.0_2.13:4.4.0"
+PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 
 class ThisPeer(SparkPeer):

@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Seconds that an installation may take.
 INSTALL_LIMIT_S = 600
 SPARK = ("pyspark==4.0.4", "pandas<3")
+#: The newest that Delta allows.
+DELTA = ("pyspark==4.2.0", "pandas<3")
 #: The Spark bundle of Paimon is no release that Maven has: this variable names the jar, or it lies in ``../shared/jars``.
 PAIMON_JAR = "LAKEIDX_PAIMON_SPARK_JAR"
 
@@ -62,7 +64,7 @@ def peers() -> list[PeerKind]:
         PeerKind("Lance", "lance_table", ("pylance==14.0.2",), note="merge_insert; B-tree on l_orderkey"),
         PeerKind("Paimon on Spark", "paimon_spark", SPARK, ("java",), paimon_jar, "dynamic buckets of 500,000 keys"),
         PeerKind("Iceberg on Spark", "iceberg_spark", SPARK, ("java",), note="MERGE INTO, merge-on-read"),
-        PeerKind("Delta on Spark", "delta_spark", SPARK, ("java",), note="MERGE INTO, deletion vectors"),
+        PeerKind("Delta on Spark", "delta_spark", DELTA, ("java",), note="MERGE INTO, deletion vectors"),
         PeerKind("pypaimon", "pypaimon_table", ("pypaimon==2.1.0",), note="fixed buckets of 500,000 keys"),
         PeerKind("pyiceberg", "pyiceberg_table", ("pyiceberg[pyarrow,sql-sqlite]==0.12.0",), note="its own upsert"),
     ]
