@@ -217,11 +217,9 @@ def environments(names: Sequence[str], cache: Path, lowest: Path) -> Iterator[tu
         if name == "lakeidx":
             # Numba keeps kernels of one version for a source: those of the lowest would take the place of this environment's.
             apart = {"NUMBA_CACHE_DIR": str(lowest.parents[1] / "kernels")}
-            for label, python, more in (
-                ("lakeidx", Path(sys.executable), {}),
-                ("lakeidx, lowest pyspark", lowest, apart),
-            ):
+            for label, python in (("lakeidx", Path(sys.executable)), ("lakeidx, lowest pyspark", lowest)):
                 if python.exists():
+                    more: Mapping[str, str] = apart if python == lowest else {}
                     # Its kernels are compiled once for a machine.
                     here = {**os.environ, "PYTHONPATH": str(ROOT), **more}
                     subprocess.run([python.with_name("lakeidx"), "warm-up"], env=here, check=True, stdout=sys.stderr)
