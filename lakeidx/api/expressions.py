@@ -41,6 +41,10 @@ class Rows:
         self._connection = duckdb.connect()
         # Times with a zone are as UTC says, wherever this runs; and no name stands for a variable of this program.
         self._connection.execute("SET TimeZone = 'UTC'; SET python_enable_replacements = false")
+        self.put(tables)
+
+    def put(self, tables: Mapping[str, pa.Table]) -> None:
+        """Let names stand for other tables."""
         for name, rows in tables.items():
             self._connection.register(name, rows)
 

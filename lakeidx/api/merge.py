@@ -1,8 +1,9 @@
 """Merge of a source into a table: rows that match are updated or deleted, others inserted, as one batch.
 
-By the primary key only the buckets that the source has keys of are read, through the index; by another condition, or with clauses
-for rows that the source does not have, the table is scanned once. DuckDB joins and computes; columns that no expression changes
-are taken as they are stored. Names and order of clauses are Delta Lake's: of a row the first clause counts whose condition holds.
+By the primary key only the files that may hold keys of the source are read, and a hash table of its keys matches rows; by another
+condition, or with clauses for rows that the source does not have, the table is scanned once, and DuckDB joins. Expressions are for
+DuckDB; columns that none changes are taken as they are stored. Names and order of clauses are Delta Lake's: of a row the first
+clause counts whose condition holds.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +24,7 @@ from lakeidx.api.arrow_input import as_table
 from lakeidx.api.expressions import ROW, Rows, as_column, assigned, check_assignments, columns_named, quoted
 from lakeidx.api.table import plannable
 from lakeidx.api.verbs import (
+    WantedKeys,
     as_deletes,
     check_deletable,
     check_updatable,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from lakeidx.batch.upsert import OnStage
     from lakeidx.tasks.runner import RunnerLike
 
+Int64s = npt.NDArray[np.int64]
 #: Columns that a clause sets: None for all that the source has.
 Assignments = Mapping[str, Any] | None
 #: The clauses of a merge that names none: rows that match are changed, others inserted.
@@ -85,6 +89,10 @@ def _each_row_once(numbers: pa.ChunkedArray) -> None:
     """Refuse a row of the table that several rows of the source match."""
     if np.bincount(numbers.drop_null()).max(initial=0) > 1:
         raise InvalidInputError(_TWICE)
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    return rows.append_column(ROW, pa.array(np.arange(rows.num_rows)))
 
 
 def _taken(rows: pa.Table, numbers: pa.ChunkedArray) -> pa.Table:
@@ -251,28 +259,27 @@ class Merge:
         self.kinds = None
         if self._is_upsert(schema, source):
             return _each_key_once(schema, source)
-        target = self._candidates(schema, source)
-        names = self.aliases
-        numbered = [t.append_column(ROW, pa.array(np.arange(t.num_rows))) for t in (target, source)]
-        rows = Rows(dict(zip(names, numbered, strict=True)))
-        picked = rows.select(self._matching_sql(schema), "merge")
+        target, places = self._candidates(schema, source)
+        numbered = [self._numbered(schema, target, places), _numbered(source)]
+        rows = Rows(dict(zip(self.aliases, numbered, strict=True)))
+        picked = rows.select(self._matching_sql(joined=places is not None), "merge")
         _each_row_once(picked.column("t"))
         out, new = [], []
         for number, clause in enumerate(self._clauses):
             mine = picked.filter(pc.equal(picked.column("clause"), number))
             if mine.num_rows:
-                out.append(self._rows_of(clause, schema, target, source, mine))
+                out.append(self._rows_of(clause, schema, target, source, mine, rows))
                 new += [out[-1]] if clause.of == NOT_MATCHED else []
         if not out:
             return pa.table({KIND_COLUMN: pa.array([], pa.string())})
-        rows = pa.concat_tables(out, promote_options="permissive")
+        changed = pa.concat_tables(out, promote_options="permissive")
         if new:
             # Rows found by their key have other keys than those that are not there.
             by_key = self._columns_of_key(schema, source) is not None
-            _each_key_once(schema, pa.concat_tables(new, promote_options="permissive") if by_key else rows)
-        counted = pc.value_counts(rows.column(KIND_COLUMN).combine_chunks())
+            _each_key_once(schema, pa.concat_tables(new, promote_options="permissive") if by_key else changed)
+        counted = pc.value_counts(changed.column(KIND_COLUMN).combine_chunks())
         self.kinds = dict(zip(*(counted.field(n).to_pylist() for n in ("values", "counts")), strict=True))
-        return rows
+        return changed
 
     def _is_upsert(self, schema: TableSchema, source: pa.Table) -> bool:
         """Return True where no row of the table decides anything: whole rows by the key, changed or inserted."""
@@ -281,17 +288,29 @@ class Merge:
         whole = set(source.column_names) == set(schema.field_names)
         return by_key and whole and len(self._clauses) == len(wanted) and all(c in wanted for c in self._clauses)
 
-    def _candidates(self, schema: TableSchema, source: pa.Table) -> pa.Table:
+    def _candidates(self, schema: TableSchema, source: pa.Table) -> tuple[pa.Table, Int64s | None]:
         """Return the rows of the table that the source may match, with the columns that anything asks for: by the key those it
-        has, else all.
+        has, else all; and where the key says all, which of them each row of the source matches, -1 for none.
         """
         needed = self._needed_columns(schema, source)
-        columns = self._columns_of_key(schema, source)
-        if columns is None or any(c.of == BY_SOURCE for c in self._clauses):
+        by_key = self._columns_of_key(schema, source)
+        if by_key is None or any(c.of == BY_SOURCE for c in self._clauses):
             scan = partial(scan_committed, self.table, columns=needed)
-            return on_newest(self.table.metadata, lambda _: scan().to_arrow())
-        keys = source.select(columns).rename_columns(list(schema.primary_keys))
-        return rows_of_keys(self.table, keys, needed, exact=False)
+            return on_newest(self.table.metadata, lambda _: scan().to_arrow()), None
+        columns, alone = by_key
+        keys = WantedKeys(schema, source.select(columns).rename_columns(list(schema.primary_keys)))
+        target = rows_of_keys(self.table, keys, needed, exact=False)
+        return target, keys.places(target) if alone else None
+
+    def _numbered(self, schema: TableSchema, target: pa.Table, places: Int64s | None) -> pa.Table:
+        """Return rows of the table with their numbers; where places are known, row by row beside the source's, for conditions."""
+        if places is None:
+            return _numbered(target)
+        texts = [c.condition for c in self._clauses if c.condition is not None]
+        named = {n for text in texts for n in columns_named(text, target.column_names)}
+        numbers = pa.array(places, mask=places < 0)
+        columns = {n: target.column(n).take(numbers) for n in target.column_names if n in named}
+        return pa.table({**columns, ROW: numbers})
 
     def _needed_columns(self, schema: TableSchema, source: pa.Table) -> list[str]:
         """Return the columns of the table that the condition and the clauses read, in its order."""
@@ -311,13 +330,15 @@ class Merge:
             needed |= columns_named(text, schema.field_names)
         return [n for n in schema.field_names if n in needed]
 
-    def _columns_of_key(self, schema: TableSchema, source: pa.Table) -> list[str] | None:
-        """Return the source's columns that are compared with the primary key, in its order; None where not all of it is.
+    def _columns_of_key(self, schema: TableSchema, source: pa.Table) -> tuple[list[str], bool] | None:
+        """Return the source's columns that are compared with the primary key, in its order, and whether nothing else is; None where
+        not all of it is.
 
         Names in a condition are in any case, as DuckDB takes them.
         """
+        keys = schema.primary_keys
         if not isinstance(self.on, str):
-            return list(schema.primary_keys) if set(schema.primary_keys) <= set(self.on) else None
+            return (list(keys), set(keys) == set(self.on)) if set(keys) <= set(self.on) else None
         import sqlglot
         from sqlglot import exp
 
@@ -326,19 +347,23 @@ class Merge:
         except sqlglot.ParseError as error:
             raise InvalidInputError(f"on {self.on!r}: {str(error).splitlines()[0]}") from error
         pairs: dict[str, str] = {}
-        for part in tree.flatten() if isinstance(tree, exp.And) else [tree]:
+        parts = list(tree.flatten()) if isinstance(tree, exp.And) else [tree]
+        for part in parts:
             both = [part.left, part.right] if isinstance(part, exp.EQ) else []
             if both and all(isinstance(c, exp.Column) for c in both):
                 sides = {c.text("table"): c.name.lower() for c in both}
                 if set(sides) == set(self.aliases):
                     pairs[sides[self.aliases[0]]] = sides[self.aliases[1]]
         given = {n.lower(): n for n in source.column_names}
-        columns = [given.get(pairs.get(k.lower(), "")) for k in schema.primary_keys]
+        columns = [given.get(pairs.get(k.lower(), "")) for k in keys]
         one_name_each = len(given) == source.num_columns and None not in columns
-        return [n for n in columns if n is not None] if one_name_each else None
+        return ([n for n in columns if n is not None], len(parts) == len(keys)) if one_name_each else None
 
-    def _matching_sql(self, schema: TableSchema) -> str:
-        """Return the query of the numbers of rows of table and source, and of the clause that takes them."""
+    def _matching_sql(self, *, joined: bool) -> str:
+        """Return the query of the numbers of rows of table and source, and of the clause that takes them.
+
+        joined   the rows of both lie beside each other
+        """
         target, source = map(quoted, self.aliases)
         on = (
             self.on
@@ -356,15 +381,16 @@ class Merge:
             for n, c in enumerate(self._clauses)
         )
         join = "FULL" if any(c.of == BY_SOURCE for c in self._clauses) else "RIGHT"
-        query = f"SELECT {t} AS t, {s} AS s, CASE {cases} END AS clause FROM {target} {join} JOIN {source} ON {on}"  # noqa: S608 - the caller's own
-        return f"SELECT * FROM ({query}) WHERE clause IS NOT NULL ORDER BY s, t"  # noqa: S608 - as above
+        both = f"{target} POSITIONAL JOIN {source}" if joined else f"{target} {join} JOIN {source} ON {on}"
+        query = f"SELECT {t} AS t, {s} AS s, CASE {cases} END AS clause FROM {both}"  # noqa: S608 - the caller's own
+        return f"SELECT * FROM ({query}) WHERE clause IS NOT NULL{'' if joined else ' ORDER BY s, t'}"  # noqa: S608 - as above
 
     # -- rows of a clause --------------------------------------------------------------------------------------------
 
     def _rows_of(
-        self, clause: MergeClause, schema: TableSchema, target: pa.Table, source: pa.Table, picked: pa.Table
+        self, clause: MergeClause, schema: TableSchema, target: pa.Table, source: pa.Table, picked: pa.Table, rows: Rows
     ) -> pa.Table:
-        """Return the rows of the batch that a clause makes of the picked ones."""
+        """Return the rows of the batch that a clause makes of the picked ones; `rows` computes expressions."""
         mine = {
             name: None if rows is None else _taken(rows, picked.column(number))
             for name, rows, number in (
@@ -376,19 +402,19 @@ class Merge:
         if clause.action == "delete":
             assert before is not None
             return as_deletes(schema, before)
-        values = self._values(clause, schema, mine, picked.num_rows)
+        values = self._values(clause, schema, mine, picked.num_rows, rows)
         if clause.action == "update":
             assert before is not None
-            rows = with_columns(schema, before, values)
+            made = with_columns(schema, before, values)
         else:
             assert given is not None
-            rows = pa.table(values)
-        return rows.append_column(
-            KIND_COLUMN, pa.repeat(pa.scalar("+U" if before is not None else "+I"), rows.num_rows)
+            made = pa.table(values)
+        return made.append_column(
+            KIND_COLUMN, pa.repeat(pa.scalar("+U" if before is not None else "+I"), made.num_rows)
         )
 
     def _values(
-        self, clause: MergeClause, schema: TableSchema, mine: Mapping[str, pa.Table | None], count: int
+        self, clause: MergeClause, schema: TableSchema, mine: Mapping[str, pa.Table | None], count: int, rows: Rows
     ) -> dict[str, pa.Array | pa.ChunkedArray]:
         given = mine[self.aliases[1]]
         if clause.columns is None:
@@ -402,6 +428,7 @@ class Merge:
             return {
                 n: as_column(given.column(n), schema.fields_by_name[n]) for n in given.column_names if n not in keys
             }
-        tables = {name: rows for name, rows in mine.items() if rows is not None}
+        tables = {name: part for name, part in mine.items() if part is not None}
         whole = " POSITIONAL JOIN ".join(map(quoted, tables))
-        return assigned(clause.columns, schema.fields_by_name, Rows(tables), whole, count)
+        rows.put(tables)
+        return assigned(clause.columns, schema.fields_by_name, rows, whole, count)

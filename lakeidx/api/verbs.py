@@ -11,11 +11,12 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows as GivenRows
@@ -26,9 +27,14 @@ from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.stages.rerun import begin_run
 from lakeidx.batch.upsert import OnStage, finish_batch
+from lakeidx.bucket_assignment.hash_set import HashFilter
 from lakeidx.codec.gather import take_rows
+from lakeidx.codec.rows.binary_row_vec import hash_columns
+from lakeidx.data.read_data_file import RowChoice
 from lakeidx.errors import CommitConflictError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
+from lakeidx.key_index.keys.codes import KeyCodes, key_codes
+from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.landing.cast_rows import AS_STORED
 from lakeidx.landing.kind_rules import KIND_COLUMN, REMOVING_OPTION
 from lakeidx.lookup.point.answers import complete_keys
@@ -96,22 +102,73 @@ def _rows_to_delete(table: Table, keys: pa.Table) -> pa.Table:
         if known.any():
             return given if known.all() else take_rows(given, np.flatnonzero(known))
     # Also where no key is in the index: one that lacks a file would hide rows.
-    return rows_of_keys(table, keys, columns)
+    return rows_of_keys(table, WantedKeys(schema, keys), columns)
 
 
-def rows_of_keys(table: Table, keys: pa.Table, columns: Sequence[str], *, exact: bool = True) -> pa.Table:
-    """Return the rows that are there of some keys, each once, in no order; of many keys by a scan of the columns.
+class WantedKeys:
+    """Keys that rows are looked for, in the form that a scan's threads compare with.
 
-    keys     the primary key's columns; repeats and keys with a null are left out
-    exact    see `scan_keys`
+    keys     the primary key's columns; repeats allowed, a key with a null is nowhere
     errors   InvalidInputError for a missing or wrong key column
     """
-    schema = table.schema
-    _, _, given = complete_keys(keys, schema)
-    found = scan_keys(table, given, columns, exact=exact)
+
+    def __init__(self, schema: TableSchema, keys: pa.Table) -> None:
+        self.names = schema.primary_keys
+        self._types = list(schema.types_of(self.names))
+        self._rows = keys.num_rows
+        _, self._complete, self._given = complete_keys(keys, schema)
+        self._set = KeySet(self._codes(self._given))
+        self._filter = HashFilter([self._hashes(self._given)])
+
+    @cached_property
+    def once(self) -> pa.Table:
+        """The keys without nulls, each once, in their own types."""
+        given, first = self._given, self._set.first
+        return given if self._set.distinct == len(first) else take_rows(given, np.unique(first))
+
+    @property
+    def choice(self) -> RowChoice:
+        """Chooses rows of the keys, and a few others, whose hashes look alike."""
+        return RowChoice(self.names, self._may_have)
+
+    def _may_have(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        out = np.zeros(rows.num_rows, np.bool_)
+        out[self._filter.where(self._hashes(rows))] = True
+        return out
+
+    def find(self, rows: pa.Table) -> npt.NDArray[np.int32]:
+        """Return for each row of a table which of the keys without nulls it has, the first that is alike; -1 for none."""
+        return self._set.find(self._codes(rows))
+
+    def places(self, rows: pa.Table) -> npt.NDArray[np.int64]:
+        """Return for each of the keys, those with nulls among them, its row in a table that has each once; -1 for none."""
+        at = np.full(len(self._set.first) + 1, -1)
+        # What is found nowhere goes to the end.
+        at[self.find(rows)] = np.arange(rows.num_rows)
+        at = at[self._set.first]
+        if self._complete is None:
+            return at
+        every = np.full(self._rows, -1)
+        every[self._complete] = at
+        return every
+
+    def _hashes(self, rows: pa.Table) -> npt.NDArray[np.int32]:
+        return hash_columns([rows.column(n) for n in self.names], self._types, rows.num_rows)
+
+    def _codes(self, rows: pa.Table) -> KeyCodes:
+        return key_codes([rows.column(n) for n in self.names], self._types)
+
+
+def rows_of_keys(table: Table, keys: WantedKeys, columns: Sequence[str], *, exact: bool = True) -> pa.Table:
+    """Return the rows that are there of some keys, each once, in no order; of many keys by a scan of the columns.
+
+    exact    without rows of a few other keys: whoever finds their `places` leaves them out anyway
+    """
+    names = [n for n in table.schema.field_names if n in {*columns, *keys.names}]
+    found = scan_keys(table, keys.once, keys.choice, names)
     if found is not None:
-        return found
-    answer = table._look_up(given.group_by(given.column_names).aggregate([]), unseen=True)
+        return (take_rows(found, np.flatnonzero(keys.find(found) >= 0)) if exact else found).select(list(columns))
+    answer = table._look_up(keys.once, unseen=True)
     return answer.filter(answer.column("_FOUND")).select(list(columns))
 
 
@@ -185,7 +242,7 @@ def update_rows(
             scan = partial(scan_committed, table, where=where)
             rows = on_newest(table.metadata, lambda _: scan().to_arrow())
         else:
-            rows = rows_of_keys(table, given, schema.field_names)
+            rows = rows_of_keys(table, WantedKeys(schema, given), schema.field_names)
         return with_columns(schema, rows, _assigned_to(schema, rows, assignments))
 
     return run_verb(table, "UPDATE", changed, batch_id=batch_id, limits=limits, runner=runner, on_stage=on_stage)

@@ -13,8 +13,9 @@ source   org.apache.paimon.schema.SchemaEvolutionUtil, org.apache.paimon.casting
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +32,7 @@ from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
-from lakeidx.predicate import BoundPredicate, Constant, Predicate, evaluate, filter_table
+from lakeidx.predicate import BoundPredicate, Constant, Predicate, evaluate
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.files import name_of
 from lakeidx.types import DataType, Field, Root, to_arrow
@@ -81,6 +82,17 @@ def evolve_values(column: pa.ChunkedArray, old: DataType, new: DataType, name: s
     return pa.chunked_array([rebuild_nested(chunk, old, new, name) for chunk in column.chunks], target)
 
 
+class RowChoice(NamedTuple):
+    """Rows that a caller chooses.
+
+    columns  of the schema to read with, that it looks at
+    chosen   rows of these columns -> bool[n] without nulls; None: all
+    """
+
+    columns: Sequence[str]
+    chosen: Callable[[pa.Table], npt.NDArray[np.bool_]] | None
+
+
 DataFileSource = ParquetSource | OrcSource | AvroSource
 BATCH_ROWS = 65_536
 _SYSTEM_TYPES = {SEQUENCE_NUMBER: pa.int64(), VALUE_KIND: pa.int8()}
@@ -100,6 +112,7 @@ def read_data_file(
     batch_rows: int = BATCH_ROWS,
     dictionary_columns: Sequence[str] = (),
     filter_rows: bool = False,
+    choice: RowChoice | None = None,
     system_columns: Sequence[str] = SYSTEM_COLUMNS,
     counters: ReadCounters | None = None,
 ) -> Iterator[pa.Table]:
@@ -116,6 +129,7 @@ def read_data_file(
     dictionary_columns  string columns of `read_schema` to give as ``dictionary<int32, string>`` instead of plain strings
     filter_rows         leave out rows that `predicate` does not select as well; of Parquet files its columns are read
                         first, and the others only of row groups with selected rows
+    choice              leave out rows that it does not choose, in the same way; then nothing else filters rows
     system_columns      of a primary-key table, which of ``_SEQUENCE_NUMBER`` and ``_VALUE_KIND`` are wanted
     returns             primary-key table: KV tables (system columns, columns); append table: columns. At
                         most `batch_rows` rows each, none empty
@@ -133,15 +147,15 @@ def read_data_file(
         if not pruning.value:
             return
         pruning = None
-    tested = predicate.columns if filter_rows and predicate is not None else ()
+    choice = choice or (_choice_of(predicate) if filter_rows and predicate is not None else RowChoice((), None))
     encoded = [p.source.name for p in plans if p.source is not None and p.field.name in dictionary_columns]
     source = open_data_file(store, path, file.file_size if file is not None else None, file_schema, encoded)
     _check_rows(source, file, path)
     yield from _FileScan(
         source=source, path=path, file=file, fields=file_schema.fields, plans=plans,
-        tests=plan_file_columns(file_schema.fields, [f for f in read_schema.fields if f.name in tested]),
+        tests=plan_file_columns(file_schema.fields, [f for f in read_schema.fields if f.name in choice.columns]),
         system=tuple(system_columns) if read_schema.primary_keys else (), encoded=dictionary_columns,
-        predicate=None if predicate is None else predicate.predicate,
+        chosen=choice.chosen,
         pruning=pruning, row_filter=RowFilter(deletion_vector, selection), batch_rows=batch_rows, counters=counters,
     ).tables()  # fmt: skip
 
@@ -165,7 +179,8 @@ class _FileScan:
     tests       columns that rows are filtered by; none when they are not to be filtered
     system      system columns to give
     encoded     columns to give as dictionaries
-    pruning     `predicate` in terms of `fields`; None prunes no row group
+    chosen      which rows of `tests` are wanted
+    pruning     a predicate in terms of `fields`; None prunes no row group
     """
 
     source: DataFileSource
@@ -176,7 +191,7 @@ class _FileScan:
     tests: Sequence[ColumnPlan]
     system: tuple[str, ...]
     encoded: Sequence[str]
-    predicate: Predicate | None
+    chosen: Callable[[pa.Table], npt.NDArray[np.bool_]] | None
     pruning: Predicate | None
     row_filter: RowFilter
     batch_rows: int
@@ -208,11 +223,11 @@ class _FileScan:
             return np.zeros(raw.num_rows, np.bool_)
         if not self.tests:
             return np.ones(raw.num_rows, np.bool_) if wanted is None else wanted
-        assert self.predicate is not None
+        assert self.chosen is not None
         coded = [f.name for f in raw.schema if pa.types.is_dictionary(f.type)]
         as_read = [p.field.name for p in self.tests if p.source is not None and p.source.name in coded]
         rows = _evolved(raw, self.tests, system=(), path=self.path, encoded=as_read)
-        mask = evaluate(self.predicate, rows).to_numpy()
+        mask = self.chosen(rows)
         found: npt.NDArray[np.bool_] = mask if wanted is None else mask & wanted
         return found
 
@@ -229,7 +244,10 @@ class _FileScan:
                 continue
             self.counters.rows_given += table.num_rows
             rows = _evolved(table, plans, system=self.system, path=self.path, encoded=self.encoded)
-            rows = _filtered(rows, self.predicate if self.tests else None, len(extra))
+            if self.chosen is not None:
+                rows = rows.filter(pa.array(self.chosen(rows))).select(
+                    rows.column_names[: rows.num_columns - len(extra)]
+                )
             if rows.num_rows:
                 yield rows
 
@@ -263,11 +281,8 @@ def _kept(row_filter: RowFilter, first: int, raw: pa.Table) -> pa.Table:
     return raw if mask is None else raw.filter(pa.array(mask))
 
 
-def _filtered(rows: pa.Table, predicate: Predicate | None, extra: int) -> pa.Table:
-    """Filter rows, and drop the last `extra` columns, which were read for the filter alone."""
-    if predicate is None:
-        return rows
-    return filter_table(predicate, rows).select(rows.column_names[: rows.num_columns - extra])
+def _choice_of(predicate: BoundPredicate) -> RowChoice:
+    return RowChoice(predicate.columns, lambda rows: evaluate(predicate.predicate, rows).to_numpy())
 
 
 def open_data_file(

@@ -70,6 +70,9 @@ def int_view(column: pa.Array | pa.ChunkedArray, data_type: DataType) -> npt.NDA
     if isinstance(column, pa.ChunkedArray):
         parts = [int_view(chunk, data_type) for chunk in column.chunks]
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+    if not len(column):
+        # What is taken of nothing may have a buffer that holds no whole number.
+        return np.zeros(0, np.int64)
     width = np.dtype(_INT_VIEWS[data_type.root])
     raw = np.frombuffer(column.buffers()[1] or b"", width)[column.offset : column.offset + len(column)]
     return raw.astype(np.int64, copy=False)

@@ -11,12 +11,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.gather import take_rows
+from lakeidx.data.read_data_file import RowChoice
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.predicate import TRUE, Predicate, and_, between, col
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.newest import on_newest
-from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.table_scan import TableScan, scan_committed
 from lakeidx.types import INT_ROOTS, Root
 
@@ -28,12 +27,12 @@ _NAMED_VALUES = 1000
 _RANGED = (*INT_ROOTS, Root.DATE, Root.VARCHAR)
 
 
-def scan_keys(table: TableHandle, keys: pa.Table, columns: Sequence[str], *, exact: bool = True) -> pa.Table | None:
+def scan_keys(table: TableHandle, keys: pa.Table, choice: RowChoice, columns: Sequence[str]) -> pa.Table | None:
     """Return the rows of some keys, as the next compaction leaves them; None where looking the keys up takes less.
 
-    keys      the primary key's columns in their own types, without nulls
+    keys      the primary key's columns in their own types, without nulls, each once
+    choice    chooses rows of the keys, and maybe some others
     columns   to give back
-    exact     without rows of a few other keys, whose hashes look alike: whoever joins them with the keys leaves them out anyway
     """
     schema = table.schema
     names = [n for n in schema.field_names if n in {*columns, *schema.primary_keys}]
@@ -44,10 +43,8 @@ def scan_keys(table: TableHandle, keys: pa.Table, columns: Sequence[str], *, exa
             return None
         # The condition has chosen the files; of their rows the keys themselves choose.
         scan = TableScan(table.metadata, replace(scan.plan, predicate=TRUE), columns=names)
-        subset = KeySubset(schema, [keys], schema.primary_keys)
-        found = list(scan.batches(pick=lambda rows: take_rows(rows, subset.candidates(rows))))
-        rows = pa.concat_tables(found) if found else scan.arrow_schema.empty_table()
-        return (take_rows(rows, subset.positions(rows)) if exact else rows).select(list(columns))
+        found = list(scan.batches(choice=choice))
+        return (pa.concat_tables(found) if found else scan.arrow_schema.empty_table()).select(list(columns))
 
     return on_newest(table.metadata, lambda _: read())
 

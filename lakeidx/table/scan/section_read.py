@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ from lakeidx.data.merge.levels import with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import Positions, RowFilter
-from lakeidx.data.read_data_file import BATCH_ROWS, read_data_file
+from lakeidx.data.read_data_file import BATCH_ROWS, RowChoice, read_data_file
 from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError, UnsupportedError
 from lakeidx.file_index.container import FileIndexContainer, IndexAt
 from lakeidx.file_index.evaluate import evaluate_container
@@ -148,8 +147,6 @@ class FileIndexTest:
         return self._predicate.of_files(file_schema.id, file_schema.fields)[0]
 
 
-#: Chooses rows of a table by their key alone: all versions of a key, or none.
-PickRows: TypeAlias = Callable[[pa.Table], pa.Table]
 VALUE_KIND = "_VALUE_KIND"
 _NUMBER = DataType(Root.BIGINT)
 #: Columns of the system table row_tracking after those of the table, as files have them: null where they follow from the file.
@@ -186,7 +183,7 @@ class SectionReader:
     keep_deletes   give rows of kind -D, too, and the column _VALUE_KIND
     keep_sequence  give the column _SEQUENCE_NUMBER, too
     only           read rows of these keys and no others
-    pick           chooses rows of what is read of a file, before they are merged
+    choice         chooses rows of what is read of a file, before they are merged: all versions of a key, or none
     """
 
     def __init__(
@@ -200,7 +197,7 @@ class SectionReader:
         keep_deletes: bool,
         keep_sequence: bool = False,
         only: KeySubset | None = None,
-        pick: PickRows | None = None,
+        choice: RowChoice | None = None,
     ) -> None:
         self.metrics = ScanMetrics()
         self._metadata = metadata
@@ -214,7 +211,7 @@ class SectionReader:
         self._keep_deletes = keep_deletes
         self._keep_sequence = keep_sequence
         self._only = only
-        self._pick = pick
+        self._choice = choice
         partition = decode_partition_dict(bucket.partition, plan.schema)
         self._partition = partition
         self._directory = metadata.paths.bucket_dir(partition, bucket.bucket)
@@ -364,12 +361,12 @@ class SectionReader:
                 batch_rows=batch_rows,
                 system_columns=system_columns,
                 filter_rows=filter_rows,
+                choice=self._choice,
                 counters=self.metrics.read,
             )
 
         if self._only is None:
-            rows = read(selection, needed, system_columns)
-            yield from rows if self._pick is None else map(self._pick, rows)
+            yield from read(selection, needed, system_columns)
             return
         only = self._only
         # One state may merge a file that the other one reads alone: both take their columns from what is read once.

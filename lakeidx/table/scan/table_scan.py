@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lakeidx.data.positions import ReadCounters
+from lakeidx.data.read_data_file import RowChoice
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -35,7 +36,7 @@ from lakeidx.table.scan.plan import (
     plan_scan,
     selected_columns,
 )
-from lakeidx.table.scan.section_read import VALUE_KIND, FileIndexTest, PickRows, ScanFilter, SectionReader
+from lakeidx.table.scan.section_read import VALUE_KIND, FileIndexTest, ScanFilter, SectionReader
 from lakeidx.table.scan.states import Fallback, find_fallback, time_travel
 from lakeidx.tasks.in_parallel import requests_of, run_ordered
 from lakeidx.tasks.limits import available_cores
@@ -105,14 +106,14 @@ class TableScan:
         *,
         threads: int | None = None,
         progress: Progress | None = None,
-        pick: PickRows | None = None,
+        choice: RowChoice | None = None,
     ) -> Iterator[pa.Table]:
         """Read rows in tables of bounded size; the order is the same every time, and key order within a section.
 
         threads   sections read at a time; default: the processors there are, more of small ones that wait for a store, one when
                   the scan has a limit
         progress  called after each section, with the rows of the files that are read, and those of all
-        pick      chooses rows of a file by their key alone, in the threads and before they are merged
+        choice    chooses rows of a file by their key alone, before they are merged and columns are read that it does not need
         memory    `_PREFETCH_BYTES` beside what each thread works on
         """
         units = self.units()
@@ -122,7 +123,7 @@ class TableScan:
             threads = most if self.limit is None else 1
 
         def read(unit: ScanUnit) -> Iterator[pa.Table]:
-            return self.read_section(*unit, pick=pick)
+            return self.read_section(*unit, choice=choice)
 
         found = run_ordered(
             units,
@@ -193,11 +194,11 @@ class TableScan:
             yield from self.read_section(bucket, section, only=only)
 
     def section_reader(
-        self, bucket: BucketFiles, *, only: KeySubset | None = None, pick: PickRows | None = None
+        self, bucket: BucketFiles, *, only: KeySubset | None = None, choice: RowChoice | None = None
     ) -> SectionReader:
         """Make a reader of the sections of one bucket."""
         if bucket.fallback and self._fallback is not None:
-            return self._fallback.section_reader(replace(bucket, fallback=False), only=only, pick=pick)
+            return self._fallback.section_reader(replace(bucket, fallback=False), only=only, choice=choice)
         return SectionReader(
             self.metadata,
             self.plan,
@@ -207,17 +208,17 @@ class TableScan:
             keep_deletes=self.keep_deletes,
             keep_sequence=self.keep_sequence,
             only=only,
-            pick=pick,
+            choice=choice,
         )
 
     def read_section(
-        self, bucket: BucketFiles, section: Section, *, only: KeySubset | None = None, pick: PickRows | None = None
+        self, bucket: BucketFiles, section: Section, *, only: KeySubset | None = None, choice: RowChoice | None = None
     ) -> Iterator[pa.Table]:
         """Yield merged and filtered rows of one section."""
         if bucket.fallback and self._fallback is not None:
-            yield from self._fallback.read_section(replace(bucket, fallback=False), section, only=only, pick=pick)
+            yield from self._fallback.read_section(replace(bucket, fallback=False), section, only=only, choice=choice)
             return
-        reader = self.section_reader(bucket, only=only, pick=pick)
+        reader = self.section_reader(bucket, only=only, choice=choice)
         try:
             with says_expired(self.metadata, self.plan.first or self.plan.snapshot, by_changelog=self.plan.outlives):
                 yield from reader.read(section)
