@@ -19,6 +19,8 @@ import lakeidx.batch.stages.given_rows as ingest_stage
 import lakeidx.batch.stages.rerun as rerun
 import lakeidx.batch.upsert as batch_upsert
 import lakeidx.table.commit.commit_changes as commit_changes
+import lakeidx.table.commit.compaction_conflicts as compaction_conflicts
+import lakeidx.table.commit.overwrite_upgrade as overwrite_upgrade
 import lakeidx.table.expiration.rollback as rollback
 import lakeidx.table.expiration.tags as tags
 import lakeidx.table.intervals as intervals
@@ -130,7 +132,7 @@ def _tables_without_identity(patch: pytest.MonkeyPatch) -> None:
 
 
 def _file_names_only(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commit_changes, "vector_conflicts", lambda live, delta, read: [])
+    patch.setattr(compaction_conflicts, "vector_conflicts", lambda live, delta, read: [])
     patch.setattr(commit_changes, "index_file_conflicts", lambda live, changes: [])
 
     def ignoring(old: Any, changes: Any, mode: Any) -> Any:
@@ -168,7 +170,7 @@ def _rollback_without_branches(patch: pytest.MonkeyPatch) -> None:
 
 
 def _overwrites_at_level_0(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(commit_changes, "upgrade_overwrite", lambda entries, schema: tuple(entries))
+    patch.setattr(overwrite_upgrade, "upgrade_overwrite", lambda entries, schema: tuple(entries))
 
 
 def _missing_files_are_a_commit(patch: pytest.MonkeyPatch) -> None:

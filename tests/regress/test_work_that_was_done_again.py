@@ -84,7 +84,7 @@ def test_a_condition_is_translated_once_for_a_schema(tmp_path: Path, monkeypatch
         t = pa.int32() if n < 2 else pa.int64()
         table.upsert(pa.table({"id": pa.array(np.arange(n * 10, n * 10 + 10), t), "g": pa.array([n] * 10, pa.int32())}))
     asked: list[Any] = []
-    module = __import__("sys").modules["lakeidx.predicate.bind"]
+    module = __import__("sys").modules["lakeidx.predicate.devolve"]
 
     def spy(*given: Any) -> Any:
         asked.append(given)
