@@ -86,6 +86,20 @@ def columns_named(expression: str, names: Collection[str]) -> set[str]:
     return {n for n in names if n.lower() in said}
 
 
+def is_row_by_row(expression: str) -> bool:
+    """Return True for an expression that gives a row's value from that row alone: no query, no window, no aggregate, and no
+    function that sqlglot does not know, which may be one.
+    """
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        tree = sqlglot.parse_one(expression, dialect="duckdb")
+    except sqlglot.ParseError:
+        return False
+    return tree.find(exp.Query, exp.Window, exp.AggFunc, exp.Anonymous, exp.AnonymousAggFunc) is None
+
+
 def cast_sql(expression: str, wanted: DataType) -> str:
     """Return an expression that gives a column's type; nested types stay as they come."""
     if wanted.root is Root.DECIMAL:
@@ -104,6 +118,7 @@ def assigned(
     assignments   by column: a text is an expression, anything else the value itself
     source        what is selected from: its rows are in order
     count         rows of it
+    errors        InvalidInputError for what DuckDB refuses, and for an aggregate, which has no value for each row
     """
     texts = {n: e for n, e in assignments.items() if isinstance(e, str)}
     out: dict[str, pa.Array | pa.ChunkedArray] = {}
@@ -111,6 +126,10 @@ def assigned(
         columns = ", ".join(f"{cast_sql(e, fields[n].type)} AS {quoted(n)}" for n, e in texts.items())
         sql = f"SELECT {columns} FROM {source}"  # noqa: S608 - expressions are SQL
         found = rows.select(sql, f"set {', '.join(texts)}")
+        if found.num_rows != count:
+            raise InvalidInputError(
+                f"set {', '.join(texts)}: {found.num_rows} values for {count} rows: an aggregate needs OVER ()"
+            )
         out |= {n: as_column(found.column(n), fields[n]) for n in texts}
     for name, value in assignments.items():
         if name not in texts:

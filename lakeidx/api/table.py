@@ -499,7 +499,7 @@ class Table(HistoryMethods, TableHandle):
         limits    as for `upsert`
         returns   None when no row was found
         errors    InvalidInputError for a column of the key and what DuckDB does not understand; UnsupportedError by merge engine
-        memory    the rows that change, where those are given by keys, `set` has a window (OVER), or `batch_id`, `runner` is given
+        memory    the rows that change, where those are given by keys, `set` looks at other rows, or `batch_id`, `runner` is given
         """
         from lakeidx.api.verbs import update_rows
 

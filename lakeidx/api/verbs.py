@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import random
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows as GivenRows
 from lakeidx.api.arrow_input import as_stream, as_table
-from lakeidx.api.expressions import Rows, assigned, check_assignments
+from lakeidx.api.expressions import Rows, assigned, check_assignments, is_row_by_row
 from lakeidx.api.listings import buckets_of
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.committed_batch import BatchResult
@@ -55,8 +54,6 @@ log = logging.getLogger(__name__)
 _MANY_KEYS = 10_000
 _TRIES = 10
 _WAIT_SECONDS = 0.05
-#: An expression that looks at other rows needs all of them.
-_WINDOW = re.compile(r"\bover\b", re.IGNORECASE)
 
 
 def delete_rows(
@@ -236,7 +233,7 @@ def update_rows(
     given = None if keys is None else as_table(keys)
 
     def changed() -> pa.Table | pa.RecordBatchReader:
-        if given is None and not any(_WINDOW.search(e) for e in assignments.values() if isinstance(e, str)):
+        if given is None and all(is_row_by_row(e) for e in assignments.values() if isinstance(e, str)):
             return _changed_where(table, where, assignments)
         if given is None:
             scan = partial(scan_committed, table, where=where)

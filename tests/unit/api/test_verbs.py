@@ -176,6 +176,24 @@ def test_who_never_wins_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert content(table)[1]["qty"] == 1
 
 
+@pytest.mark.parametrize("expression", ["(SELECT max(qty) FROM target)", "max(qty) OVER ()", "max(target.qty) over()"])
+def test_an_update_that_looks_at_other_rows_sees_those_of_all_files(tmp_path: Path, expression: str) -> None:
+    table = make(tmp_path, "partitioned")
+    table.upsert([row(k, "n", k) for k in range(3)])
+    assert table.update({"qty": expression}) is not None
+    assert [r["qty"] for r in content(table).values()] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("expression", ["max(qty)", "geomean(qty)"])
+def test_an_update_to_an_aggregate_is_refused(tmp_path: Path, expression: str) -> None:
+    # A file has one row, for which one value would be as many as there are rows.
+    table = make(tmp_path, "partitioned")
+    table.upsert([row(k, "n", k) for k in range(3)])
+    with pytest.raises(InvalidInputError, match="set qty: 1 values for 3 rows"):
+        table.update({"qty": expression})
+    assert [content(table)[k]["qty"] for k in range(3)] == [0, 1, 2]
+
+
 def test_partial_update_tables_take_updates_of_some_columns(tmp_path: Path) -> None:
     table = make(tmp_path, **{"merge-engine": "partial-update"})
     table.upsert([row(1, "a", 1), row(2, "b", 2)])
