@@ -23,7 +23,7 @@ from lakeidx.quality.index_file_rules import IndexFile
 from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
 from lakeidx.quality.tasks.bucket_keys import LiveKeys, read_live_keys
-from lakeidx.quality.tasks.decode_files import decode_files
+from lakeidx.quality.tasks.decode_files import decode_files, paths_of_bucket
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.files import parent_of
 from lakeidx.table.index_files import examine_hash_index, index_file_path
@@ -227,15 +227,10 @@ def _plan_keys(
     whole = [
         b
         for b in plan.buckets
-        if (b.partition, b.bucket) in wanted and broken.isdisjoint(_paths_of(metadata, evidence.schema, b))
+        if (b.partition, b.bucket) in wanted and broken.isdisjoint(paths_of_bucket(metadata, evidence.schema, b))
     ]
     chosen = whole if key_rows is None else _drawn(whole, key_rows, seed)
     return {(b.partition, b.bucket): replace(plan, buckets=(b,), trace=()) for b in chosen}
-
-
-def _paths_of(metadata: TableMetadata, schema: TableSchema, bucket: BucketFiles) -> list[str]:
-    folder = metadata.paths.bucket_dir(decode_partition_dict(bucket.partition, schema), bucket.bucket)
-    return [f.external_path or f"{folder}/{f.file_name}" for f in bucket.files()]
 
 
 def _decode_data_files(
@@ -268,7 +263,7 @@ def _load_keys(
     known: Sequence[LiveKeys],
 ) -> None:
     unreadable = {fault.get("file") for fault in evidence.unreadable}
-    readable = [p for p in plans.values() if unreadable.isdisjoint(_paths_of(metadata, p.schema, p.buckets[0]))]
+    readable = [p for p in plans.values() if unreadable.isdisjoint(paths_of_bucket(metadata, p.schema, p.buckets[0]))]
     across = evidence.schema.bucket_mode is BucketMode.KEY_DYNAMIC
     for found in read_live_keys(metadata, readable, runner, across_partitions=across, known=known):
         if found.hashes is None:

@@ -54,7 +54,7 @@ def earliest_commit_id(metadata: TableMetadata) -> int | None:
 
 def earliest_changelog_hint(metadata: TableMetadata) -> int | None:
     """Read the id that the hint EARLIEST of long-lived changelogs names; those before it are being deleted, or are deleted."""
-    return metadata._hint(metadata.paths.changelog_earliest)
+    return metadata.read_hint(metadata.paths.changelog_earliest)
 
 
 def _snapshot_at(metadata: TableMetadata, timestamp_ms: int) -> Snapshot:
@@ -71,7 +71,7 @@ def _snapshot_at(metadata: TableMetadata, timestamp_ms: int) -> Snapshot:
 
 def changelog_ids(metadata: TableMetadata) -> list[int]:
     """Return the ids of the snapshots that have expired and left their changelog, ascending."""
-    return metadata._ids_in(metadata.paths.changelog_dir, "changelog-")
+    return metadata.ids_in(metadata.paths.changelog_dir, "changelog-")
 
 
 def load_tag(metadata: TableMetadata, name: str) -> Snapshot:

@@ -118,7 +118,7 @@ class TableMetadata(ManifestFiles):
 
     def listed_snapshot_ids(self) -> list[int]:
         """Return the ids of all snapshot files that are there now, ascending, whether or not they belong to the history."""
-        return self._ids_in(self.paths.snapshot_dir, "snapshot-")
+        return self.ids_in(self.paths.snapshot_dir, "snapshot-")
 
     def earliest_snapshot_id(self) -> int | None:
         """Return the id of the oldest snapshot of the history that is not being expired (one listing)."""
@@ -196,11 +196,11 @@ class TableMetadata(ManifestFiles):
 
     def latest_hint(self) -> int | None:
         """Read the id that the hint LATEST names; None when it is missing or cannot be read."""
-        return self._hint(self.paths.latest)
+        return self.read_hint(self.paths.latest)
 
     def earliest_hint(self) -> int | None:
         """Read the id that the hint EARLIEST names; snapshots before it are being deleted, or are deleted."""
-        return self._hint(self.paths.earliest)
+        return self.read_hint(self.paths.earliest)
 
     def latest_snapshot_id(self) -> int | None:
         """Return the id of the newest snapshot, None for a table without one."""
@@ -345,7 +345,8 @@ class TableMetadata(ManifestFiles):
                 self._schemas[first] = decode_schema(data, path)
         self._schema_files = listed
 
-    def _hint(self, path: str) -> int | None:
+    def read_hint(self, path: str) -> int | None:
+        """Return the number in a hint file; None when there is none, or no number in it."""
         try:
             text = self.store.get(path).decode("ascii").strip()
         except (NotFoundError, UnicodeDecodeError):
@@ -353,7 +354,8 @@ class TableMetadata(ManifestFiles):
         # A hint is only a hint: when it cannot be read, the listing tells.
         return int(text) if text.isdigit() else None
 
-    def _ids_in(self, directory: str, prefix: str) -> list[int]:
+    def ids_in(self, directory: str, prefix: str) -> list[int]:
+        """Return the numbers at the end of the names in a directory that begin so, ascending."""
         names = (f.name for f in self.store.list(directory) if f.name.startswith(prefix))
         return sorted(int(n[len(prefix) :]) for n in names if n[len(prefix) :].isdigit())
 

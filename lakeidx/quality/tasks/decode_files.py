@@ -20,7 +20,7 @@ from lakeidx.quality.result import BucketId
 from lakeidx.quality.tasks.bucket_keys import LiveKeys, read_keys
 from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan.plan import ScanPlan
+from lakeidx.table.scan.plan import BucketFiles, ScanPlan
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import Runner
 
@@ -83,12 +83,20 @@ def decode_files(
         else:
             work.append(_Decode(metadata, ((entry, path),)))
     for place, files in together.items():
-        folder = metadata.paths.bucket_dir(decode_partition_dict(place[0], schema), place[1])
         (bucket,) = plans[place].buckets
-        held = (f.external_path or f"{folder}/{f.file_name}" for f in bucket.files())
-        work.append(_Decode(metadata, tuple(files), plans[place], tuple({*held, *(path for _, path in files)})))
+        held = {*paths_of_bucket(metadata, schema, bucket), *(path for _, path in files)}
+        work.append(_Decode(metadata, tuple(files), plans[place], tuple(held)))
     found = runner.map(_decode, work, label=f"verify: {metadata.paths.root}") if work else []
     return [file for files, _ in found for file in files], [keys for _, keys in found if keys is not None]
+
+
+def paths_of_bucket(metadata: TableMetadata, schema: TableSchema, bucket: BucketFiles) -> list[str]:
+    """Return the paths of the data files that a scan reads of a bucket."""
+    partition = decode_partition_dict(bucket.partition, schema)
+    return [
+        metadata.paths.data_file(partition, bucket.bucket, f.file_name, external_path=f.external_path)
+        for f in bucket.files()
+    ]
 
 
 def _decode(work: _Decode) -> tuple[list[DecodedFile], LiveKeys | None]:
