@@ -115,7 +115,9 @@ def test_other_names_are_sparks(spark: SparkSession, path: str) -> None:
 
 def test_what_is_no_select_is_refused(spark: SparkSession) -> None:
     for query, says in [
-        ("DROP TABLE o", "takes SELECT, INSERT"),
+        ("ANALYZE TABLE o COMPUTE STATISTICS", "takes SELECT, INSERT"),
+        ("DROP TABLE o", "a table is dropped by its path.* spark.sql drops names"),
+        ("DROP VIEW o", "a table is dropped by its path"),
         ("SELECT 1; SELECT 2", "more than one|cannot read"),
         ("SELECT FROM WHERE (", "cannot read the statement"),
         ("", "cannot read|takes SELECT"),
