@@ -36,7 +36,7 @@ KEY = pa.table({"p": pa.array([1], pa.int32()), "k": pa.array([2], pa.int64())})
 EXPECTED = {(1, 1): "new", (1, 2): "b", (2, 1): "c", (2, 9): "other"}
 #: Verb and part of the path of the call at which others come in: the snapshot's lists are read, then its files.
 MOMENTS: list[tuple[tuple[str, ...], str]] = [
-    (("get",), "/manifest-list-"), (("get",), "/index-manifest-"), (("open_input", "get_range", "get_ranges"), "/data-"),
+    (("get",), "/manifest-list-"), (("get",), "/index-manifest-"), (("open_input", "get", "get_range", "get_ranges"), "/data-"),
 ]  # fmt: skip
 
 
