@@ -13,9 +13,11 @@ KINDS = ("deletes", "updates", "inserts", "rejected", "new_partitions")
 #: Text ``deletes=5%,inserts=2x``, or a mapping of each name to its bound.
 GivenLimits: TypeAlias = "str | Mapping[str, str | int] | BatchLimits"
 _FORMS = {
-    "rejected": "a number of rows, a share of the batch's rows (1%), or a multiple of recent batches (2x)",
+    "rejected": "a number of rows, or a share of the batch's rows (1%)",
     "new_partitions": "a number",
 }
+#: Units that make no sense: rejected rows leave no trace in the table.
+_NO_UNITS = {"rejected": ("x",), "new_partitions": ("%", "x")}
 _FORM = "a number of rows, a share of the table's rows (5%), or a multiple of recent batches (2x)"
 
 
@@ -62,11 +64,6 @@ class BatchLimits:
     def __str__(self) -> str:
         return ",".join(f"{b.kind}={b.text}" for b in self.bounds)
 
-    @property
-    def compares(self) -> bool:
-        """True when recent batches are what some limit is measured by."""
-        return any(b.unit == "x" for b in self.bounds)
-
     def exceeded(self, counts: Mapping[str, int], base: Callable[[Limit], float | None]) -> list[tuple[Limit, float]]:
         """Return the limits that counts are beyond, each with what it was measured by.
 
@@ -99,6 +96,6 @@ def _limit(kind: str, text: str) -> Limit:
         value = float(text.removesuffix(unit)) if unit else int(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < float("inf") or (kind == "new_partitions" and unit):
+    if not 0 <= value < float("inf") or unit in _NO_UNITS.get(kind, ()):
         raise InvalidInputError(f"limit {kind}={text}: write {_FORMS.get(kind, _FORM)}")
     return Limit(kind, text, value, unit)

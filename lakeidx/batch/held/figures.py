@@ -8,28 +8,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport, CommitReport, IngestReport
+from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.schema_drift import staged_schema
-from lakeidx.batch.staging_walk import walk_staging
 from lakeidx.data.row_kinds import is_retract
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.format.manifest import FileKind
 from lakeidx.format.schema.table_schema import VALUE_KIND
+from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.options.limits import BatchLimits, Limit
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.newest import load_newest
 from lakeidx.table.scan.table_scan import scan_committed
-from lakeidx.table.view import SnapshotView
+from lakeidx.table.view import HASH_INDEX, SnapshotView
 
-#: Batches that ``x`` compares with.
+#: Batches that ``x`` compares with, and snapshots among which they are looked for.
 _RECENT = 10
+_MOST_STEPS = 40
 #: Rows of a batch whose keys are looked up; of a larger one the counts of the assignment stand.
 _MOST_KEYS = 20_000_000
 _LOOKUP_ROWS = 1 << 20
@@ -99,12 +103,7 @@ class BatchFigures:
 
             wanted = partition_matcher(self.context.replaces, self._view.schema)
             rows = {p: n for p, n in rows.items() if p in after or wanted(bytes.fromhex(p))}
-        places = [(rows.get(p, 0), after.get(p, 0)) for p in rows.keys() | after.keys()]
-        return {
-            "inserts": sum(max(0, a - b) for b, a in places),
-            "updates": sum(min(a, b) for b, a in places),
-            "deletes": sum(max(0, b - a) for b, a in places),
-        }
+        return _compared(rows, after)
 
     @cached_property
     def _rows_of_partitions(self) -> dict[bytes, tuple[int, int]]:
@@ -133,26 +132,48 @@ class BatchFigures:
 
     @cached_property
     def _recent(self) -> list[dict[str, int]]:
-        """Counts of the batches that were committed last, the newest first; of those that left reports."""
-        metadata, mine = self.context.metadata, self.context.files.batch_id
-        found = [
-            (max(f.mtime_ms for name, f in s.files.items() if name.endswith("commit.json")), s.batch_id)
-            for s in walk_staging(metadata.store, metadata.paths)[0]
-            if s.paths.branch == metadata.paths.branch and s.batch_id != mine and s.has(CommitReport)
-        ]
-        out = []
-        for _, batch_id in sorted(found, reverse=True)[: 2 * _RECENT]:
-            files = BatchFiles(metadata.store, metadata.paths, batch_id)
-            done, ingest = files.read(CommitReport), files.read(IngestReport)
-            assign = None if done is None else files.read(BucketAssignmentReport, attempt=done.attempt)
-            if done is not None and not done.discarded and ingest is not None and assign is not None:
-                out.append({
-                    "inserts": assign.inserts + assign.upserts,
-                    "updates": assign.updates + assign.upserts,
-                    "deletes": assign.deletes,
-                    "rejected": ingest.rows_rejected,
-                })  # fmt: skip
-        return out[:_RECENT]
+        """Counts of the batches that were committed last, the newest first, as their snapshots tell them, whoever wrote them."""
+        metadata, found = self.context.metadata, list[dict[str, int]]()
+        snapshot, steps = self._view.snapshot, _MOST_STEPS
+        while snapshot is not None and steps and len(found) < _RECENT:
+            before = None
+            if snapshot.id > 1:
+                with suppress(NotFoundError):
+                    before = metadata.earlier_snapshot(snapshot.id - 1)
+            counts = self._committed(snapshot, before)
+            found += [counts] if counts else []
+            snapshot, steps = before, steps - 1
+        return found
+
+    def _committed(self, snapshot: Snapshot, before: Snapshot | None) -> dict[str, int] | None:
+        """Return what a commit did, by its files and hash indexes; None when it is of no batch, or has expired."""
+        if snapshot.commit_kind not in (CommitKind.APPEND, CommitKind.OVERWRITE):
+            return None
+        metadata = self.context.metadata
+        try:
+            metas = metadata.load_manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+            entries = metadata.load_manifests(metas)
+            new = [0 if s is None else self._hashes(s) for s in (before, snapshot)]
+        except NotFoundError:
+            return None
+        added, of = entries.rows["kind"] == FileKind.ADD, entries.rows["partition"]
+        if not added.any():
+            return None
+        gone = np.where(added, np.maximum(entries.rows["delete_row_count"], 0), 0)
+        rows = entries.rows["row_count"] - gone
+        counts = _compared(*(
+            dict(zip(entries.known, np.bincount(of[n], rows[n], len(entries.known)), strict=True)) for n in (~added, added)
+        ))  # fmt: skip
+        if snapshot.commit_kind is CommitKind.APPEND:
+            # An index that keeps all hashes knows the new ones among them; without one a row may be either.
+            puts = counts["inserts"]
+            fresh = min(puts, max(0, new[1] - new[0])) if new[1] else puts
+            counts |= {"inserts": fresh, "updates": puts - fresh if new[1] else puts}
+        return {**counts, "deletes": counts["deletes"] + int(gone.sum())}
+
+    def _hashes(self, snapshot: Snapshot) -> int:
+        index = self.context.metadata.load_index_manifest(snapshot.index_manifest)
+        return sum(e.row_count for e in index if e.index_type == HASH_INDEX)
 
     def _mean(self, kind: str) -> float | None:
         recent = self._recent
@@ -226,6 +247,16 @@ class BatchFigures:
             raise InvalidInputError(f"the rows of batch {self.ingest.batch_id!r} are not staged any more")
         whole = pa.concat_tables(pieces, promote_options="permissive")
         return whole.group_by(keys, use_threads=False).aggregate([(_GONE, "last")]).rename_columns([*keys, _GONE])
+
+
+def _compared(before: Mapping[Any, float], after: Mapping[Any, float]) -> dict[str, int]:
+    """Return what replacing rows does, by their numbers in each partition."""
+    places = [(before.get(p, 0), after.get(p, 0)) for p in before.keys() | after.keys()]
+    return {
+        "inserts": int(sum(max(0, a - b) for b, a in places)),
+        "updates": int(sum(min(a, b) for b, a in places)),
+        "deletes": int(sum(max(0, b - a) for b, a in places)),
+    }
 
 
 _GONE = "lakeidx.gone"

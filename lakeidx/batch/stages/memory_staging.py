@@ -32,12 +32,7 @@ _MOST_BYTES = 32 << 20
 
 
 def fits_memory(context: BatchContext, rows: pa.Table | pa.RecordBatchReader) -> bool:
-    """Return True for rows that are few enough, of a table whose index keeps nothing outside it.
-
-    A batch that is compared with those before it leaves its reports for those after it.
-    """
-    if context.limits is not None and context.limits.compares:
-        return False
+    """Return True for rows that are few enough, of a table whose index keeps nothing outside it."""
     return isinstance(rows, pa.Table) and rows.nbytes <= _MOST_BYTES and TableIndex.of(context.schema).locator is None
 
 

@@ -71,6 +71,42 @@ def test_what_is_beyond_each_limit_is_held_and_what_is_not_passes(tmp_path: Path
     assert len(content(table)) == 195
 
 
+@pytest.mark.parametrize(("options", "inserts", "updates"), [("index", 30.0, 10.0), ("fixed", 40.0, 40.0)])
+def test_recent_batches_are_those_of_the_snapshots_whoever_wrote_them(
+    tmp_path: Path, options: str, inserts: float, updates: float
+) -> None:
+    """Fixed buckets tell no new key from a known one: a row of a batch counts as either."""
+    table = table_of(tmp_path, BUCKETS[options])
+    table.upsert(rows_of(range(100)), limits={"inserts": "2x"})
+    table.upsert(rows_of(range(80, 120), "b"))
+    table.compact(full=True)
+    table.update({"v": "'c'"}, where="id < 20")
+    table.delete(where="id < 40", limits={"updates": "2x"})
+    for kind, first, base in (("inserts", 1000, inserts), ("updates", 40, updates)):
+        rows = rows_of(range(first, first + int(base) + 1))
+        with pytest.raises(BatchHeldError, match=f"{int(base) + 1} {kind} where recent batches have {base} are beyond"):
+            table.upsert(rows, limits={kind: "1x"})
+        assert table.upsert(rows[:-1], limits={kind: "1x"}, dry_run=True).snapshots
+    with pytest.raises(BatchHeldError, match=r"11 deletes where recent batches have 10\.0 are"):
+        table.delete(where="id < 51", limits={"deletes": "1x"})
+    table.delete(where="id < 50", limits={"deletes": "1x"})
+    assert min(content(table)) == 50
+
+
+def test_what_overwrites_did_is_compared_by_partition(tmp_path: Path) -> None:
+    fields = [*FIELDS, {"name": "day", "type": "INT"}]
+    table = table_of(tmp_path, fields=fields, partitionKeys=["day"], primaryKeys=["id", "day"])
+    rows = [{"id": n, "v": "a", "day": day} for day in (1, 2) for n in range(50)]
+    table.upsert(rows)
+    # 10 rows come to the second day, and 20 of the first go.
+    table.overwrite([*rows[:30], *({"id": n, "v": "b", "day": 2} for n in range(60))])
+    table.drop_partitions(["day=1"])
+    with pytest.raises(BatchHeldError, match=r"56 inserts where recent batches have 55\.0 are"):
+        table.upsert([{"id": n, "v": "c", "day": 3} for n in range(56)], limits="inserts=1x")
+    with pytest.raises(BatchHeldError, match=r"11 deletes where recent batches have 10\.0 are"):
+        table.overwrite([{"id": n, "v": "c", "day": 2} for n in range(49)], limits="deletes=1x")
+
+
 def test_the_option_of_the_table_holds_at_every_door_and_an_argument_takes_its_place(tmp_path: Path) -> None:
     table = table_of(tmp_path, {"bucket": "-1", "lakeidx.limits": "deletes=5%,updates=50%"})
     table.upsert(rows_of(range(100)))
@@ -207,6 +243,7 @@ def test_files_of_a_folder_that_are_held_do_not_keep_others_out(tmp_path: Path) 
         ("deletes=-1", "a number of rows, a share"),
         ("deletes=5 %x", "a number of rows, a share"),
         ("new_partitions=5%", "write a number"),
+        ("rejected=2x", "a number of rows, or a share of the batch's rows"),
         ({"inserts": "nan%"}, "a multiple of recent"),
         ({"inserts": 1.5}, "a multiple of recent"),
     ],
