@@ -21,10 +21,10 @@ from lakeidx.api.table import Table
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.format.data_file import DataFileMeta, FileSource, SimpleStats
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest
 from lakeidx.format.manifest import FileKind, ManifestEntry, encode_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema, encode_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.table.view import HASH_INDEX

@@ -37,7 +37,8 @@ _UNSIGNED = {
     Root.BIGINT: np.uint64,
     Root.DOUBLE: np.uint64,
 }
-_WIDTHS = {Root.BOOLEAN: 1, **{root: np.dtype(unsigned).itemsize for root, unsigned in _UNSIGNED.items()}}
+#: Bytes of a value, of types that fit a slot.
+WIDTHS = {Root.BOOLEAN: 1, **{root: np.dtype(unsigned).itemsize for root, unsigned in _UNSIGNED.items()}}
 _INLINE_BYTES = 7
 _NEVER_INLINE = -1
 
@@ -99,12 +100,12 @@ def fixed_words(array: pa.Array, t: DataType) -> npt.NDArray[Any]:
 
 def fixed_width(t: DataType) -> int:
     """Return the bytes of a value that fits a slot."""
-    return _WIDTHS.get(t.root, 8)
+    return WIDTHS.get(t.root, 8)
 
 
 def is_fixed(t: DataType) -> bool:
     """Return True for types of `FixedColumn`."""
-    return t.root in _WIDTHS or t.is_compact
+    return t.root in WIDTHS or t.is_compact
 
 
 def _split_timestamps(array: pa.Array, t: DataType) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]:

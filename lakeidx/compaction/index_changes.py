@@ -10,9 +10,9 @@ import numpy.typing as npt
 from pyroaring import BitMap64
 
 from lakeidx.compaction.bucket import BucketCompaction, FilePositions
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind
-from lakeidx.format.paths import NewFileNames
 from lakeidx.table.deletion_vectors import read_deletion_vector, write_deletion_vectors
 from lakeidx.table.index_files import write_hash_index
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX

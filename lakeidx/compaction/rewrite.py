@@ -32,8 +32,8 @@ from lakeidx.data.merge.levels import with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.data_file import DataFileMeta, FileSource
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import check_use
 from lakeidx.key_index.registry import built_beside

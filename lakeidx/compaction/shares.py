@@ -17,8 +17,8 @@ from lakeidx.compaction.key_range import KeyRange
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.plan import Rewrite, Step
 from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind
-from lakeidx.format.paths import NewFileNames
 from lakeidx.table.intervals import RankedFile, Section, rank_files
 from lakeidx.tasks.groups import GroupedWork
 

@@ -130,11 +130,6 @@ def numbered(name: str, kind: str) -> int | None:
     return None if m is None else int(m[1])
 
 
-def temp_name(name: str) -> str:
-    """Draw the name under which a file is written before it is renamed."""
-    return f".{name}.{random_uuid()}.tmp"
-
-
 def lookup_name(data_file_name: str, size: int, processor: str, version: str = "v1") -> str:
     """Name the remote lookup file of a data file, beside it."""
     return f"{data_file_name}.{size}.{processor}.{version}.lookup"

@@ -18,59 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.file_names import (
-    EARLIEST,
-    LATEST,
-    FileName,
-    NameKind,
-    NewFileNames,
-    numbered,
-    parse_file_name,
-    temp_name,
-)
-from lakeidx.format.partition_names import (
-    DEFAULT_NAME,
-    bucket_dir_name,
-    escape,
-    parse_bucket_dir,
-    parse_partition_dir,
-    partition_dir_name,
-    partition_value_text,
-    unescape,
-)
+from lakeidx.format.file_names import EARLIEST, LATEST
+from lakeidx.format.partition_names import DEFAULT_NAME, bucket_dir_name, partition_dir_name
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.types import Field
 
-__all__ = [
-    "MAIN_BRANCH",
-    "FileName",
-    "NameKind",
-    "NewFileNames",
-    "TableLocation",
-    "TablePath",
-    "TablePaths",
-    "bucket_dir_name",
-    "check_table_name",
-    "escape",
-    "numbered",
-    "parse_bucket_dir",
-    "parse_file_name",
-    "parse_partition_dir",
-    "partition_dir_name",
-    "partition_value_text",
-    "split_branch_name",
-    "split_table_name",
-    "split_table_uri",
-    "temp_name",
-    "unescape",
-    "with_branch",
-]
-
 MAIN_BRANCH = "main"
 _BRANCH_OF = "$branch_"
-_METADATA_DIRS = frozenset(
-    {"schema", "snapshot", "manifest", "index", "statistics", "tag", "changelog", "consumer", "branch"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,22 +90,6 @@ def split_table_uri(uri: str) -> TableLocation:
     if not slash and not parent and path == table:
         return TableLocation(".", None, table)
     return TableLocation(parent or "/", None, table)
-
-
-@dataclass(frozen=True, slots=True)
-class TablePath:
-    """A file inside a table directory, taken apart; the inverse of `TablePaths`.
-
-    branch      ``main`` for files of the table itself
-    directory   metadata directory (``snapshot`` ...), or None for files of a bucket
-    partition   unescaped (key, value) texts, in path order
-    """
-
-    name: FileName
-    branch: str = MAIN_BRANCH
-    directory: str | None = None
-    partition: tuple[tuple[str, str], ...] = ()
-    bucket: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,31 +289,6 @@ class TablePaths:
         if external_path is not None:
             return external_path
         return f"{self.bucket_dir(partition, bucket)}/{name}" if self.index_in_data_dir else self.index_path(name)
-
-    def parse(self, path: str) -> TablePath:
-        """Parse the path of a file below `root`.
-
-        errors   InvalidInputError when it is not below
-        """
-        prefix = self.root.rstrip("/") + "/"
-        if not path.startswith(prefix):
-            raise InvalidInputError(f"not below {self.root}", path=path)
-        *parents, last = path[len(prefix) :].split("/")
-        name = parse_file_name(last)
-        branch = MAIN_BRANCH
-        if len(parents) == 3 and parents[0] == "branch" and parents[1].startswith("branch-"):
-            branch, parents = parents[1].removeprefix("branch-"), parents[2:]
-        if len(parents) == 1 and parents[0] in _METADATA_DIRS:
-            return TablePath(name, branch, parents[0])
-        bucket = parse_bucket_dir(parents[-1]) if parents else None
-        if bucket is None:
-            return TablePath(name, branch)
-        inner = parents[:-1]
-        if self.data_directory:
-            top = self.data_directory.strip("/").split("/")
-            inner = inner[len(top) :] if inner[: len(top)] == top else inner
-        pairs = [parse_partition_dir(p) for p in inner]
-        return TablePath(name, branch, None, tuple(p for p in pairs if p is not None), bucket)
 
 
 def _checked(name: str, what: str) -> str:

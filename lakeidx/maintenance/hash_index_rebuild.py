@@ -21,9 +21,9 @@ from lakeidx.bucket_assignment.hash_set import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, NotFoundError
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.maintenance.file_index_rebuild import FileIndexRebuildReport
 from lakeidx.table.commit.changes import CommitRequest, TableChanges

@@ -44,9 +44,9 @@ from lakeidx.data.write_data_file import DEFAULT_TARGET_BYTES, write_data_files
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.deletion_vector import Positions
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.bucket.bucket_index import has_rings, ring_fields

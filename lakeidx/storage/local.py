@@ -1,36 +1,22 @@
 """Tables on a local disk (or a mounted file system with POSIX rename and link).
 
-put            temp file in the same directory, fsync, rename over the target
-put_if_absent  temp file, fsync, hard link to the target: the link fails when the target exists, and the target is complete the
-               moment it appears. File systems without hard links get an exclusive create instead, whose content a reader may
-               see half written.
-open_output    as put, in pieces
-
-Directories are synced, too, those of new directories included: a name that nobody waited for may be gone after a power cut,
-whatever was waited for later.
+How files are written is in `lakeidx.storage.local_write`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from stat import S_ISDIR
-from typing import Any
 
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo
-from lakeidx.storage.files import MISSING, WriteOnly, translate
-from lakeidx.storage.uuids import random_uuid
-
-_NO_LINKS = frozenset(
-    {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
-)
-_NEW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+from lakeidx.storage.files import MISSING, translate
+from lakeidx.storage.local_write import LocalOutput, create_file, replace_file
 
 
 def local_path(path: str) -> str:
@@ -54,60 +40,6 @@ def local_path(path: str) -> str:
 def absolute(path: str) -> str:
     """Return a local path as an absolute one, so that workers in another folder find the same file; URIs stay as they are."""
     return path if "://" in path or path.startswith("file:") else os.path.abspath(path)
-
-
-class LocalOutput(WriteOnly):
-    """A file being written under a temporary name; see `lakeidx.storage.files.OutputFile`."""
-
-    def __init__(self, target: str, path: str, *, sync: bool) -> None:
-        self._target, self._path, self._sync = target, path, sync
-        self._temp, descriptor = _open_temp(target, sync=sync)
-        self._file = open(descriptor, "wb", buffering=1 << 20)  # noqa: SIM115 - closed by close() or abort()
-
-    @property
-    def closed(self) -> bool:
-        """True after close or abort."""
-        return self._file.closed
-
-    def write(self, data: Any, /) -> int:
-        """Append bytes."""
-        try:
-            return self._file.write(data)
-        except OSError as e:
-            raise translate(e, self._path) from e
-
-    def tell(self) -> int:
-        """Return the bytes written so far."""
-        return self._file.tell()
-
-    def flush(self) -> None:
-        """Flush the buffer."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """Finish the file and make it visible."""
-        if self._file.closed:
-            return
-        try:
-            if self._sync:
-                # A snapshot that survives a power cut must not name data that did not.
-                self._file.flush()
-                os.fsync(self._file.fileno())
-            self._file.close()
-            os.replace(self._temp, self._target)
-            if self._sync:
-                _sync_directory(_directory_of(self._target))
-        except OSError as e:
-            self.abort()
-            _unlink(self._temp)
-            raise translate(e, self._path) from e
-
-    def abort(self) -> None:
-        """Abort the file."""
-        if not self._file.closed:
-            with contextlib.suppress(OSError):
-                self._file.close()
-            _unlink(self._temp)
 
 
 class LocalStore:
@@ -197,16 +129,8 @@ class LocalStore:
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write or replace a file."""
-        target = local_path(path)
         try:
-            temp = self._write_temp(target, data, durable=durable)
-            try:
-                os.replace(temp, target)
-            except BaseException:
-                _unlink(temp)
-                raise
-            if durable:
-                self._sync_dir(target)
+            replace_file(local_path(path), data, sync=self._sync and durable)
         except OSError as e:
             raise translate(e, path) from e
 
@@ -217,9 +141,8 @@ class LocalStore:
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""
-        target = local_path(path)
         try:
-            return not os.path.lexists(target) and self._link(self._write_temp(target, data), target, data)
+            return create_file(local_path(path), data, sync=self._sync)
         except OSError as e:
             raise translate(e, path) from e
 
@@ -258,9 +181,8 @@ class LocalStore:
 
     def open_output(self, path: str) -> LocalOutput:
         """Write a file in pieces."""
-        target = local_path(path)
         try:
-            return LocalOutput(target, path, sync=self._sync)
+            return LocalOutput(local_path(path), path, sync=self._sync)
         except OSError as e:
             raise translate(e, path) from e
 
@@ -290,53 +212,6 @@ class LocalStore:
         except OSError as e:
             raise translate(e, dir) from e
 
-    def _link(self, temp: str, target: str, data: bytes) -> bool:
-        """Give a file that is on the disk its name, unless one has it; the temporary one is gone then."""
-        try:
-            os.link(temp, target)
-        except FileExistsError:
-            return False
-        except OSError as e:
-            if e.errno not in _NO_LINKS:
-                raise
-            if not self._create_exclusive(target, data):
-                return False
-        finally:
-            _unlink(temp)
-        self._sync_dir(target)
-        return True
-
-    def _write_temp(self, target: str, data: bytes, *, durable: bool = True) -> str:
-        """Write a file under a temporary name beside its target; return that name."""
-        temp, descriptor = _open_temp(target, sync=self._sync and durable)
-        self._fill(temp, descriptor, data, durable=durable)
-        return temp
-
-    def _create_exclusive(self, target: str, data: bytes) -> bool:
-        try:
-            descriptor = _open_new(target, os.O_EXCL, sync=self._sync)
-        except FileExistsError:
-            return False
-        self._fill(target, descriptor, data)
-        return True
-
-    def _fill(self, path: str, descriptor: int, data: bytes, *, durable: bool = True) -> None:
-        """Write a new file, and wait for the disk; remove it when that fails."""
-        try:
-            try:
-                _write_all(descriptor, data)
-                if self._sync and durable:
-                    os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        except BaseException:
-            _unlink(path)
-            raise
-
-    def _sync_dir(self, target: str) -> None:
-        if self._sync:
-            _sync_directory(_directory_of(target))
-
 
 def _device_of(path: str) -> int:
     """Return the device number of a path, or of the nearest directory above it that exists."""
@@ -362,60 +237,3 @@ def _pread(fd: int, length: int, offset: int) -> bytes:
         length -= len(part)
         offset += len(part)
     return b"".join(parts)
-
-
-def _open_temp(target: str, *, sync: bool) -> tuple[str, int]:
-    """Open a new file beside a target, under a name of its own; `sync`: wait until new directories are on the disk."""
-    parent, slash, name = target.rpartition("/")
-    temp = f"{parent}{slash}.{name}.{random_uuid()}.tmp"
-    return temp, _open_new(temp, os.O_EXCL, sync=sync)
-
-
-def _open_new(path: str, how: int, *, sync: bool) -> int:
-    """Open a file to write, in a directory that is made where it is not there; `how`: flags that say what one of its name means."""
-    try:
-        return os.open(path, _NEW | how, 0o666)
-    except FileNotFoundError:
-        _make_directories(os.path.dirname(path), sync=sync)
-        return os.open(path, _NEW | how, 0o666)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    """Write all the bytes: the system may take some at a time."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _unlink(path: str) -> None:
-    """Remove a file that may be gone, or stay."""
-    with contextlib.suppress(OSError):
-        os.unlink(path)
-
-
-def _directory_of(path: str) -> str:
-    """Return the directory a path is in: its own working directory for a name alone."""
-    parent, slash, _ = path.rpartition("/")
-    return parent or slash or "."
-
-
-def _sync_directory(path: str) -> None:
-    """Wait until the names in a directory are on the disk, if the file system supports that."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _make_directories(path: str, *, sync: bool) -> None:
-    """Make a directory and those above it that are not there; `sync`: return when the disk has the names of all of them."""
-    missing, at = list[str](), path
-    while at and not os.path.isdir(at):
-        missing.append(at)
-        at = os.path.dirname(at)
-    os.makedirs(path, exist_ok=True)
-    if sync:
-        for directory in missing:
-            _sync_directory(_directory_of(directory))

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import DeletionVectorMeta, IndexEntry
 from lakeidx.format.manifest import FileKind
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.table.index_files import index_file_path
 from lakeidx.table.metadata import TableMetadata

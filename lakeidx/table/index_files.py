@@ -17,10 +17,10 @@ from lakeidx.bucket_assignment.hash_set import sorted_distinct
 from lakeidx.codec.arrays import frozen
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.errors import CorruptFileError, NotFoundError
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import REBUILD, check_checksum, decode_hash_index, encode_hash_index, has_its_checksum
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.decoded_files import Decoded
 from lakeidx.table.metadata import TableMetadata

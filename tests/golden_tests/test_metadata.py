@@ -33,6 +33,7 @@ from lakeidx.format.schema.schema_file import TableSchema, decode_schema, encode
 from lakeidx.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from lakeidx.format.tag import decode_tag, encode_tag
 from lakeidx.storage import LocalStore
+from lakeidx.table.expiration.orphans import parse_path
 from lakeidx.types import Field, Root
 from tests.conftest import GOLDEN
 from tests.kit.avro_checksum import as_others_write
@@ -235,7 +236,7 @@ def test_live_files_are_java_s(case: Path, expected: dict[str, Any]) -> None:
             internal_partition(entry.partition, partition_fields), entry.bucket, f.file_name
         )
         assert Path(path).stat().st_size == f.file_size
-        assert TablePaths.of(str(case / "table"), latest).parse(path).bucket == entry.bucket
+        assert parse_path(TablePaths.of(str(case / "table"), latest), path).bucket == entry.bucket
         for extra in f.extra_files:
             assert (Path(path).parent / extra).exists()
 
@@ -323,7 +324,7 @@ def test_every_path_is_known(case: Path) -> None:
     paths = TablePaths.of(str(root), latest)
     seen = 0
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
-        parsed = paths.parse(str(path))
+        parsed = parse_path(paths, str(path))
         name = parsed.name
         made = {
             NameKind.SCHEMA: lambda n=name: paths.schema_path(n.number),

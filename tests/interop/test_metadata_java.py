@@ -17,6 +17,7 @@ from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.format.consumer import encode_consumer
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import (
     DeletionVectorMeta,
     GlobalIndexMeta,
@@ -26,7 +27,8 @@ from lakeidx.format.index_manifest import (
 )
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list, encode_manifest_list
-from lakeidx.format.paths import NewFileNames, TablePaths, partition_dir_name
+from lakeidx.format.partition_names import partition_dir_name
+from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import decode_schema, encode_schema, new_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.format.statistics import ColumnStatistics, TableStatistics, decode_statistics

@@ -14,10 +14,10 @@ from lakeidx.batch.assignment.row_keys import partition_codes
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.merge.merge_runs import merge_rows
 from lakeidx.data.write_data_file import write_data_files
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.format.paths import NewFileNames
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.maintenance.ring_resize import ResizeReport, run_ring_resize

@@ -18,10 +18,11 @@ from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta, SimpleStats
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry, decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta
-from lakeidx.format.paths import NewFileNames, TablePaths
+from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.table.commit.manifest_write import ManifestWriter, cancel_pairs, merge_manifests
 from lakeidx.table.entries import Entries, joined, live_files, of_partitions

@@ -25,9 +25,9 @@ from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.deletion_vector import encode_deletion_vectors
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance.compaction import CompactionReport, run_compaction

@@ -20,6 +20,7 @@ from lakeidx.codec.containers.avro import decode_container, header_schema
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.file_index.registry import file_index_of
 from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, SimpleStats
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import (
     DeletionVectorMeta,
     IndexEntry,
@@ -29,7 +30,7 @@ from lakeidx.format.index_manifest import (
 )
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list, encode_manifest_list
-from lakeidx.format.paths import NewFileNames, TablePaths
+from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.changes import evolve, set_options
 from lakeidx.format.schema.schema_file import decode_schema, encode_schema, new_schema
 from lakeidx.format.snapshot import decode_snapshot, encode_snapshot

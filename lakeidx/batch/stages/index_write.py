@@ -39,9 +39,9 @@ from lakeidx.data.merge.order import merge_order
 from lakeidx.data.write_data_file import write_data_files
 from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
 from lakeidx.key_index.registry import built_beside

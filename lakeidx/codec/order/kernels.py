@@ -1,4 +1,4 @@
-"""Numba kernels of key order: words of strings, comparison of neighbours, search in sorted keys."""
+"""Numba kernels of key order: words of strings, comparison of neighbours, sorting of words."""
 
 from __future__ import annotations
 
@@ -157,71 +157,3 @@ def radix_sort(keys: Any, other: Any, shift: Any, bits: Any) -> Any:
         source, target = target, source
         swapped = not swapped
     return swapped
-
-
-@helper
-def _is_before(
-    words: Any,
-    data: Any,
-    offsets: Any,
-    i: Any,
-    probe_words: Any,
-    probe_data: Any,
-    probe_offsets: Any,
-    j: Any,
-    exact: Any,
-) -> Any:
-    """Return whether key i is less than probe j (2), equal (1) or greater (0)."""
-    for k in range(words.shape[1]):
-        if words[i, k] != probe_words[j, k]:
-            return 2 if words[i, k] < probe_words[j, k] else 0
-    if exact:
-        return 1
-    return 1 - compare_bytes(data, offsets[i], offsets[i + 1], probe_data, probe_offsets[j], probe_offsets[j + 1])
-
-
-@kernel
-def search_keys(
-    words: Any,
-    data: Any,
-    offsets: Any,
-    probe_words: Any,
-    probe_data: Any,
-    probe_offsets: Any,
-    exact: Any,
-    or_equal: Any,
-    out: Any,
-) -> None:
-    """Fill out int64[m] with the number of sorted keys less than probe j, with `or_equal` also equal ones.
-
-    words uint64[n, w] decide; where they are equal and not `exact`, the byte strings ``data[offsets[i]:offsets[i + 1]]``.
-    Each search starts from the answer before it and doubles its steps: cheap when the probes are sorted too.
-    """
-    n, at = len(words), 0
-    least = 1 if or_equal else 2
-    for j in range(len(probe_words)):
-        lo, hi = 0, n
-        if at < n and _is_before(words, data, offsets, at, probe_words, probe_data, probe_offsets, j, exact) >= least:
-            lo, step = at + 1, 1
-            while lo + step <= n:
-                p = lo + step - 1
-                if _is_before(words, data, offsets, p, probe_words, probe_data, probe_offsets, j, exact) < least:
-                    hi = p
-                    break
-                lo = p + 1
-                step *= 2
-        elif (
-            at == 0
-            or _is_before(words, data, offsets, at - 1, probe_words, probe_data, probe_offsets, j, exact) >= least
-        ):
-            lo = hi = at
-        else:
-            hi = at - 1
-        while lo < hi:
-            mid = (lo + hi) >> 1
-            if _is_before(words, data, offsets, mid, probe_words, probe_data, probe_offsets, j, exact) >= least:
-                lo = mid + 1
-            else:
-                hi = mid
-        out[j] = lo
-        at = lo

@@ -1,4 +1,4 @@
-"""Sorting rows by Paimon's key order (the table in ``fields``): permutation, runs of equal keys.
+"""Sorting rows by Paimon's key order (the table in ``normalized_key``): permutation, runs of equal keys.
 
 source   key order of org.apache.paimon.codegen generated RecordComparator, release 1.4.2
 """
@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from lakeidx.codec.arrays import Column
 from lakeidx.codec.columns import BytesColumn
-from lakeidx.codec.order.fields import OrderField, WordField, order_fields
 from lakeidx.codec.order.kernels import compare_neighbours
+from lakeidx.codec.order.normalized_key import OrderField, WordField, order_fields
 from lakeidx.types import DataType
 
 

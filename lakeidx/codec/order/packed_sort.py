@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.arrays import frozen
-from lakeidx.codec.order.fields import OrderField, WordField
 from lakeidx.codec.order.kernels import gather_bits, radix_sort, string_words
+from lakeidx.codec.order.normalized_key import OrderField, WordField
 
 _Words = npt.NDArray[np.uint64]
 # Key bits sorted at once beyond those that number the rows: with random keys one pair in a million rows stays tied.

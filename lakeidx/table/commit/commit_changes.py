@@ -37,9 +37,9 @@ from lakeidx.errors import (
     TableReplacedError,
     UnavailableError,
 )
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import check_use
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_hint, encode_snapshot

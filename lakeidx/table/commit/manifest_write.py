@@ -21,10 +21,10 @@ from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.data_file import EMPTY_STATS, SimpleStats
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest, update_index_manifest
 from lakeidx.format.manifest import MANIFEST_SCHEMA, FileKind, ManifestEntry, ours_and_more, same_records
 from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
-from lakeidx.format.paths import NewFileNames
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.table.commit.conflicts import index_identity
 from lakeidx.table.entries import Entries

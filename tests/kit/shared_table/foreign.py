@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind
-from lakeidx.format.paths import NewFileNames
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes

@@ -12,9 +12,10 @@ import pytest
 from lakeidx.testing.limits import HANGS_SECONDS
 
 SHOW = """
-import lakeidx.codec.kernels as k, lakeidx.codec.hashes.murmur as m, lakeidx.codec.order.kernels as o, lakeidx.codec.bucket as b
+import lakeidx.codec.kernels as k, lakeidx.codec.hashes.murmur as m, lakeidx.codec.bucket as b
+import lakeidx.codec.order.kernels as o, lakeidx.codec.order.normalized_key as q
 from numba.core.dispatcher import Dispatcher
-found = {id(d): (n, d) for s in (k, m, o, b) for n, d in vars(s).items() if isinstance(d, Dispatcher)}
+found = {id(d): (n, d) for s in (k, m, o, q, b) for n, d in vars(s).items() if isinstance(d, Dispatcher)}
 def show():
     return {n: len(d.signatures) for n, d in found.values() if d.targetoptions.get("nogil")}
 """

@@ -16,7 +16,6 @@ from lakeidx.format.file_names import (
     lookup_name,
     numbered,
     parse_file_name,
-    temp_name,
 )
 from lakeidx.format.partition_names import bucket_dir_name, parse_bucket_dir
 
@@ -67,7 +66,7 @@ def test_names_have_their_kind_and_number(name: str, parsed: FileName) -> None:
 @given(labels)
 def test_any_label_is_kept(label: str) -> None:
     assert parse_file_name(f"tag-{label}") == FileName(NameKind.TAG, label=label)
-    assert parse_file_name(temp_name(label)) == FileName(NameKind.TEMP, label=label)
+    assert parse_file_name(f".{label}.{UUID}.tmp") == FileName(NameKind.TEMP, label=label)
 
 
 @given(st.text())

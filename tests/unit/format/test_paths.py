@@ -8,15 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.paths import (
-    NameKind,
-    TableLocation,
-    TablePaths,
-    check_table_name,
-    split_table_name,
-    split_table_uri,
-)
+from lakeidx.format.file_names import NameKind
+from lakeidx.format.paths import TableLocation, TablePaths, check_table_name, split_table_name, split_table_uri
 from lakeidx.format.schema.schema_file import new_schema
+from lakeidx.table.expiration.orphans import parse_path
 from lakeidx.types import Field, parse_type
 
 UUID = "85223684-070f-4b7b-a1ce-217d5b745222"
@@ -54,7 +49,7 @@ def test_branches_share_manifests_and_data() -> None:
     assert p.index_path("i") == "/t/index/i"
     assert p.bucket_dir({}, 1) == "/t/bucket-1"
     assert p.branch_dir == "/t/branch"
-    parsed = p.parse(p.snapshot_path(1))
+    parsed = parse_path(p, p.snapshot_path(1))
     assert (parsed.branch, parsed.directory, parsed.name.number) == ("b1", "snapshot", 1)
 
 
@@ -77,7 +72,7 @@ def test_data_directory_and_locations() -> None:
     assert p.data_file(values, 0, "d", external_path="s3://o/p/d") == "s3://o/p/d"
     assert p.extra_file(values, 0, "d.index") == "/t/data/x/dt=0/region=r/bucket-0/d.index"
     assert p.extra_file(values, 0, "d.index", external_path="s3://o/p/d") == "s3://o/p/d.index"
-    parsed = p.parse(p.data_file(values, 0, f"data-{UUID}-0.parquet"))
+    parsed = parse_path(p, p.data_file(values, 0, f"data-{UUID}-0.parquet"))
     assert parsed.partition == (("dt", "0"), ("region", "r"))
     assert (parsed.bucket, parsed.name.kind) == (0, NameKind.DATA)
 
@@ -126,7 +121,7 @@ def test_parse_is_the_inverse(dt: int | None, region: str | None, bucket: int, l
     )
     values: dict[str, Any] = {"dt": dt, "region": region}
     path = p.data_file(values, bucket, f"data-{UUID}-0.parquet")
-    parsed = p.parse(path)
+    parsed = parse_path(p, path)
     assert parsed.bucket == bucket
     assert [k for k, _ in parsed.partition] == ["dt", "region"]
     shown = dict(parsed.partition)
@@ -156,7 +151,7 @@ def test_parse_is_the_inverse(dt: int | None, region: str | None, bucket: int, l
 def test_metadata_round_trip(make: Any, branch: str) -> None:
     p = TablePaths("/w/d.db/t", branch=branch)
     path = make(p)
-    parsed = p.parse(path)
+    parsed = parse_path(p, path)
     assert parsed.bucket is None
     assert parsed.name.kind is not NameKind.OTHER
     assert path.endswith(f"/{parsed.directory}/{path.rpartition('/')[2]}")
@@ -166,8 +161,8 @@ def test_metadata_round_trip(make: Any, branch: str) -> None:
 
 def test_parse_refuses_what_lies_elsewhere() -> None:
     with pytest.raises(InvalidInputError):
-        TablePaths("/a/t").parse("/a/t2/schema/schema-0")
-    assert TablePaths("/a/t").parse("/a/t/readme").directory is None
+        parse_path(TablePaths("/a/t"), "/a/t2/schema/schema-0")
+    assert parse_path(TablePaths("/a/t"), "/a/t/readme").directory is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 
 from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.storage import LocalStore
-from lakeidx.storage.local import _directory_of, local_path
+from lakeidx.storage.local import local_path
+from lakeidx.storage.local_write import _directory_of
 
 
 def test_uris_of_files_are_paths() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.data_file import EMPTY_ROW
-from lakeidx.format.paths import NewFileNames
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.storage import LocalStore
 from lakeidx.table.index_files import index_file_path, known_hashes, read_hash_index, write_hash_index
 from lakeidx.table.key_buckets import (

@@ -18,11 +18,12 @@ from lakeidx.errors import CorruptFileError, NotFoundError, UnsupportedError
 from lakeidx.format.consumer import encode_consumer
 from lakeidx.format.data_file import SimpleStats
 from lakeidx.format.deletion_vector import encode_deletion_vectors
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import encode_hash_index
 from lakeidx.format.index_manifest import DeletionVectorMeta, encode_index_manifest
 from lakeidx.format.manifest import encode_manifest
 from lakeidx.format.manifest_list import encode_manifest_list
-from lakeidx.format.paths import NewFileNames, TablePaths
+from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.format.tag import Tag, encode_tag
 from lakeidx.storage import LocalStore

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.codec.columns import BytesColumn
-from lakeidx.codec.order.fields import WordField, order_fields
+from lakeidx.codec.order.normalized_key import WordField, order_fields
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.types import STRING_ROOTS, parse_type
 from tests.unit.codec.order.test_compare import IN_ORDER

@@ -11,9 +11,9 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.errors import CommitConflictError
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.format.paths import NewFileNames
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
