@@ -125,9 +125,10 @@ class Table(HistoryMethods, TableHandle):
         errors   besides InvalidInputError, UnsupportedError for index options that cannot be used with the table
         """
         schema = new_schema(spec)
-        check_index_type(schema)
-        if limits := TableIndex.of(schema).limits:
-            log.warning("index type %s: %s", TableIndex.of(schema).name, limits)
+        if schema.asks_for_index:
+            check_index_type(schema)
+            if limits := TableIndex.of(schema).limits:
+                log.warning("index type %s: %s", TableIndex.of(schema).name, limits)
         return super().create(uri, spec, storage_options, exist_ok=exist_ok)
 
     @classmethod

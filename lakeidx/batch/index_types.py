@@ -28,7 +28,7 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import ExternalState, IndexContext, Locator
 from lakeidx.key_index.registry import IndexType, find_type, index_types, make_locator
-from lakeidx.options.names import nearest, unknown_message
+from lakeidx.options.names import INDEX_PREFIXES, nearest, unknown_message
 from lakeidx.plugins import INDEX_TYPES as PLUGINS
 from lakeidx.plugins import plugin_names
 from lakeidx.storage.files import join
@@ -197,7 +197,7 @@ def _check_names(schema: TableSchema, family: type[IndexOptions]) -> None:
     """
     known = {option.key for option in family.declared()} | family.unused.keys()
     for key in schema.options:
-        if key in known or not key.startswith(("index.", "hoodie.")):
+        if key in known or not key.startswith(INDEX_PREFIXES):
             continue
         near = nearest(key, known, slip=key.startswith("hoodie."))
         of_plugin = key.split(".")[1] in plugin_names(PLUGINS)

@@ -100,7 +100,7 @@ FORMAT_PREFIXES: tuple[str, ...] = (
 )  # fmt: skip
 """Paimon's own families of options: a name per column, per index, per file format or per class."""
 
-_OWN_PREFIXES: tuple[str, ...] = ("index.", "hoodie.")
+INDEX_PREFIXES: tuple[str, ...] = ("index.", "hoodie.")
 """Options of the index family (`lakeidx.key_index.options`)."""
 
 OTHER_PROGRAMS: dict[str, tuple[str, ...]] = {
@@ -159,7 +159,7 @@ _OFF = frozenset({"", "false", "none", "off", "0"})
 #: Families whose names may have such words: settings for one file format, for a class, for indexes beside files.
 _SETTINGS = (
     "parquet.", "orc.", "avro.", "csv.", "json.", "text.", "mosaic.", "lance.", "commit.callback.", "tag.callback.", "file-index.",
-    *_OWN_PREFIXES,
+    *INDEX_PREFIXES,
 )  # fmt: skip
 _DOUBTFUL = (
     "lakeidx does not know the option, and its name speaks of columns, an index, a layout or an order of rows; if changes "
@@ -205,7 +205,7 @@ def unknown_options(raw: Mapping[str, str]) -> dict[str, str | None]:
             if not key.endswith(_FIELD_ENDINGS):
                 out[key] = _nearest_field_option(key)
             continue
-        if key in KNOWN or key.startswith((*FORMAT_PREFIXES, *_OWN_PREFIXES)):
+        if key in KNOWN or key.startswith((*FORMAT_PREFIXES, *INDEX_PREFIXES)):
             continue
         foreign = _program_of(key) is not None
         near = nearest(key, KNOWN, slip=foreign)
@@ -223,7 +223,7 @@ def options_of_other_programs(raw: Mapping[str, str]) -> dict[str, str]:
 
 def _program_of(key: str) -> str | None:
     """Return the program that reads an option which is not of Paimon's core; None when no program is known to."""
-    if key.startswith((*FORMAT_PREFIXES, *_OWN_PREFIXES)):
+    if key.startswith((*FORMAT_PREFIXES, *INDEX_PREFIXES)):
         return None
     for program, beginnings in OTHER_PROGRAMS.items():
         if any(key == b or (key.startswith(b) and b[-1] in ".-") for b in beginnings):

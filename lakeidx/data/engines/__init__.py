@@ -5,13 +5,12 @@ Aggregate functions live in `functions`, their record-at-a-time twins in `scalar
 """
 
 from lakeidx.data.engines.factory import MergeEngine, make_engine, validate_merge_options
-from lakeidx.data.engines.writing import apply_write_options, kinds_by_column, sequence_fields
+from lakeidx.data.engines.writing import apply_write_options, kinds_by_column
 
 __all__ = [
     "MergeEngine",
     "apply_write_options",
     "kinds_by_column",
     "make_engine",
-    "sequence_fields",
     "validate_merge_options",
 ]

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from lakeidx.data.engines.options import Engine, first_row_retract, kept_merge_options, merge_options
 from lakeidx.data.engines.runs import kinds_of, make_runs
-from lakeidx.data.engines.writing import sequence_fields
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -137,7 +136,6 @@ def validate_merge_options(schema: TableSchema) -> None:
     from lakeidx.data.engines.scalar.base import is_ordered
 
     options = merge_options(schema)
-    sequence_fields(schema)
     for spec in options.functions.values():
         if spec.name in ("max", "min") and not is_ordered(spec.type):
             raise InvalidInputError(

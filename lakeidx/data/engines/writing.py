@@ -48,30 +48,3 @@ def kinds_by_column(values: pa.ChunkedArray, own: pa.ChunkedArray | None, name: 
             f"option 'rowkind.field': column {name!r} must hold one of {', '.join(SHORT_NAMES)}, not {found} (row {first})"
         )
     return codes.cast(pa.int8())
-
-
-def sequence_fields(schema: TableSchema) -> tuple[tuple[str, ...], bool]:
-    """Return the columns that order the rows of a key before the sequence number, and whether larger values come first.
-
-    returns   (names of ``sequence.field``, True for ``sequence.field.sort-order`` = descending); nulls come before all
-              values in either order
-    errors    InvalidInputError naming a column that does not exist, is named twice, has an aggregate function or no
-              order, or a first-row table with sequence fields
-    """
-    options = schema.table_options
-    names = options.sequence_field
-    for name in names:
-        if name not in schema.fields_by_name:
-            raise InvalidInputError(f"option 'sequence.field': column {name!r} does not exist")
-        t = schema.field(name).type
-        if t.is_nested or t.root.value == "VARIANT":
-            raise InvalidInputError(f"option 'sequence.field': column {name!r} of {t} has no order")
-        if options.field_option(name, "aggregate-function") is not None:
-            raise InvalidInputError(
-                f"options 'sequence.field' and 'fields.{name}.aggregate-function': a sequence column has no function"
-            )
-    if len(set(names)) != len(names):
-        raise InvalidInputError("option 'sequence.field' names a column twice")
-    if names and options.merge_engine == "first-row":
-        raise InvalidInputError("option 'sequence.field' cannot be combined with merge engine first-row")
-    return names, options.sequence_field_sort_order == "descending"

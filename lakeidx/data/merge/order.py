@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.order.key import argsort_keys, run_starts
-from lakeidx.data.engines.writing import sequence_fields
 from lakeidx.data.merge.levels import Int64s
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
 from lakeidx.types import DataType, Root
@@ -50,9 +49,9 @@ def sequence_columns(kv: pa.Table, schema: TableSchema) -> tuple[list[pa.Array],
     """Return what orders rows of one key, as columns to sort ascending: (columns, types)."""
     columns: list[pa.Array | pa.ChunkedArray] = []
     types: list[DataType] = []
-    names, descending = sequence_fields(schema)
-    for field in map(schema.field, names):
-        if descending:
+    options = schema.table_options
+    for field in map(schema.field, options.sequence_field):
+        if options.sequence_field_sort_order == "descending":
             columns.append(pa.array(descending_ranks(kv.column(field.name), field.type)))
             types.append(BIGINT)
         else:

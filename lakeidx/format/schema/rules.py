@@ -265,7 +265,7 @@ def _check_merge(schema: TableSchema, options: TableOptions) -> None:  # noqa: C
     for name in options.sequence_field:
         if name not in schema.fields_by_name:
             raise InvalidInputError(f"option 'sequence.field': column {name!r} does not exist")
-        if schema.field(name).type.is_nested:
+        if schema.field(name).type.is_nested or schema.field(name).type.root is Root.VARIANT:
             raise InvalidInputError(
                 f"option 'sequence.field': column {name!r} cannot be of type {schema.field(name).type}"
             )

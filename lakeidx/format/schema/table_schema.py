@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, UnsupportedError, did_you_mean
 from lakeidx.options.features import Refused, Use, refused_by
-from lakeidx.options.names import doubtful_options
+from lakeidx.options.names import INDEX_PREFIXES, doubtful_options
 from lakeidx.options.table_options import TableOptions
 from lakeidx.types import DataType, Field, to_arrow_schema
 
@@ -186,6 +186,11 @@ class TableSchema:
         if not self.primary_keys:
             return BucketMode.BUCKET_UNAWARE
         return BucketMode.KEY_DYNAMIC if self.is_cross_partition else BucketMode.HASH_DYNAMIC
+
+    @property
+    def asks_for_index(self) -> bool:
+        """False where no option names an index, and the table needs none: every key is found by its own bucket and partition."""
+        return self.bucket_mode is BucketMode.KEY_DYNAMIC or any(key.startswith(INDEX_PREFIXES) for key in self.options)
 
     @Derived
     def digest(self) -> str:

@@ -10,6 +10,9 @@ from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, UnsupportedError
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.maintenance.wanted_schema import ensure_table
+from lakeidx.options.table_options import OPTIONS
+from lakeidx.table import usable
+from lakeidx.table.usable import check_usable
 from tests.kit.small_tables import SPEC, make_table, rows
 
 REFUSED = [
@@ -63,6 +66,27 @@ def test_they_are_refused_when_they_are_given(tmp_path: Path, options: dict[str,
         there.alter(set=options)
     assert said in str(error.value)
     assert there.schema.id == 0
+
+
+def _verdict(options: dict[str, str]) -> str:
+    try:
+        check_usable(new_schema({**SPEC, "options": {"bucket": "-1", **options}}))
+    except LakeIdxError as error:
+        return str(error)
+    return ""
+
+
+def test_checks_that_are_left_out_would_find_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each check is made when an option that it reads is set: made always, they find no more, whatever one option says."""
+    names = [o.key for o in OPTIONS] + ["parquet.writer.version", "parquet.compression#v", "file-index.bitmap.columns"]
+    texts = ("nonsense", "0", "-1", "40000", "lzo", "orc", "aggregation", "9:xz", "v", "true")
+    given = [{name: text} for name in names for text in texts]
+    given += [{"merge-engine": "aggregation", "fields.v.aggregate-function": text} for text in ("max", "sum", "rbm64")]
+    given += [{"merge-engine": "partial-update", "fields.v.sequence-group": "k"}]
+    found = list(map(_verdict, given))
+    monkeypatch.setattr(usable, "_sets", lambda schema, *beginnings: True)
+    assert found == list(map(_verdict, given))
+    assert len(set(found)) > len(names)
 
 
 @pytest.mark.parametrize("options", TAKEN)

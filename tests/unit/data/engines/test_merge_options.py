@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeidx.data.engines import make_engine, sequence_fields, validate_merge_options
+from lakeidx.data.engines import make_engine, validate_merge_options
 from lakeidx.data.engines.options import Engine, SequenceGroup, merge_options
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -116,14 +116,6 @@ def test_refused_when_the_engine_is_made(options: dict[str, str], message: str) 
     [
         (AGGREGATE | {"fields.c.aggregate-function": "max"}, "max cannot compare values of BOOLEAN"),
         (AGGREGATE | {"fields.rows.aggregate-function": "min"}, "min cannot compare values of ARRAY"),
-        ({"sequence.field": "nope"}, r"'sequence\.field': column 'nope' does not exist"),
-        ({"sequence.field": "s1,s1"}, "names a column twice"),
-        ({"sequence.field": "rows"}, "has no order"),
-        ({"sequence.field": "s1", "merge-engine": "first-row"}, "cannot be combined with merge engine first-row"),
-        (
-            AGGREGATE | {"sequence.field": "b", "fields.b.aggregate-function": "sum"},
-            "a sequence column has no function",
-        ),
     ],
 )
 def test_refused_when_a_table_is_made(options: dict[str, str], message: str) -> None:
@@ -158,12 +150,6 @@ def test_options_by_meaning() -> None:
         schema_of(AGGREGATE | {"sequence.field": "s2", "fields.default-aggregate-function": "max"})
     ).functions
     assert [f.name for f in functions.values()] == ["primary-key", "max", "last_value", *["max"] * 8]
-
-
-def test_sequence_fields_and_their_direction_are_read() -> None:
-    assert sequence_fields(schema_of({})) == ((), False)
-    options = {"sequence.field": "s2, s1", "sequence.field.sort-order": "descending"}
-    assert sequence_fields(schema_of(options)) == (("s2", "s1"), True)
 
 
 def kv_of(**columns: list[object]) -> pa.Table:

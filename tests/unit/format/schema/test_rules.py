@@ -161,6 +161,7 @@ STRICTER = [
     (spec("k,k2", **{"bucket-function/type": "mod", "bucket": "2"}), "exactly one bucket key"),
     (spec(**{"bucket-function/type": "murmur"}), "option 'bucket-function.type'"),
     (spec(**{"sequence/field": "arr"}), "cannot be of type ARRAY"),
+    (spec(fields=columns(("k", "INT"), ("v", "VARIANT")), **{"sequence/field": "v"}), "cannot be of type VARIANT"),
     (spec("", **{"sequence/field": "v"}), "needs a primary key"),
     (spec(**{"rowkind/field": "v"}), "must be STRING"),
     (spec(**{"metadata/stats-mode": "most"}), "none, counts"),
