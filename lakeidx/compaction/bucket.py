@@ -145,7 +145,8 @@ class BucketReader:
                 dictionary_columns=encoded,
             )
             rows = rows if keys is None else keys.inside(rows, work.schema)
-            yield from with_level(rows, file.level, work.schema, always=levels)
+            by_level = levels or work.schema.table_options.merges_by_level
+            yield from with_level(rows, file.level) if by_level else rows
 
     def keys(self, file: DataFileMeta) -> Iterator[pa.Table]:
         """Read the key columns of every row of a file, deleted ones too."""

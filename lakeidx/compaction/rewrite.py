@@ -256,7 +256,8 @@ class _Steps:
             if rows is None:
                 yield from self._run([file], encoded, levels=levels, only=found.above)
                 continue
-            given = with_level([rows], file.level, self._work.schema, always=levels)
+            by_level = levels or self._work.schema.table_options.merges_by_level
+            given = with_level([rows], file.level) if by_level else iter([rows])
             expiry = self._work.expiry
             yield from given if expiry is None else map(expiry.drop_expired, given)
 

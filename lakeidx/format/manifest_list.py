@@ -92,8 +92,10 @@ _STATS_PATH: Path = ("_PARTITION_STATS",)
 
 def encode_manifest_list(metas: Sequence[ManifestFileMeta], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write a manifest list; an empty one is a file without records."""
-    kept = [((), m.unknown) for m in metas] + [(_STATS_PATH, m.partition_stats.unknown) for m in metas]
-    return encode_container(metas, extended(_MANIFEST_LIST_SCHEMA, kept), _to_record, codec=codec, level=level)
+    kept = [((), m.unknown) for m in metas if m.unknown]
+    kept += [(_STATS_PATH, m.partition_stats.unknown) for m in metas if m.partition_stats.unknown]
+    schema = extended(_MANIFEST_LIST_SCHEMA, kept) if kept else _MANIFEST_LIST_SCHEMA
+    return encode_container(metas, schema, _to_record, codec=codec, level=level)
 
 
 def decode_manifest_list(data: bytes, path: str | None = None) -> list[ManifestFileMeta]:
@@ -125,7 +127,7 @@ def _to_record(meta: ManifestFileMeta) -> Record:
         "_MIN_ROW_ID": meta.min_row_id,
         "_MAX_ROW_ID": meta.max_row_id,
     }
-    return put_back(out, meta.unknown)
+    return put_back(out, meta.unknown) if meta.unknown else out
 
 
 def _from_record(record: Record, path: str | None, unknown: Mapping[Path, Definitions]) -> ManifestFileMeta:

@@ -338,7 +338,7 @@ def _read_run(
             columns or work.schema.field_names,
             deletion_vector=_vector(work, bucket, file),
         )
-        yield from with_level(rows, file.level, work.schema)
+        yield from with_level(rows, file.level) if work.schema.table_options.merges_by_level else rows
 
 
 def _vector(work: RingRewrite, bucket: int, file: DataFileMeta) -> Positions | None:

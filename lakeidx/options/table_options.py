@@ -524,6 +524,14 @@ class TableOptions(RetentionOptions):
             or self.force_lookup
         )
 
+    @cached_property
+    def merges_by_level(self) -> bool:
+        """True when runs must carry the level of their records into a merge (`lakeidx.data.merge.levels`)."""
+        if not self.needs_lookup or self.merge_engine == "first-row":
+            return False
+        # Without sequence fields the newest record is that of the lowest level anyway.
+        return self.merge_engine != "deduplicate" or bool(self.sequence_field)
+
 
 OPTIONS: tuple[Option[Any], ...] = tuple(
     v for part in (TableOptions, RetentionOptions) for v in vars(part).values() if isinstance(v, Option)

@@ -4,11 +4,11 @@ Import the names below; a predicate is a tree of leaves over columns, bound to a
 What is pruned with it belongs elsewhere: files in `lakeidx.table.scan`, rows of a file in `lakeidx.data` and `lakeidx.file_index`.
 """
 
+from lakeidx.predicate.bind import BoundPredicate as BoundPredicate
 from lakeidx.predicate.bind import bind as bind
 from lakeidx.predicate.bind import bind_foreign as bind_foreign
 from lakeidx.predicate.builder import Column as Column
 from lakeidx.predicate.builder import col as col
-from lakeidx.predicate.devolve import BoundPredicate as BoundPredicate
 from lakeidx.predicate.devolve import devolve as devolve
 from lakeidx.predicate.literals import cast_literal as cast_literal
 from lakeidx.predicate.mask import ColumnStats as ColumnStats

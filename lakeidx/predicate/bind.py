@@ -1,8 +1,8 @@
-"""Names and literals of a predicate resolved against a table's columns."""
+"""Names and literals of a predicate resolved against a table's columns, and against those of older data files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -23,11 +23,46 @@ from lakeidx.predicate.tree import (
     Predicate,
     Values,
     and_,
+    columns,
     or_,
+    project,
 )
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root
 
 _FLOAT_ROOTS = (Root.FLOAT, Root.DOUBLE)
+
+
+class BoundPredicate:
+    """A predicate on a table's columns, for files of all of its schemas.
+
+    predicate   bound to `fields`
+    fields      the columns rows are read as
+    columns     those that must be read to evaluate it
+    """
+
+    def __init__(self, predicate: Predicate, fields: Sequence[Field]) -> None:
+        self.predicate, self.columns = predicate, columns(predicate)
+        self._fields = fields
+        self._of_files: dict[int, tuple[Predicate, frozenset[str]]] = {}
+
+    def of_files(self, schema_id: int, fields: Sequence[Field]) -> tuple[Predicate, frozenset[str]]:
+        """Return what a file's own columns must pass, and which columns those are; made once for each schema.
+
+        See `lakeidx.predicate.devolve`.
+        fields   the columns of the schema, by its id
+        """
+        if schema_id not in self._of_files:
+            made = self.predicate
+            if fields != self._fields:
+                from lakeidx.predicate.devolve import devolve
+
+                made = devolve(made, self._fields, fields)
+            self._of_files[schema_id] = made, frozenset(columns(made))
+        return self._of_files[schema_id]
+
+    def projected(self, keep: Collection[str]) -> BoundPredicate:
+        """Return what the predicate says of some columns alone."""
+        return BoundPredicate(project(self.predicate, keep), self._fields)
 
 
 def bind(pred: Predicate, fields: Sequence[Field], *, strict_float: bool = False) -> Predicate:

@@ -6,42 +6,14 @@ statistics and indexes refer to those.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from lakeidx.predicate.bind import bind
-from lakeidx.predicate.tree import FALSE, TRUE, And, IsNull, Leaf, Or, Predicate, and_, columns, or_, project, rename
+from lakeidx.predicate.tree import FALSE, TRUE, And, IsNull, Leaf, Or, Predicate, and_, or_, rename
 from lakeidx.types import INT_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root
 
 _WIDTH = {Root.TINYINT: 1, Root.SMALLINT: 2, Root.INT: 4, Root.BIGINT: 8}
-
-
-class BoundPredicate:
-    """A predicate on a table's columns, for files of all of its schemas.
-
-    predicate   bound to `fields`
-    fields      the columns rows are read as
-    columns     those that must be read to evaluate it
-    """
-
-    def __init__(self, predicate: Predicate, fields: Sequence[Field]) -> None:
-        self.predicate, self.columns = predicate, columns(predicate)
-        self._fields = fields
-        self._of_files: dict[int, tuple[Predicate, frozenset[str]]] = {}
-
-    def of_files(self, schema_id: int, fields: Sequence[Field]) -> tuple[Predicate, frozenset[str]]:
-        """Return what a file's own columns must pass (see `devolve`), and which columns those are; made once for each schema.
-
-        fields   the columns of the schema, by its id
-        """
-        if schema_id not in self._of_files:
-            made = devolve(self.predicate, self._fields, fields)
-            self._of_files[schema_id] = made, frozenset(columns(made))
-        return self._of_files[schema_id]
-
-    def projected(self, keep: Collection[str]) -> BoundPredicate:
-        """Return what the predicate says of some columns alone."""
-        return BoundPredicate(project(self.predicate, keep), self._fields)
 
 
 def devolve(pred: Predicate, table_fields: Sequence[Field], file_fields: Sequence[Field]) -> Predicate:

@@ -75,8 +75,7 @@ def merged_with_changes(
     told: list[pa.Table] = []
     changelog = Changelog(schema, told.append, top_level=top)
     streams = [
-        with_level([rows.slice(i, batch) for i in range(0, rows.num_rows, batch)], level, schema, always=True)
-        for level, rows in runs
+        with_level([rows.slice(i, batch) for i in range(0, rows.num_rows, batch)], level) for level, rows in runs
     ]
     merged = list(merge_sorted_runs(streams, schema, shortcut=top is not None, changelog=changelog))
     assert all(t.num_rows for t in told)

@@ -27,6 +27,8 @@ Publish = Callable[[], None]
 #: Rows that do not have a column, by its name: bool[n].
 Absent: TypeAlias = Mapping[str, NDArray[np.bool_]]
 _NONE_ABSENT: Absent = {}
+#: Rows in memory are of no file.
+_OF_NO_FILE = LandingOptions()
 
 
 @stage_logs("ingest")
@@ -118,7 +120,7 @@ def _pieces(
 
     count   its one number becomes that of the rows
     """
-    check_columns(rows.schema.names, schema.fields, LandingOptions(), "the given table")
+    check_columns(rows.schema.names, schema.fields, _OF_NO_FILE, "the given table")
     position, as_stored = 1, rows.schema.metadata == AS_STORED
     for part in cut(rows) if isinstance(rows, pa.Table) else _parts_of(rows):
         mine = {n: mask[position - 1 : position - 1 + part.num_rows] for n, mask in absent.items()}

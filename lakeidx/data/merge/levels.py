@@ -16,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeidx.format.schema.table_schema import TableSchema
-
 #: A column of KV tables on their way into a merge; int8, one value per file.
 LEVEL = "_LEVEL"
 
@@ -25,22 +23,8 @@ LEVEL = "_LEVEL"
 Int64s = npt.NDArray[np.int64]
 
 
-def merges_by_level(schema: TableSchema) -> bool:
-    """Return True when runs must carry the column LEVEL into a merge."""
-    options = schema.table_options
-    if not options.needs_lookup or options.merge_engine == "first-row":
-        return False
-    # Without sequence fields the newest record is that of the lowest level anyway.
-    return options.merge_engine != "deduplicate" or bool(options.sequence_field)
-
-
-def with_level(
-    batches: Iterable[pa.Table], level: int, schema: TableSchema, *, always: bool = False
-) -> Iterator[pa.Table]:
-    """Read batches of one file, with the column LEVEL when merges of the table need it, or `always`."""
-    if not always and not merges_by_level(schema):
-        yield from batches
-        return
+def with_level(batches: Iterable[pa.Table], level: int) -> Iterator[pa.Table]:
+    """Read batches of one file, with the column LEVEL: where merges of the table need it (option `merges_by_level`)."""
     for rows in batches:
         yield rows.append_column(LEVEL, pa.array(np.full(rows.num_rows, level, np.int8)))
 

@@ -25,7 +25,7 @@ from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, norm
 from lakeidx.data.engines import MergeEngine, make_engine
 from lakeidx.data.engines.factory import DeduplicateEngine
 from lakeidx.data.merge.kernels import key_buffers, pick_last, sort_groups, starts_of_keys
-from lakeidx.data.merge.levels import LEVEL, Int64s, merges_by_level, newest_above_0
+from lakeidx.data.merge.levels import LEVEL, Int64s, newest_above_0
 from lakeidx.data.merge.order import BIGINT, merge_order, sequence_columns
 from lakeidx.data.merge.run_parts import Part, complete_parts, concat_keys, merge_parts, merge_to_last, take_keys
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND, TableSchema
@@ -110,7 +110,7 @@ class _Merger:
         self._schema = schema
         self._columns = None if columns is None else list(columns)
         self._changelog = changelog
-        self._by_level = merges_by_level(schema)
+        self._by_level = schema.table_options.merges_by_level
         self._engine = engine
         self._drop_deletes = drop_deletes
         self._shortcut = shortcut

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows
 from lakeidx.codec.rows.binary_row_write import encode_row
-from lakeidx.data.merge.levels import merges_by_level
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
@@ -210,7 +209,7 @@ def _groups(buckets: npt.NDArray[np.int32], rows: Int64s) -> Iterator[tuple[int,
 
 def in_order(route: Route, schema: TableSchema) -> list[ManifestEntry]:
     """Return the files of a bucket in the order of the lookups."""
-    return sorted(route.files, key=_by_level if merges_by_level(schema) else _newest_first)
+    return sorted(route.files, key=_by_level if schema.table_options.merges_by_level else _newest_first)
 
 
 def _newest_first(entry: ManifestEntry) -> tuple[int, int]:

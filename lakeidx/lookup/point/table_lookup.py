@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.data.merge.levels import merges_by_level
 from lakeidx.data.positions import sorted_positions
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.manifest import ManifestEntry
@@ -346,7 +345,7 @@ class TableLookup:
         newest_only = newest_wins(state.schema)
         newest = np.full(len(route.rows), _NOTHING, np.int64)
         vectors = state.partitions[route.partition].vectors
-        by_level = merges_by_level(state.schema)
+        by_level = state.schema.table_options.merges_by_level
         for entry in in_order(route, state.schema):
             # Of equal numbers the engine decides, so both versions are wanted.
             open_rows = np.flatnonzero(newest <= entry.file.max_sequence_number)

@@ -276,7 +276,8 @@ class SectionReader:
         filtered = pushed is not None and self._only is None and self._plan.layers.filter_columns_first
         for file in run:
             rows = self._file(file, needed, pushed, None, _MERGE_ROWS, filter_rows=filtered)
-            yield from with_level(rows, file.level, self._plan.schema)
+            by_level = self._plan.schema.table_options.merges_by_level
+            yield from with_level(rows, file.level) if by_level else rows
 
     def _plain(self, run: Sequence[DataFileMeta]) -> Iterator[pa.Table]:
         """Read files that share no key with any other: their indexes may skip files, row groups and rows."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.data.merge.levels import LEVEL, merges_by_level, newest_above_0, with_level
+from lakeidx.data.merge.levels import LEVEL, newest_above_0, with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from tests.kit.small_tables import table_spec
@@ -44,7 +44,8 @@ def run(level: int, rows: dict[int, int], sequence: int, schema: TableSchema) ->
         "k": pa.array(list(rows), pa.int32()),
         "v": pa.array(list(rows.values()), pa.int64()),
     }
-    return list(with_level([pa.table(columns)], level, schema))
+    rows = [pa.table(columns)]
+    return list(with_level(rows, level)) if schema.table_options.merges_by_level else rows
 
 
 @pytest.mark.parametrize(
@@ -70,8 +71,8 @@ def test_a_sum_takes_what_lies_above_as_done(options: dict[str, str], want: dict
 def test_tables_it_matters_for(name: str) -> None:
     value = "lookup" if name == "changelog-producer" else "true"
 
-    assert merges_by_level(schema_of({name: value, **SUM}))
-    assert merges_by_level(schema_of({name: value, "merge-engine": "partial-update"}))
-    assert merges_by_level(schema_of({name: value, "sequence.field": "v"}))
-    assert not merges_by_level(schema_of({name: value}))
-    assert not merges_by_level(schema_of(SUM))
+    assert schema_of({name: value, **SUM}).table_options.merges_by_level
+    assert schema_of({name: value, "merge-engine": "partial-update"}).table_options.merges_by_level
+    assert schema_of({name: value, "sequence.field": "v"}).table_options.merges_by_level
+    assert not schema_of({name: value}).table_options.merges_by_level
+    assert not schema_of(SUM).table_options.merges_by_level
