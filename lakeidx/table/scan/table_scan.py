@@ -119,7 +119,9 @@ class TableScan:
         units = self.units()
         if threads is None:
             largest = max((sum(f.file_size for run in section for f in run) for _, section in units), default=0)
-            most = max(available_cores(), requests_of(self.metadata.store, largest))
+            # As if all columns were as wide: of a few columns of a large file little is fetched, and most of the time is waiting.
+            fetched = largest * max(1, len(self.columns)) // len(self.plan.schema.fields)
+            most = max(available_cores(), requests_of(self.metadata.store, fetched))
             threads = most if self.limit is None else 1
 
         def read(unit: ScanUnit) -> Iterator[pa.Table]:
