@@ -62,7 +62,7 @@ class FeedResult(Result):
     tables     by the name of the table, what its batch did; None: it had the file's rows already
     created    tables that were made
     skipped    messages that are rows of no chosen table, by what they are
-    rejected   lines that are of no table
+    rejected   lines that are of no table; rows that tables rejected are in their results
     """
 
     file: str
@@ -71,14 +71,19 @@ class FeedResult(Result):
     skipped: Mapping[str, int] = field(default_factory=dict)
     rejected: RejectedRows = field(default_factory=RejectedRows)
 
+    @property
+    def rejected_rows(self) -> int:
+        """Lines that are of no table, and rows that the tables rejected."""
+        return self.rejected.rows + sum(b.rejected for b in self.tables.values() if b is not None)
+
     def as_dict(self) -> dict[str, Any]:
-        """Return the metrics, for scripts."""
+        """Return the metrics, for scripts; `rejected`: of the file and of its tables."""
         return {
             "file": self.file,
             "tables": {n: {"already": True} if r is None else r.as_dict() for n, r in self.tables.items()},
             "created": list(self.created),
             "skipped": dict(self.skipped),
-            "rejected": self.rejected.rows,
+            "rejected": self.rejected_rows,
             "rejectedPath": self.rejected.path,
         }
 

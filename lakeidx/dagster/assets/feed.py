@@ -139,8 +139,5 @@ def _figures(batch: BatchResult | None) -> Mapping[str, Any]:
 
 def _counted(result: FeedResult) -> Iterator[tuple[str, int]]:
     yield "tables", len(result.tables)
-    yield (
-        "rejected",
-        result.rejected.rows + sum(b.ingest.rows_rejected for b in result.tables.values() if b is not None),
-    )
+    yield "rejected", result.rejected_rows
     yield from ((f"skipped_{what.replace(' ', '_')}", count) for what, count in result.skipped.items())
