@@ -464,7 +464,7 @@ class Table(HistoryMethods, TableHandle):
         """Delete rows by key, or all rows that match a condition, as one batch.
 
         Rows are looked for in the newest snapshot, also those that readers see only after a compaction (deletion vectors); more
-        than 10,000 in the hash index where -D rows are keys alone: it has deleted ones until a compaction shrinks it. A row that
+        than 10,000 in the hash index alone where -D rows are keys, and manifests say that it has no deleted ones. A row that
         another batch updates before this one commits is deleted, too, unless `sequence.field` orders it later.
 
         keys      the primary key's columns; keys that are not there are skipped

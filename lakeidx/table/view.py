@@ -64,6 +64,48 @@ class SnapshotView:
                 out.setdefault(entry.partition, {})[entry.bucket] = entry
         return out
 
+    def row_bounds(self) -> dict[bytes, tuple[int, int]]:
+        """Return how many rows each partition has for a reader after a compaction, at least and at most, as files and indexes tell.
+
+        Both are the number itself where no bucket has a key twice, or a delete.
+        """
+        index, least, most = self.hash_index(), dict[bytes, int](), dict[bytes, int]()
+        numbers, places = self.entries.places()
+        levels, rows = self.entries.rows["level"], self.entries.rows["row_count"]
+        deletes = np.bincount(numbers, np.maximum(self.entries.rows["delete_row_count"], 0), len(places))
+        total = np.bincount(numbers, rows, len(places))
+        # The files of a level above 0 have no key twice; of level 0 each file alone has none.
+        lower = np.zeros(len(places))
+        np.maximum.at(lower, numbers[levels == 0], rows[levels == 0])
+        for level in set(levels[levels > 0].tolist()):
+            chosen = levels == level
+            lower = np.maximum(lower, np.bincount(numbers[chosen], rows[chosen], len(places)))
+        hidden = self._hidden_rows()
+        for number, (partition, bucket) in enumerate(places):
+            hashes, (fewest, all_of_them) = (
+                index.get(partition, {}).get(bucket),
+                hidden.get((partition, bucket), (0, 0)),
+            )
+            top = total[number] - fewest
+            top = int(top if hashes is None else min(top, hashes.row_count))
+            low = top
+            if self.schema.primary_keys:
+                low = int(max(0, lower[number] - deletes[number] - all_of_them))
+            most[partition] = most.get(partition, 0) + top
+            least[partition] = least.get(partition, 0) + low
+        # Keys whose hashes are alike are one in an index.
+        return {p: (least[p], max(least[p], most[p])) for p in most}
+
+    def _hidden_rows(self) -> dict[tuple[bytes, int], tuple[int, float]]:
+        """Count the rows of each bucket that deletion vectors take away, at least and at most: old writers do not say."""
+        out: dict[tuple[bytes, int], tuple[int, float]] = {}
+        for entry in self.index:
+            counts = [v.cardinality for v in entry.dv_ranges or ()]
+            low, high = out.get((entry.partition, entry.bucket), (0, 0.0))
+            some = sum(c or 0 for c in counts)
+            out[entry.partition, entry.bucket] = low + some, high + (np.inf if None in counts else some)
+        return out
+
     def max_sequence_numbers(self) -> dict[tuple[bytes, int], int]:
         """Return the largest sequence number of each bucket's live files."""
         numbers, places = self.entries.places()

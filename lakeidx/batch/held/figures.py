@@ -107,28 +107,7 @@ class BatchFigures:
 
     @cached_property
     def _rows_of_partitions(self) -> dict[bytes, tuple[int, int]]:
-        """Rows of each partition, at least and at most."""
-        entries, index = self._view.entries, self._view.hash_index()
-        least: dict[bytes, int] = defaultdict(int)
-        most: dict[bytes, int] = defaultdict(int)
-        numbers, places = entries.places()
-        levels, rows = entries.rows["level"], entries.rows["row_count"]
-        deletes = np.bincount(numbers, np.maximum(entries.rows["delete_row_count"], 0), len(places))
-        total = np.bincount(numbers, rows, len(places))
-        # The files of a level above 0 have no key twice; of level 0 each file alone has none.
-        lower = np.zeros(len(places))
-        np.maximum.at(lower, numbers[levels == 0], rows[levels == 0])
-        for level in set(levels[levels > 0].tolist()):
-            chosen = levels == level
-            lower = np.maximum(lower, np.bincount(numbers[chosen], rows[chosen], len(places)))
-        for number, (partition, bucket) in enumerate(places):
-            hashes = index.get(partition, {}).get(bucket)
-            top = total[number] if hashes is None else min(total[number], hashes.row_count)
-            most[partition] += int(top)
-            least[partition] += (
-                int(max(0, lower[number] - deletes[number])) if self._view.schema.primary_keys else int(top)
-            )
-        return {p: (min(least[p], most[p]), most[p]) for p in most}
+        return self._view.row_bounds()
 
     @cached_property
     def _recent(self) -> list[dict[str, int]]:

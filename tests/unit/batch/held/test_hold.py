@@ -93,6 +93,18 @@ def test_recent_batches_are_those_of_the_snapshots_whoever_wrote_them(
     assert min(content(table)) == 50
 
 
+@pytest.mark.parametrize("bucket", ["1", "-1"])
+def test_rows_that_deletion_vectors_take_away_are_none_of_the_table(tmp_path: Path, bucket: str) -> None:
+    table = table_of(tmp_path, {"bucket": bucket, "deletion-vectors.enabled": "true"})
+    table.upsert(rows_of(range(100)))
+    table.compact(full=True)
+    table.delete(where="id < 50")
+    table.compact()
+    with pytest.raises(BatchHeldError, match=r"26 deletes are 52\.0% of the table's 50 rows"):
+        table.delete(where="id < 76", limits={"deletes": "50%"})
+    table.delete(where="id < 75", limits={"deletes": "50%"})
+
+
 def test_what_overwrites_did_is_compared_by_partition(tmp_path: Path) -> None:
     fields = [*FIELDS, {"name": "day", "type": "INT"}]
     table = table_of(tmp_path, fields=fields, partitionKeys=["day"], primaryKeys=["id", "day"])
