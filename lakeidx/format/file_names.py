@@ -130,9 +130,9 @@ def numbered(name: str, kind: str) -> int | None:
     return None if m is None else int(m[1])
 
 
-def lookup_name(data_file_name: str, size: int, processor: str, version: str = "v1") -> str:
+def lookup_name(data_file_name: str, size: int, processor: str) -> str:
     """Name the remote lookup file of a data file, beside it."""
-    return f"{data_file_name}.{size}.{processor}.{version}.lookup"
+    return f"{data_file_name}.{size}.{processor}.v1.lookup"
 
 
 class NewFileNames:

@@ -106,14 +106,14 @@ _KINDS = (FileKind.ADD, FileKind.DELETE)
 _OpenEntry = mutable_twin(ManifestEntry)
 
 
-def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard", level: int = 1) -> bytes:
+def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard") -> bytes:
     """Write a manifest file.
 
     codec    Avro codec: option ``manifest.compression`` (zstd, null, deflate, snappy)
     """
     kept = [found for found in _unknown_in(entries) if found[1]]
     schema = extended(MANIFEST_SCHEMA, kept) if kept else MANIFEST_SCHEMA
-    return encode_container(entries, schema, _to_record, codec=codec, level=level)
+    return encode_container(entries, schema, _to_record, codec=codec, level=1)
 
 
 def _unknown_in(entries: Sequence[ManifestEntry]) -> Iterator[tuple[Path, Unknown]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -71,7 +71,6 @@ def run_hash_index_rebuild(
     *,
     partitions: Collection[bytes] | None = None,
     dry_run: bool = False,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> FileIndexRebuildReport:
     """Write the hash index files that are missing, damaged, or have other hashes than the data files.
 
@@ -97,7 +96,7 @@ def run_hash_index_rebuild(
             if not dry_run and work:
                 done = runner.map(_rebuild, work, label=f"index_rebuild: {metadata.paths.root}")
                 _warn_of_shared(work, done)
-                ids = _commit(metadata, user, view, work, done, sleep)
+                ids = _commit(metadata, user, view, work, done)
         except (CommitConflictError, CommitUnknownError, NotFoundError) as error:
             again = (
                 is_superseded(metadata, view.snapshot)
@@ -175,7 +174,6 @@ def _commit(
     view: SnapshotView,
     work: Sequence[_Bucket],
     done: Sequence[_Rebuilt],
-    sleep: Callable[[float], None],
 ) -> tuple[int, ...]:
     changed: Mapping[tuple[bytes, int], frozenset[str]] = {
         (w.partition, w.bucket): frozenset(e.file.file_name for e in w.files)
@@ -187,7 +185,7 @@ def _commit(
     request = CommitRequest(
         commit_user=user, changes=_changes(done), base_snapshot_id=view.snapshot.id, exact_files=changed
     )
-    return commit_with_priority(metadata, request, sleep=sleep).snapshot_ids
+    return commit_with_priority(metadata, request).snapshot_ids
 
 
 def _warn_of_shared(work: Sequence[_Bucket], done: Sequence[_Rebuilt]) -> None:

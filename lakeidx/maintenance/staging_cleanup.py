@@ -65,12 +65,11 @@ def clean_staging(
     *,
     now_ms: int,
     finished_age_ms: int = FINISHED_AGE_MS,
-    abandoned_age_ms: int = _ABANDONED_AGE_MS,
     dry_run: bool = False,
 ) -> StagingReport:
     """Remove staged rows of finished batches, and everything of abandoned ones, on all branches; shorten reports of the former.
 
-    A batch counts as abandoned when it has no commit report and none of its files was written for `abandoned_age_ms`. If its
+    A batch counts as abandoned when it has no commit report and none of its files was written for seven days. If its
     changes were committed after all (the writer died before the report), it gets its report and ends like a finished one;
     else everything goes, and the same id may be run again. One that may or may not have been committed stays as it is, and so does
     one that is held.
@@ -96,7 +95,7 @@ def clean_staging(
                 gone += _shorten(metadata, staged, dry_run=dry_run)
         elif staged.is_held:
             held.append(staged.batch_id)
-        elif age > abandoned_age_ms:
+        elif age > _ABANDONED_AGE_MS:
             files = BatchFiles(metadata.store, staged.paths, staged.batch_id)
             try:
                 committed = _committed(TableMetadata(metadata.store, staged.paths), files)
@@ -108,7 +107,7 @@ def clean_staging(
                 files.close(committed)
             gone += found if committed is None else bulky
     # Of batches that were not staged, and whose process died.
-    gone += [note for note in notes if now_ms - note.mtime_ms > abandoned_age_ms]
+    gone += [note for note in notes if now_ms - note.mtime_ms > _ABANDONED_AGE_MS]
     if not dry_run:
         metadata.store.delete_many(f.path for f in gone)
     return StagingReport(dry_run, tuple(finished), tuple(abandoned), tuple(gone), tuple(shortened), tuple(held))

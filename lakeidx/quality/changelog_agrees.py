@@ -90,7 +90,6 @@ def check_changelog_agrees(
     upto: int | None = None,
     buckets: Collection[BucketId] | None = None,
     max_rows: int = 1_000_000,
-    seed: int = 0,
 ) -> RuleResult:
     """Check the changelog of the snapshots in (after, upto] against the states at both ends, for a sample of buckets.
 
@@ -98,8 +97,7 @@ def check_changelog_agrees(
                between, of which changelogs say nothing
     upto       None = the newest snapshot
     buckets    only these; None = all
-    max_rows   read buckets (with rings: partitions) of so many rows together at most (before, changes, after), but one at least,
-               chosen by `seed`
+    max_rows   read buckets (with rings: partitions) of so many rows together at most (before, changes, after), but one at least
     returns    passed without a bucket when the states have expired, nothing changed, or it cannot be judged (`why_not_judged`)
     """
     found = _Found()
@@ -107,7 +105,7 @@ def check_changelog_agrees(
     reason = why_not_judged(table.schema)
     if ends is not None and has_changelog(table.schema) and not reason:
         try:
-            _check(table, *ends, buckets, max_rows, np.random.default_rng(seed), found)
+            _check(table, *ends, buckets, max_rows, np.random.default_rng(0), found)
         except NotFoundError as error:
             # Either a file says so, or the snapshot itself was gone.
             if error.snapshot_id is None and _range(table, *ends) is not None:

@@ -59,15 +59,12 @@ def check_file_indexes(
     entries: Sequence[ManifestEntry],
     *,
     sample_rows: int = 1000,
-    seed: int = 0,
     partition_name: PartitionName = bytes.hex,
-    threads: int | None = None,
 ) -> RuleResult:
     """Check that file indexes have no false negatives on these data files.
 
     entries       live data files; those without file indexes cost nothing
     sample_rows   rows that are asked, of all files together; of each file `_LEAST_VALUES` at least
-    seed          of the sample
     returns       metrics: files, indexes, values_asked, false_negatives, indexes_unreadable, and files_skipped, whose own
                   bytes could not be read (other rules refer to those)
     errors        UnavailableError
@@ -78,12 +75,12 @@ def check_file_indexes(
 
     def look(numbered: tuple[int, ManifestEntry]) -> _Found:
         number, entry = numbered
-        rng = np.random.default_rng((seed, number))
+        rng = np.random.default_rng((0, number))
         count = entry.file.row_count
         chosen = np.sort(rng.choice(count, min(rows, count), replace=False))
         return _look(metadata, entry, chosen, partition_name)
 
-    found = LocalRunner(threads or available_cores()).map(look, list(enumerate(indexed)), label="file-index")
+    found = LocalRunner(available_cores()).map(look, list(enumerate(indexed)), label="file-index")
     denied, unreadable = sum(f.denied for f in found), sum(f.unreadable for f in found)
     return RuleResult(
         name="file_indexes_answer",

@@ -93,7 +93,6 @@ def check_bucket_rows(
     *,
     target_rows: int,
     max_buckets: int = -1,
-    severity: Severity = Severity.ERROR,
     partition_name: PartitionName = bytes.hex,
 ) -> RuleResult:
     """Check that no bucket has more than target rows, and no partition has more buckets than allowed.
@@ -102,7 +101,6 @@ def check_bucket_rows(
     target_rows  dynamic-bucket.target-row-num
     max_buckets  dynamic-bucket.max-buckets, -1 for none. A partition that has reached it takes new keys beyond the
                  target, as it must: its buckets are not held against it
-    severity     WARN suits a table whose target was lowered after keys had been placed
     """
     buckets_of = _buckets_by_partition(rows)
     offenders: list[dict[str, Any]] = []
@@ -121,7 +119,7 @@ def check_bucket_rows(
     return RuleResult(
         name="bucket_rows_within_target",
         passed=not offenders,
-        severity=severity,
+        severity=Severity.ERROR,
         metrics={
             "buckets": len(rows),
             "rows": sum(rows.values()),

@@ -43,8 +43,6 @@ def check_lookup_agrees(
     table: TableHandle,
     *,
     sample_rows: int = 1000,
-    seed: int = 0,
-    lookup: TableLookup | None = None,
     buckets: Collection[BucketId] | None = None,
     max_rows: int | None = None,
 ) -> RuleResult:
@@ -52,21 +50,18 @@ def check_lookup_agrees(
 
     sample_rows    present keys asked, the same number of every section that is examined, and as many made of their
                    columns mixed again, the last one moved away: few of those exist (a scan says which)
-    seed           of the sample
-    lookup         None: one that trusts no local copy of a lookup file, and stays at the snapshot of the scan
     buckets        only these; None = the whole table
-    max_rows       read sections of so many rows together at most, but one at least, chosen by `seed`; None = all
+    max_rows       read sections of so many rows together at most, but one at least; None = all
     errors         UnavailableError. A lookup file that cannot be read is a finding; data files that cannot are skipped,
                    other rules refer to them
     cost           a scan of the sections that are examined, one after another
     """
-    if lookup is not None:
-        return _check(table, lookup, sample_rows, np.random.default_rng(seed), buckets, max_rows)
     with tempfile.TemporaryDirectory(prefix="lakeidx-lookup-check-") as folder:
 
         def check(_: Snapshot | None) -> RuleResult:
+            # It trusts no local copy of a lookup file, and stays at the snapshot of the scan.
             fresh = TableLookup(table.metadata, files=LookupFileCache(folder), pinned=True)
-            return _check(table, fresh, sample_rows, np.random.default_rng(seed), buckets, max_rows)
+            return _check(table, fresh, sample_rows, np.random.default_rng(0), buckets, max_rows)
 
         return on_newest(table.metadata, check)
 

@@ -23,7 +23,7 @@ _safe: set[str] = set()
 _safe_lock = threading.Lock()
 
 
-def ensure_safe(store: ObjectStore, dir: str, *, clients: int = 4, rounds: int = 1) -> None:
+def ensure_safe(store: ObjectStore, dir: str) -> None:
     """Probe a store once per process; later calls for the same server and bucket (or disk) return at once.
 
     dir      where small files may be written and deleted
@@ -33,7 +33,7 @@ def ensure_safe(store: ObjectStore, dir: str, *, clients: int = 4, rounds: int =
     with _safe_lock:
         if place in _safe:
             return
-    probe_conditional_put(store, dir, clients=clients, rounds=rounds)
+    probe_conditional_put(store, dir, clients=4, rounds=1)
     with _safe_lock:
         _safe.add(place)
 
@@ -44,7 +44,7 @@ def forget_probes() -> None:
         _safe.clear()
 
 
-def probe_conditional_put(store: ObjectStore, dir: str, clients: int = 8, rounds: int = 10) -> None:
+def probe_conditional_put(store: ObjectStore, dir: str, *, clients: int, rounds: int) -> None:
     """Run racing clients, each with a session of its own, on fresh files; everything written is deleted again.
 
     errors   UnsupportedError when two won a round, when none did, or when the file does not hold what the winner wrote

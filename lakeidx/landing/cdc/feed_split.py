@@ -69,8 +69,6 @@ def split_feed(
     part_of: Callable[[str], str],
     out: ObjectStore,
     reject: Callable[[Sequence[BadLine]], None],
-    *,
-    block_bytes: int = BLOCK_BYTES,
 ) -> FeedSplit:
     """Read a feed once, and write a part for each table that is wanted.
 
@@ -84,7 +82,7 @@ def split_feed(
         raise InvalidInputError("the landing file is empty (0 bytes)", path=path)
     with ExitStack() as opened, open_plain(store, path) as source:
         parts: dict[str, _Part] = {}
-        for block in line_blocks(source, block_bytes):
+        for block in line_blocks(source, BLOCK_BYTES):
             text, tombstones = without_tombstones(block)
             if tombstones:
                 found.skipped["tombstones"] += tombstones

@@ -89,7 +89,6 @@ def commit_changes(
     request: CommitRequest,
     *,
     schema: TableSchema | None = None,
-    clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
     on_lost: Callable[[int], bool] | None = None,
 ) -> CommitResult:
@@ -137,7 +136,7 @@ def commit_changes(
     attempts = 0
     fresh = False
     for delta in deltas:
-        attempt = _Attempt(metadata, schema, request, delta, clock, sleep, on_lost)
+        attempt = _Attempt(metadata, schema, request, delta, sleep, on_lost)
         ids.append(attempt.run())
         if with_iceberg:
             publish_iceberg(metadata, schema, ids[-1])
@@ -160,7 +159,6 @@ class _Attempt:
         schema: TableSchema,
         request: CommitRequest,
         delta: _Delta,
-        clock: Callable[[], float],
         sleep: Callable[[float], None],
         on_lost: Callable[[int], bool] | None,
     ) -> None:
@@ -169,7 +167,6 @@ class _Attempt:
         self.schema = schema
         self.request = request
         self.delta = delta
-        self.clock = clock
         self.sleep = sleep
         self.tries = 0
         self.found_before = False
@@ -378,7 +375,7 @@ class _Attempt:
             commit_identifier=self.request.commit_identifier,
             commit_kind=self.delta.kind,
             # Commit times must not go back along the chain, or time travel by timestamp would be ambiguous.
-            time_millis=max(int(self.clock() * 1000), latest.time_millis if latest else 0),
+            time_millis=max(int(time.time() * 1000), latest.time_millis if latest else 0),
             total_record_count=(latest.total_record_count or 0 if latest else 0) + delta_rows,
             delta_record_count=delta_rows,
             changelog_record_count=sum(e.file.row_count for e in self.delta.changelog) if changelog_list else None,
