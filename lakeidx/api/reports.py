@@ -111,7 +111,7 @@ class TagResult(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RollbackResult(Result):
-    """Result of a rollback, or with dry_run its plan."""
+    """Result of a rollback, or with dry_run its plan; `files` that go, with their `bytes`."""
 
     snapshot: int
     dry_run: bool
@@ -122,13 +122,14 @@ class RollbackResult(Result):
     notes: list[str] = field(default_factory=list)
     loses: list[str] = field(default_factory=list)
     keep_history: bool = False
+    bytes: int = 0
 
     @classmethod
     def of(cls, report: RollbackReport, loses: Sequence[str] = (), *, keep_history: bool = False) -> Self:
         """Make a result from the report of the stage."""
         return cls(
             report.snapshot_id, report.dry_run, list(report.snapshots), list(report.tags), report.restored,
-            len(report.files), list(report.notes), list(loses), keep_history,
+            len(report.files), list(report.notes), list(loses), keep_history, sum(f.size for f in report.files),
         )  # fmt: skip
 
     def note(self) -> str:

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -28,6 +29,7 @@ from lakeidx.errors import CommitConflictError, CommitUnknownError
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.results import Result
+from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.commit.changes import CommitRequest, TableChanges, merge_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.conflicts import index_file_conflicts
@@ -39,11 +41,14 @@ from lakeidx.table.newest import is_superseded, load_newest
 from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict
 from lakeidx.tasks.groups import GroupedWork
 from lakeidx.tasks.in_parallel import runner_of_small_files
-from lakeidx.tasks.runner import Runner
+from lakeidx.tasks.limits import available_cores, peak_bytes
+from lakeidx.tasks.runner import LocalRunner, Runner
 
 COMPACT_USER, FULL_COMPACT_USER = "lakeidx-compact", "lakeidx-compact-full"
 """How the commit users of compactions begin; those of full compactions of the whole table."""
 _MAX_ROUNDS = 10
+#: Bytes that a dry run rewrites in memory at most.
+_TRIED_BYTES = 256 << 20
 _NOTHING = (
     "nothing to compact: no bucket has num-sorted-run.compaction-trigger sorted runs or more; a full compaction (--full) takes "
     "all that are not one run yet"
@@ -54,8 +59,11 @@ Done = tuple[BucketCompaction, CompactedBucket]
 
 
 class CompactionReport(Result, BaseModel):
-    """Report of a compaction, or in a dry run its plan.
+    """Report of a compaction, or in a dry run its plan: what the run would say, where the buckets that were tried are not all of
+    them by the bytes that they rewrite.
 
+    seconds     of a dry run those that the run would take, in this process
+    memory      bytes that this process had at most until it was done; a dry run has the files it makes in it
     picked      per bucket: partition hex, bucket, reason, files, bytes to rewrite, output level
     """
 
@@ -74,6 +82,7 @@ class CompactionReport(Result, BaseModel):
     changelog_rows: int = 0
     rounds: int
     seconds: float
+    memory: int | None = None
     dry_run: bool = False
     picked: tuple[dict[str, str | int], ...] = ()
 
@@ -106,7 +115,7 @@ def run_compaction(
     shrink       drop the hashes of deleted keys from the hash index (full compactions of dynamic-bucket tables);
                  None = as the table option ``lakeidx.hash-index.shrink`` says
     gentle       leave level 0 of tables with ``lookup-compact`` = gentle until it has enough runs
-    dry_run      only plan
+    dry_run      plan, and try in memory what the lightest buckets take
     errors       of the kind of the first bucket's that could not be compacted, naming it, when all others are committed;
                  CommitConflictError when other writers were faster again and again; UnsupportedError, CorruptFileError
     """
@@ -115,11 +124,11 @@ def run_compaction(
     schema, view = _newest(metadata, partitions)
     shrinks = _shrinks(schema, shrink, full=full)
     work = plan_buckets(metadata, schema, view, full=full, shrink=shrinks, now_ms=now_ms, gentle=gentle)
-    if dry_run or not work:
-        return _report((), work, [], 0, started, dry_run=dry_run)
-    label = f"compaction: {metadata.paths.root}"
-    readers = runner_of_small_files(runner, metadata.store, max(map(_rewrite_bytes, work)))
-    tasks = GroupedWork(readers, compact_bucket, _directory, _rewrite_bytes, label, ("buckets", "compacted"))
+    if not work:
+        return _report((), (), [], 0, started, dry_run=dry_run)
+    if dry_run:
+        return _tried(metadata, work, started)
+    tasks = _tasks(metadata, runner, work)
     run = _Run(metadata, tasks, full, shrink, gentle, now_ms, sleep, schema, view)
     groups = list(tasks.groups(work))
     for number, group in enumerate(groups, 1):
@@ -210,6 +219,42 @@ class _Run:
             gentle=self.gentle,
         )
         return good + self._compacted(again)
+
+
+def _tasks(
+    metadata: TableMetadata, runner: Runner, work: Sequence[BucketCompaction]
+) -> GroupedWork[BucketCompaction, CompactedBucket]:
+    label = f"compaction: {metadata.paths.root}"
+    readers = runner_of_small_files(runner, metadata.store, max(map(_rewrite_bytes, work)))
+    return GroupedWork(readers, compact_bucket, _directory, _rewrite_bytes, label, ("buckets", "compacted"))
+
+
+def _tried(metadata: TableMetadata, work: Sequence[BucketCompaction], started: float) -> CompactionReport:
+    """Compact the lightest buckets in memory, in this process, and say what all of them take; `work`: heaviest first."""
+    above = metadata.over(OverlayStore(metadata.store))
+    bytes_of = list(accumulate(map(_rewrite_bytes, reversed(work))))
+    some = [replace(w, metadata=above) for w in work[len(work) - sum(n <= _TRIED_BYTES for n in bytes_of) :]]
+    plan = _report((), work, [], 0, started, dry_run=True).model_copy(update={"bytes_in": bytes_of[-1]})
+    if not some:
+        return plan
+    tasks, begun = _tasks(above, LocalRunner(available_cores()), some), time.monotonic()
+    done = [d for _, d in compact_in_shares(tasks, with_lookup_files(above, some))]
+    tasks.raise_failed(len(some), len(done))
+    took = time.monotonic() - begun
+    found = _report((), some, done, 0, begun, dry_run=True)
+    part = 1.0 if len(some) == len(work) else bytes_of[-1] / max(1, found.bytes_in)
+    counts = (
+        "files_out",
+        "files_upgraded",
+        "rows_in",
+        "rows_out",
+        "bytes_in",
+        "bytes_out",
+        "hashes_dropped",
+        "changelog_rows",
+    )
+    more = {n: round(getattr(found, n) * part) for n in counts}
+    return plan.model_copy(update={**more, "seconds": begun - started + took * part, "memory": found.memory})
 
 
 def _directory(work: BucketCompaction) -> str:
@@ -325,6 +370,7 @@ def _report(
         changelog_rows=sum(d.changelog_rows for d in done),
         rounds=rounds,
         seconds=time.monotonic() - started,
+        memory=peak_bytes(),
         dry_run=dry_run,
         picked=picked,
     )

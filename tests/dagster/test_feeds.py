@@ -141,6 +141,25 @@ def test_a_table_that_is_refused_fails_the_run_and_the_others_are_materialized(t
     assert feed.rows("s_a") == [1]
 
 
+@pytest.mark.parametrize("decision", ["release", "discard"])
+def test_a_table_beyond_a_limit_is_held_until_somebody_decides(tmp_path: Path, decision: str) -> None:
+    feed = Feed(tmp_path, limits={"inserts": "2x"})
+    feed.run("1.json", *(message(t, 1) for t in "ab"))
+    held = feed.run("2.json", *(message("a", k) for k in (2, 3, 4)), message("b", 2))
+    assert not held.success
+    (failure,) = (e.step_failure_data for e in held.get_step_failure_events())
+    assert "3 inserts where recent batches have 1.0 are beyond the limit inserts 2x" in str(failure.error)
+    assert feed.materialized(held)["ods/s_b"]["lakeidx/rows"] == 1
+    assert (feed.rows("s_a"), feed.rows("s_b")) == ([1], [1, 2])
+    table = lakeidx.Warehouse(tmp_path / "lake").table("ods.s_a")
+    (batch,) = (b["batch"] for b in table.held_batches())
+    getattr(table, f"{decision}_batch")(batch)
+    again = feed.run("2.json")
+    assert again.success
+    assert feed.rows("s_a") == ([1, 2, 3, 4] if decision == "release" else [1])
+    assert feed.materialized(again)["ods/s_b"]["lakeidx/already_committed"] is True
+
+
 def test_a_feed_file_with_mistakes_is_left_out_with_its_lines(tmp_path: Path) -> None:
     feed = Feed(tmp_path, including_tables="(", landing={"path": "/in", "format": "csv"}, tabel_prefix="x")
     (problems,) = [e.problems for e in load_feeds(tmp_path / "pipelines")[1].values()]

@@ -42,9 +42,11 @@ def faulty(table: Table) -> tuple[Table, FaultStore]:
     return Table(store, table.paths), store
 
 
-def filled(folder: Path, batches: int = 2) -> tuple[Table, dict[tuple[int, int], str | None]]:
+def filled(
+    folder: Path, batches: int = 2, options: dict[str, str] | None = None
+) -> tuple[Table, dict[tuple[int, int], str | None]]:
     """Two partitions, keys 0 to 5, every batch overwriting all values."""
-    table = make_table(folder, options=OPTIONS)
+    table = make_table(folder, options=OPTIONS | (options or {}))
     model: dict[tuple[int, int], str | None] = {}
     for i in range(batches):
         rows = [(p, k, f"{i}") for p in (1, 2) for k in range(6)]
@@ -83,12 +85,43 @@ def test_compaction_picks_only_what_needs_it(tmp_path: Path) -> None:
     assert content(table) == model | {(1, 0): "newer"}
 
 
-def test_a_dry_run_says_what_it_would_do(tmp_path: Path) -> None:
-    table, _ = filled(tmp_path, 3)
+MEASURED = {"snapshot_ids", "rounds", "seconds", "memory", "dry_run"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bucket": "-1"},
+        {"bucket": "2", "changelog-producer": "full-compaction"},
+        {"bucket": "2", "deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+    ],
+)
+def test_a_dry_run_says_what_the_run_does_and_writes_nothing(tmp_path: Path, options: dict[str, str]) -> None:
+    table, _ = filled(tmp_path, 3, options=options)
     before = files_on_disk(table)
-    report = compact(table, full=True, dry_run=True)
-    assert [(p["reason"], p["files"]) for p in report.picked] == [("full compaction", 3)] * 2
+    plan = compact(table, full=True, dry_run=True)
+    assert [(p["reason"], p["files"]) for p in plan.picked] == [("full compaction", 3)] * len(plan.picked)
     assert files_on_disk(table) == before
+    assert plan.seconds > 0
+    assert plan.memory
+    done = compact(table, full=True)
+    assert plan.model_dump(exclude=MEASURED) == done.model_dump(exclude=MEASURED)
+
+
+def test_a_dry_run_tries_the_lightest_buckets_and_reckons_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = filled(tmp_path, 3)
+    whole = compact(table, full=True, dry_run=True)
+    lightest = min(int(p["rewrite_bytes"]) for p in whole.picked)
+    monkeypatch.setattr("lakeidx.maintenance.compaction._TRIED_BYTES", lightest)
+    plan = compact(table, full=True, dry_run=True)
+    assert (plan.files_in, plan.bytes_in, plan.files_out) == (6, whole.bytes_in, 2)
+    assert plan.rows_out == pytest.approx(whole.rows_out, rel=0.2)
+    monkeypatch.setattr("lakeidx.maintenance.compaction._TRIED_BYTES", lightest - 1)
+    plan = compact(table, full=True, dry_run=True)
+    assert (plan.files_in, plan.bytes_in, len(plan.picked)) == (6, whole.bytes_in, 2)
 
 
 def test_a_bucket_somebody_else_compacted_is_planned_again(tmp_path: Path) -> None:

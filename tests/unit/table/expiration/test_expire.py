@@ -233,6 +233,15 @@ def test_a_tag_names_an_existing_snapshot_once(tmp_path: Path) -> None:
             create_tag(table.metadata, name)
 
 
+def test_a_rollback_and_its_plan_say_the_bytes_that_go(tmp_path: Path) -> None:
+    table = a_history(tmp_path)
+    before = {p: p.stat().st_size for p in tmp_path.rglob("*") if p.is_file() and p.name != "LATEST"}
+    plan = table.rollback(2, dry_run=True)
+    done = table.rollback(2)
+    gone = [size for p, size in before.items() if not p.exists() and "_lakeidx" not in p.parts]
+    assert (plan.files, plan.bytes) == (done.files, done.bytes) == (len(gone), sum(gone))
+
+
 @pytest.mark.slow
 def test_going_back_to_a_snapshot(tmp_path: Path) -> None:
     table = make_table(tmp_path)
