@@ -257,7 +257,7 @@ def update_rows(
             rows = on_newest(table.metadata, lambda _: scan().to_arrow())
         else:
             rows = rows_of_keys(table, WantedKeys(schema, given), schema.field_names)
-        return with_columns(schema, rows, _assigned_to(schema, rows, assignments))
+        return _changing(schema, assignments)(rows)
 
     return run_verb(table, "UPDATE", changed, batch_id=batch_id, limits=limits, runner=runner, on_stage=on_stage)
 
@@ -266,12 +266,8 @@ def _changed_where(
     table: Table, where: str | Predicate | None, assignments: Mapping[str, Any]
 ) -> pa.Table | pa.RecordBatchReader:
     """Return the rows that a condition holds for as they become, each piece when it is asked for."""
-    schema = table.schema
     scan = scan_committed(table, where=where)
-
-    def changed(rows: pa.Table) -> pa.Table:
-        return with_columns(schema, rows, _assigned_to(schema, rows, assignments))
-
+    changed = _changing(table.schema, assignments)
     pieces = map(changed, scan.batches())
     first = next(pieces, None)
     if first is None:
@@ -280,11 +276,17 @@ def _changed_where(
     return pa.RecordBatchReader.from_batches(first.schema, batches)
 
 
-def _assigned_to(
-    schema: TableSchema, rows: pa.Table, assignments: Mapping[str, Any]
-) -> dict[str, pa.Array | pa.ChunkedArray]:
-    """Compute what columns of rows become; expressions name the rows' columns, also as ``target.<column>``."""
-    return assigned(assignments, schema.fields_by_name, Rows({"target": rows}), "target", rows.num_rows)
+def _changing(schema: TableSchema, assignments: Mapping[str, Any]) -> Callable[[pa.Table], pa.Table]:
+    """Return what gives rows as they become; expressions name the rows' columns, also as ``target.<column>``."""
+    # One connection for all pieces of a scan: to open one takes as long as to compute tens of thousands of rows.
+    computed = Rows({})
+
+    def changed(rows: pa.Table) -> pa.Table:
+        computed.put({"target": rows})
+        columns = assigned(assignments, schema.fields_by_name, computed, "target", rows.num_rows)
+        return with_columns(schema, rows, columns)
+
+    return changed
 
 
 def with_columns(schema: TableSchema, rows: pa.Table, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> pa.Table:

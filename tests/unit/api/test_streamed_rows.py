@@ -69,13 +69,13 @@ def test_an_update_is_staged_as_its_rows_are_read(
 ) -> None:
     table = warehouse.table("d.t")
     table.upsert(pa.table({"k": range(100), "v": range(100)}))
-    compute, staged = verbs._assigned_to, list[int]()
+    compute, staged = verbs.assigned, list[int]()
 
     def counted(*args: Any) -> Any:
         staged.append(len(list(tmp_path.rglob("part-*.parquet"))))
         return compute(*args)
 
-    monkeypatch.setattr(verbs, "_assigned_to", counted)
+    monkeypatch.setattr(verbs, "assigned", counted)
     assert str(warehouse.sql("UPDATE d.t SET v = v + 1 WHERE k < 80")) == "0 inserted, 80 updated, 0 deleted"
     assert staged[-1] > staged[0]
     wanted = [k + 1 if k < 80 else k for k in range(100)]
@@ -88,12 +88,12 @@ def test_an_update_is_staged_as_its_rows_are_read(
 def test_an_update_whose_files_expire_while_it_reads_is_run_again(
     warehouse: lakeidx.Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, compute = warehouse.table("d.t"), verbs._assigned_to
+    table, compute = warehouse.table("d.t"), verbs.assigned
     table.upsert(pa.table({"k": range(100), "v": range(100)}))
     expired = list[int]()
 
     def meanwhile(*args: Any) -> Any:
-        if args[1].num_rows and not expired:
+        if args[-1] and not expired:
             expired.append(1)
             other = lakeidx.Table.open(table.uri)
             other.compact(full=True)
@@ -101,7 +101,7 @@ def test_an_update_whose_files_expire_while_it_reads_is_run_again(
             raise NotFoundError("a file is gone", path=table.uri)
         return compute(*args)
 
-    monkeypatch.setattr(verbs, "_assigned_to", meanwhile)
+    monkeypatch.setattr(verbs, "assigned", meanwhile)
     table.update({"v": "v + 1"}, where="k < 2")
     assert expired
     assert table.scan(where="k < 2").to_arrow().sort_by("k").column("v").to_pylist() == [1001, 2]
