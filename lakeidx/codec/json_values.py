@@ -1,65 +1,20 @@
-"""Internal values as JSON takes them, and back."""
+"""Internal values as JSON takes them."""
 
 from __future__ import annotations
 
 import math
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.values import decimal_of, map_types, unscaled_of
-from lakeidx.errors import InvalidInputError
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
-
-
-def json_to_internal(value: Any, t: DataType) -> Any:
-    """Parse an internal value from the JSON forms of the golden data (README there, "Values in JSON").
-
-    value    BINARY as hex, DECIMAL as text, TIMESTAMP as [millis, nanos], FLOAT/DOUBLE as number or "NaN"/"Infinity",
-             ARRAY as list, MAP and MULTISET as list of [key, value], ROW as list, VARIANT as [value hex, metadata hex]
-    errors   InvalidInputError when the form is not that of the type
-    """
-    if value is None:
-        return None
-    try:
-        return _from_json(value, t)
-    except (TypeError, ValueError, InvalidOperation, OverflowError) as e:
-        raise InvalidInputError(f"{value!r} is not a JSON value of {t}: {e}") from e
-
-
-def _from_json(value: Any, t: DataType) -> Any:
-    if t.root in BYTES_ROOTS:
-        return bytes.fromhex(value)
-    if t.root is Root.DECIMAL:
-        return decimal_of(unscaled_of(Decimal(value), t), t)
-    if t.root in (Root.FLOAT, Root.DOUBLE):
-        return _as_float(float(value), t)
-    if t.root in TIMESTAMP_ROOTS:
-        millis, nanos = value
-        return int(millis), int(nanos)
-    if t.root is Root.VARIANT:
-        return bytes.fromhex(value[0]), bytes.fromhex(value[1])
-    if t.root is Root.ARRAY:
-        assert t.element is not None
-        return [json_to_internal(v, t.element) for v in value]
-    if t.root in (Root.MAP, Root.MULTISET):
-        key, item = map_types(t)
-        return [(json_to_internal(k, key), json_to_internal(v, item)) for k, v in value]
-    if t.root is Root.ROW:
-        return tuple(json_to_internal(v, f.type) for v, f in zip(value, t.fields, strict=True))
-    wanted: type = str if t.root in STRING_ROOTS else bool if t.root is Root.BOOLEAN else int
-    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-        raise TypeError(f"expected {wanted.__name__}")
-    return value
-
-
-def _as_float(value: float, t: DataType) -> float:
-    return float(np.float32(value)) if t.root is Root.FLOAT else value
+from lakeidx.codec.values import map_types
+from lakeidx.types import BYTES_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 
 def internal_to_json(value: Any, t: DataType) -> Any:
-    """Format an internal value for `json_to_internal` (a FLOAT is the shortest number that reads back as the same 32-bit value)."""
+    """Format an internal value: bytes as hex, DECIMAL, NaN and infinities as text, TIMESTAMP as [millis, nanos], maps as lists of
+    [key, value]; a FLOAT is the shortest number that reads back as the same 32-bit value.
+    """
     if value is None:
         return None
     if t.root in BYTES_ROOTS:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from lakeidx.codec.json_values import json_to_internal
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.compaction.plan import Rewrite, Upgrade, plan_compaction
@@ -19,6 +18,7 @@ from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import Field, parse_type
 from tests.conftest import GOLDEN
+from tests.kit.json_forms import json_to_internal
 
 pytestmark = pytest.mark.golden
 

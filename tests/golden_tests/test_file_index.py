@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.json_values import json_to_internal
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.errors import InvalidInputError
@@ -33,6 +32,7 @@ from lakeidx.predicate.mask import is_impossible
 from lakeidx.predicate.tree import And, Compare, In, IsNull, Leaf, Match, MatchKind, Op
 from lakeidx.types import DataType, Field, Root, format_type, parse_type, to_arrow_schema
 from tests.conftest import GOLDEN
+from tests.kit.json_forms import json_to_internal
 
 pytestmark = pytest.mark.golden
 

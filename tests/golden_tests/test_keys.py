@@ -12,7 +12,7 @@ import pytest
 
 from lakeidx.codec.bucket import FUNCTIONS, buckets_of_hashes, fixed_buckets
 from lakeidx.codec.hashes.murmur import hash_bytes, hash_bytes_many, hash_words
-from lakeidx.codec.json_values import internal_to_json, json_to_internal
+from lakeidx.codec.json_values import internal_to_json
 from lakeidx.codec.rows.binary_row import split_arity, with_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
@@ -24,6 +24,7 @@ from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, parse_type
 from tests.conftest import GOLDEN
+from tests.kit.json_forms import json_to_internal
 from tests.kit.scalar_twins import compare_compacted
 from tests.unit.codec.strategies import same
 

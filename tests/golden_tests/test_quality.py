@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from lakeidx.codec.hashes.murmur import hash_words
-from lakeidx.codec.json_values import json_to_internal
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.codec.rows.rowbytes import RowBytes
@@ -35,6 +34,7 @@ from lakeidx.quality import (
 )
 from lakeidx.types import DataType, parse_type
 from tests.conftest import GOLDEN
+from tests.kit.json_forms import json_to_internal
 
 pytestmark = pytest.mark.golden
 TABLES = sorted(path.parent for path in (GOLDEN / "tables").glob("*/case.json"))

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.codec.json_values import internal_to_json, json_to_internal
+from lakeidx.codec.json_values import internal_to_json
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.values import arrow_to_internal
@@ -34,6 +34,7 @@ from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema, decode_schema
 from lakeidx.storage import LocalStore
 from tests.conftest import GOLDEN
+from tests.kit.json_forms import json_to_internal
 from tests.kit.scalar_twins import compare_rows
 
 pytestmark = pytest.mark.golden

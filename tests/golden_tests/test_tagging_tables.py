@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.batch.key_state.index import StateKeyIndex
-from lakeidx.codec.json_values import json_to_internal
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.codec.values import internal_to_arrow
@@ -25,6 +24,7 @@ from lakeidx.key_index.table_view import key_batch, make_tag_context
 from lakeidx.storage import open_store
 from lakeidx.table.metadata import TableMetadata
 from tests.conftest import GOLDEN
+from tests.kit.json_forms import json_to_internal
 
 pytestmark = pytest.mark.golden
 TABLES = Path(GOLDEN) / "tables"

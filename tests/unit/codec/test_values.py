@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.json_values import internal_to_json, json_to_internal
+from lakeidx.codec.json_values import internal_to_json
 from lakeidx.codec.values import (
     arrow_int_to_timestamp,
     arrow_to_internal,
@@ -20,6 +20,7 @@ from lakeidx.codec.values import (
 )
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import parse_type, to_arrow
+from tests.kit.json_forms import json_to_internal
 from tests.unit.codec.strategies import LAYOUTS, any_types, columns_of, laid_out, same, tables, values
 
 
@@ -93,23 +94,6 @@ def test_timestamps_are_floored_to_the_milli(ticks: int, precision: int) -> None
     assert millis * 1_000_000 + nanos == ticks * unit
     assert 0 <= nanos < 1_000_000
     assert timestamp_to_arrow_int((millis, nanos), precision) == ticks
-
-
-@pytest.mark.parametrize(
-    ("value", "type_text"),
-    [
-        ("1", "INT"),
-        (True, "INT"),
-        (1, "STRING"),
-        (1, "BOOLEAN"),
-        ("zz", "BYTES"),
-        ([1], "TIMESTAMP(3)"),
-        ("x", "DOUBLE"),
-    ],
-)
-def test_json_of_another_form(value: Any, type_text: str) -> None:
-    with pytest.raises(InvalidInputError):
-        json_to_internal(value, parse_type(type_text))
 
 
 def test_floats_in_json_keep_their_value() -> None:

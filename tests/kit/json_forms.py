@@ -1,0 +1,41 @@
+"""Internal values from the JSON forms of the golden data, the inverse of `lakeidx.codec.json_values.internal_to_json`."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from lakeidx.codec.values import decimal_of, map_types, unscaled_of
+from lakeidx.types import BYTES_ROOTS, TIMESTAMP_ROOTS, DataType, Root
+
+
+def json_to_internal(value: Any, t: DataType) -> Any:
+    """Parse an internal value from the JSON forms of the golden data (README there, "Values in JSON").
+
+    value    BINARY as hex, DECIMAL as text, TIMESTAMP as [millis, nanos], FLOAT/DOUBLE as number or "NaN"/"Infinity",
+             ARRAY as list, MAP and MULTISET as list of [key, value], ROW as list, VARIANT as [value hex, metadata hex]
+    """
+    if value is None:
+        return None
+    if t.root in BYTES_ROOTS:
+        return bytes.fromhex(value)
+    if t.root is Root.DECIMAL:
+        return decimal_of(unscaled_of(Decimal(value), t), t)
+    if t.root in (Root.FLOAT, Root.DOUBLE):
+        return float(np.float32(value)) if t.root is Root.FLOAT else float(value)
+    if t.root in TIMESTAMP_ROOTS:
+        millis, nanos = value
+        return int(millis), int(nanos)
+    if t.root is Root.VARIANT:
+        return bytes.fromhex(value[0]), bytes.fromhex(value[1])
+    if t.root is Root.ARRAY:
+        assert t.element is not None
+        return [json_to_internal(v, t.element) for v in value]
+    if t.root in (Root.MAP, Root.MULTISET):
+        key, item = map_types(t)
+        return [(json_to_internal(k, key), json_to_internal(v, item)) for k, v in value]
+    if t.root is Root.ROW:
+        return tuple(json_to_internal(v, f.type) for v, f in zip(value, t.fields, strict=True))
+    return value
