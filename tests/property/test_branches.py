@@ -12,7 +12,7 @@ import lakeidx
 from lakeidx.errors import LakeIdxError
 from tests.kit.small_tables import table_spec
 
-HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "400" if os.environ.get("LAKEIDX_WHOLE") else "24"))
+HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "400" if os.environ.get("LAKEIDX_WHOLE") else "12"))
 STEPS = 40
 Model = dict[int, int]
 
