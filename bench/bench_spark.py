@@ -72,6 +72,7 @@ class Lakeidx(Connector):
     """Fixed buckets; two of them."""
 
     def append(self, rows: DataFrame) -> None:
+        self._register()
         rows.write.format("lakeidx").options(**{"primary-key": "k", "bucket": "2"}).mode("append").save(self.path)
 
     def upsert(self, rows: DataFrame) -> None:
@@ -80,7 +81,18 @@ class Lakeidx(Connector):
         upsert(rows, self.path)
 
     def read(self) -> DataFrame:
+        self._register()
         return self.spark.read.format("lakeidx").load(self.path)
+
+    def stream(self, rows: DataFrame, checkpoint: str) -> None:
+        self._register()
+        super().stream(rows, checkpoint)
+
+    def _register(self) -> None:
+        """Do, within what is timed, what the docs begin with: without it tasks have workers of their own."""
+        from lakeidx.spark import register
+
+        register(self.spark)
 
 
 class Delta(Connector):
@@ -220,9 +232,11 @@ def environments(names: Sequence[str], cache: Path, lowest: Path) -> Iterator[tu
             for label, python in (("lakeidx", Path(sys.executable)), ("lakeidx, lowest pyspark", lowest)):
                 if python.exists():
                     more: Mapping[str, str] = apart if python == lowest else {}
-                    # Its kernels are compiled once for a machine.
-                    here = {**os.environ, "PYTHONPATH": str(ROOT), **more}
-                    subprocess.run([python.with_name("lakeidx"), "warm-up"], env=here, check=True, stdout=sys.stderr)
+                    # Its kernels are compiled once for a machine, its modules once for an environment: pip does, uv does not.
+                    here = {**_environment(), **more}
+                    loaded = "pandas, pyspark.worker, lakeidx.spark.datasource, lakeidx.spark.table_writer"
+                    for command in ([python.with_name("lakeidx"), "warm-up"], [python, "-c", f"import {loaded}"]):
+                        subprocess.run(command, env=here, check=True, stdout=sys.stderr)
                     yield label, name, python, more
             continue
         try:
@@ -233,6 +247,12 @@ def environments(names: Sequence[str], cache: Path, lowest: Path) -> Iterator[tu
             print(f"{name}: {error}", file=sys.stderr)
 
 
+def _environment() -> dict[str, str]:
+    """Return variables of a measured process, which finds modules compiled, as a user's does."""
+    kept = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(ROOT)}
+
+
 def measure(
     label: str, name: str, python: Path, more: Mapping[str, str], step: str, folder: Path, args: Any
 ) -> dict[str, Any]:
@@ -240,7 +260,7 @@ def measure(
     from bench.peers.measure import Tree
 
     command = [str(python), "-m", "bench.bench_spark", "--work", name, step, str(folder), "--rows", str(args.rows)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python), **more}
+    environment = {**_environment(), "PYSPARK_PYTHON": str(python), **more}
     cpu: list[float] = []
     with subprocess.Popen(
         [*command, "--rounds", str(args.rounds)], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True

@@ -24,7 +24,6 @@ from contextlib import suppress
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSource,
@@ -175,12 +174,7 @@ def register(spark: SparkSession) -> None:
     errors   InvalidInputError when the workers of a local session run another Python than this one
     """
     check_worker_python(spark)
-    try:
-        spark.dataSource.register(LakeIdxDataSource)
-    except PySparkException as error:
-        # Spark 4.0 refuses a name that it has found by itself, in `pyspark_lakeidx`; later ones replace it.
-        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
-            raise
+    spark.dataSource.register(LakeIdxDataSource)
 
 
 def read_table(

@@ -7,6 +7,7 @@ create(frame, "/lake/shop.db/orders", primary_key=["id"], partition_by=["day"], 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -64,7 +65,10 @@ def create(
         )
     # That of a frame is made when its rows are staged.
     planned = not isinstance(rows, StructType)
-    _make(ReadOptions.parse(given, writes=True), arrow_schema(columns), exist_ok=False, planned=planned)
+    parsed = ReadOptions.parse(given, writes=True)
+    with suppress(NotFoundError):
+        raise InvalidInputError("the table already exists; upsert(frame, path) writes into it", path=parsed.open().uri)
+    _make(parsed, arrow_schema(columns), exist_ok=False, planned=planned)
     done = None if isinstance(rows, StructType) else upsert(rows, path, options=given)
     if name is not None:
         session.sql(f"CREATE TABLE {name} USING lakeidx LOCATION '{escaped(path)}'")

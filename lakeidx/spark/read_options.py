@@ -58,7 +58,7 @@ from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT
 from lakeidx.landing.new_columns import merge_policy
 from lakeidx.landing.types import MISSING_DEFAULT
 from lakeidx.options.descriptors import parse_size
-from lakeidx.options.names import options_of_other_programs, unknown_options
+from lakeidx.options.names import KNOWN, options_of_other_programs, unknown_options
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.history import tag_names
 from lakeidx.table.metadata import TableMetadata
@@ -304,7 +304,7 @@ def _of_a_new_table(given: Mapping[str, str], *, writes: bool) -> dict[str, str]
         if key in _OF_OTHER_SOURCES and not (writes and key == "partition"):
             raise InvalidInputError(f"{key}: lakeidx does not have this option; write {_OF_OTHER_SOURCES[key]}")
         if not writes or unknown_options({key: value}) or options_of_other_programs({key: value}):
-            known = sorted(_OURS.union(_NEW_TABLE) if writes else _OURS)
+            known = [*sorted(_OURS), *(sorted(KNOWN.union(_NEW_TABLE) - _OURS) if writes else ())]
             raise InvalidInputError(f"{key}: lakeidx does not have this option; {did_you_mean(key, known)}")
         out[key] = value
     return out

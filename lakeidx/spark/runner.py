@@ -172,10 +172,8 @@ def task_count(weight: int, slots: int) -> int:
 
 
 def _to_tasks(blocks: DataFrame, count: int) -> DataFrame:
-    # repartitionById (Spark 4.1) sends a block to the very task that was chosen for its target; older Spark hashes the number.
-    if hasattr(blocks, "repartitionById"):
-        return blocks.repartitionById(count, sf.col("task"))
-    return blocks.repartition(count, "task")
+    # Unlike repartition, which hashes the number, it sends a block to the very task that was chosen for its target.
+    return blocks.repartitionById(count, "task")
 
 
 def _collect(frame: DataFrame, count: int) -> list[Any]:

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from inspect import signature
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -56,8 +54,6 @@ _SIMPLE: dict[Root, Callable[[], spark.DataType]] = {
 TIME_ZONE = "spark.sql.session.timeZone"
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
 _TIME_DIGITS = 3
-#: Spark 4.3 asks for the zone of points in time; before, it was UTC when nothing was said.
-_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?")
 
 #: Gets the values of a leaf and the type that they are for.
@@ -106,7 +102,7 @@ def spark_schema(fields: Sequence[Field]) -> spark.StructType:
 
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
     """Return the Arrow types in which Spark takes columns; points in time as of UTC."""
-    return to_arrow_schema(schema, **_UTC)
+    return to_arrow_schema(schema, timezone="UTC")
 
 
 def to_spark(rows: pa.Table, wanted: pa.Schema) -> pa.Table:

@@ -136,7 +136,7 @@ def test_create_writes_the_rows_and_makes_the_name(spark: SparkSession, frame: D
     try:
         assert done is not None
         assert spark.sql("SELECT sum(id) s FROM made_orders").collect()[0].s == 15
-        with pytest.raises(Exception, match="already exists"):
+        with pytest.raises(Exception, match="already exists; upsert"):
             create(frame, path, primary_key=["id"])
         with pytest.raises(Exception, match="catalog has made_orders already"):
             create(frame, f"{tmp_path}/shop.db/second", primary_key=["id"], name="made_orders")

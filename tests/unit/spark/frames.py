@@ -36,7 +36,7 @@ class Frame:
         """Give the tasks of both."""
         return Frame(self.session, lambda: [*self.tasks(), *other.tasks()])
 
-    def repartition(self, count: int, column: str) -> Frame:
+    def repartitionById(self, count: int, column: str) -> Frame:
         """Send rows to tasks by a number."""
 
         def tasks() -> list[pa.Table]:

@@ -92,3 +92,8 @@ def test_a_write_names_the_keys_and_options_of_a_new_table() -> None:
     for key in options:
         with pytest.raises(InvalidInputError, match=f"^{key}: lakeidx does not have this option"):
             ReadOptions.parse({"path": "/t", key: "a"})
+
+
+def test_a_misspelt_option_of_a_new_table_names_the_nearest() -> None:
+    with pytest.raises(InvalidInputError, match=r"^bukcet: lakeidx does not have this option; did you mean 'bucket'"):
+        ReadOptions.parse({"path": "/lake/d.db/t", "primary-key": "id", "bukcet": "2"}, writes=True)
