@@ -221,13 +221,17 @@ def check_deletable(schema: TableSchema) -> None:
     options = schema.table_options
     if not schema.primary_keys:
         raise InvalidInputError("rows can be deleted from tables with a primary key only")
+    instead = "overwrite the partition, or the table, with the rows that stay"
     if options.ignore_delete:
-        raise UnsupportedError("option 'ignore-delete' = true: a delete would change nothing")
+        raise UnsupportedError(f"option 'ignore-delete' = true: a delete would change nothing; {instead}")
     if options.merge_engine == "first-row":
-        raise UnsupportedError("merge engine first-row does not support deletes")
+        raise UnsupportedError(f"merge engine first-row keeps the first row of a key, and takes no deletes: {instead}")
     wanted = REMOVING_OPTION.get(options.merge_engine)
     if wanted is not None and schema.options.get(wanted, "false").lower() != "true":
-        raise UnsupportedError(f"merge engine {options.merge_engine} deletes rows only with option '{wanted}' = true")
+        raise UnsupportedError(
+            f"merge engine {options.merge_engine} deletes rows only with option '{wanted}' = true, which is set before the first "
+            f"rows: {instead}"
+        )
 
 
 def update_rows(
@@ -354,4 +358,8 @@ def check_updatable(schema: TableSchema) -> None:
         raise InvalidInputError("rows can be updated in tables with a primary key only")
     engine = schema.table_options.merge_engine
     if engine not in ("deduplicate", "partial-update"):
-        raise UnsupportedError(f"merge engine {engine} does not take updates: it computes rows from those that come")
+        why = "keeps the first row of a key" if engine == "first-row" else "computes rows from those that come"
+        raise UnsupportedError(
+            f"merge engine {engine} {why}, and takes no updates: overwrite the partition, or the table, with the rows as they "
+            "are to be"
+        )

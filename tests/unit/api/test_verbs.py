@@ -206,12 +206,19 @@ def test_partial_update_tables_take_updates_of_some_columns(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("engine", ["aggregation", "first-row"])
-def test_engines_that_compute_rows_take_none(tmp_path: Path, engine: str) -> None:
+def test_engines_that_compute_rows_take_none_and_say_what_to_do(tmp_path: Path, engine: str) -> None:
     table = make(tmp_path, **{"merge-engine": engine})
-    with pytest.raises(UnsupportedError, match=f"merge engine {engine}"):
+    table.upsert([row(1, "a", 1), row(2, "b", 2)])
+    said = f"merge engine {engine} .*: .*overwrite the partition, or the table, with the rows "
+    with pytest.raises(UnsupportedError, match=said):
         table.update({"qty": 1})
-    with pytest.raises(UnsupportedError, match=f"merge engine {engine}"):
+    with pytest.raises(UnsupportedError, match=said):
         table.merge([row(1, "a", 1)], on=["p", "k"]).when_matched_update_all().execute()
+    with pytest.raises(UnsupportedError, match=said):
+        table.delete(where="k = 1")
+    table.overwrite([row(2, "b", 7)], whole_table=True)
+    table.compact(full=True)
+    assert {k: r["qty"] for k, r in content(table).items()} == {2: 7}
 
 
 BAD: dict[str, tuple[Callable[[Table], object], str]] = {
