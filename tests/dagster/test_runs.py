@@ -247,10 +247,15 @@ def test_compaction_keeps_rows_and_its_checks_pass(tmp_path: Path) -> None:
         d.land(f"{name}.parquet", rows(0, 12, name))
     d.run("a.parquet", "b.parquet", "c.parquet")
     before = d.content()
+    plan = metrics(d.run_asset("compaction", full=True, dry_run=True), "compaction")
     result = d.run_asset("compaction", full=True)
     assert result.success
     assert red_checks(result) == set()
-    assert metrics(result, "compaction")["buckets"] == 2
+    done = metrics(result, "compaction")
+    assert done["buckets"] == 2
+    told = ("buckets", "files_in", "files_out", "rows_in", "rows_out", "bytes_in", "bytes_out")
+    assert [plan[n] for n in told] == [done[n] for n in told]
+    assert all(m["seconds"] > 0 and m["memory"] > 0 for m in (plan, done))
     assert newest(d).commit_kind.value == "COMPACT"
     assert d.content() == before
     (seen,) = [e.asset_observation_data.asset_observation for e in result.all_events if e.is_asset_observation]
