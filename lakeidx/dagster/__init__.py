@@ -43,4 +43,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PLACES})
+    # Dagster looks each of these up for its list of components, at every load of a project; `__all__` has the others, too.
+    return sorted({*globals(), *(n for n, place in _PLACES.items() if ".components." in place)})

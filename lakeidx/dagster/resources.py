@@ -8,26 +8,29 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import dagster as dg
 from pydantic import Field
 
-from lakeidx.api.table import Table
 from lakeidx.batch.context import BatchContext
 from lakeidx.dagster.failures import forget_failure
 from lakeidx.dagster.garbage import search_what_runs_make
 from lakeidx.dagster.submitted import report_of, run_command
 from lakeidx.errors import InvalidInputError
-from lakeidx.maintenance.wanted_schema import ensure_table
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig
 from lakeidx.plugins import TOOLS, load_plugin
 from lakeidx.storage import ObjectStore, kind_of_store
 from lakeidx.storage.landing_folders import open_landing
-from lakeidx.storage.s3.event_queue import EventQueue
+from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.lazy_runner import LazyRunner
 from lakeidx.tasks.logs import print_logs
 from lakeidx.tasks.runner import LocalRunner, Runner
+
+# Each run loads this; what only some of them use is imported where it is used.
+if TYPE_CHECKING:
+    from lakeidx.api.table import Table
+    from lakeidx.storage.s3.event_queue import EventQueue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -99,8 +102,10 @@ class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """
         return open_landing(uri, self.storage_options(uri), options)
 
-    def queue(self, url: str) -> EventQueue:
+    def queue(self, url: str) -> "EventQueue":
         """Return a queue of S3's event notifications."""
+        from lakeidx.storage.s3.event_queue import EventQueue
+
         return EventQueue(url, self.storage_options(url))
 
 
@@ -216,17 +221,24 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             search_what_runs_make()
             forget_failure(context.instance, context.run)
 
-    def ensure(self, config: PipelineConfig) -> Table:
-        """Open the table of a pipeline; create it when it does not exist."""
+    def ensure(self, config: PipelineConfig) -> TableHandle:
+        """Open the table of a pipeline for a batch; create it when it does not exist."""
+        from lakeidx.maintenance.wanted_schema import ensure_table
+
         options = self.store.storage_options(config.uri)
-        made = ensure_table(
+        return ensure_table(
             config.uri, config.spec(), options, policy=config.schema_changes, landed=config.lands_columns,
             create_branch=config.create_branch,
         )  # fmt: skip
-        return Table(made.store, made.paths, made.metadata)
 
-    def open(self, config: PipelineConfig) -> Table:
-        """Open the table of a pipeline; NotFoundError when it does not exist."""
+    def handle(self, config: PipelineConfig) -> TableHandle:
+        """Open the table of a pipeline for a batch; NotFoundError when it does not exist."""
+        return TableHandle.open(config.uri, self.store.storage_options(config.uri))
+
+    def open(self, config: PipelineConfig) -> "Table":
+        """Open the table of a pipeline for all that a table can do; NotFoundError when it does not exist."""
+        from lakeidx.api.table import Table
+
         return Table.open(config.uri, self.store.storage_options(config.uri))
 
 

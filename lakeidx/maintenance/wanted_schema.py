@@ -25,8 +25,6 @@ from lakeidx.format.paths import split_branch_name
 from lakeidx.format.schema.edits import Difference, SchemaEdits
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.format.schema.widening import is_widening, same_shape
-from lakeidx.maintenance.alter import alter_table
-from lakeidx.maintenance.branches.create import create_branch as make_branch
 from lakeidx.table.handle import TableHandle
 from lakeidx.types import Field, format_type
 
@@ -74,6 +72,8 @@ def ensure_table(
             if not create_branch:
                 raise
             main = ensure_table(root, spec, storage_options, policy=policy, landed=landed).metadata
+            from lakeidx.maintenance.branches.create import create_branch as make_branch
+
             make_branch(main, branch, snapshot_id=main.latest_snapshot_id())
             return TableHandle.open(uri, storage_options)
         check_index_type(new_schema(spec))
@@ -98,6 +98,9 @@ def _apply_wanted(table: TableHandle, wanted: TableSchema, policy: str, *, lande
     applied = [c for c in changes if c.allowed(policy)]
     edits = _edits(have, wanted, applied, reorder=policy == "all")
     if edits:
+        # Loaded where it is needed: most tables are as they are wanted.
+        from lakeidx.maintenance.alter import alter_table
+
         log.info("%s", alter_table(table, edits))
 
 

@@ -8,12 +8,9 @@ from dataclasses import replace
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.file_index.options import indexed_columns
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.quality.changelog_agrees import check_changelog_agrees, has_changelog
-from lakeidx.quality.file_index_answers import check_file_indexes
 from lakeidx.quality.load import load_evidence
-from lakeidx.quality.lookup_agrees import check_lookup_agrees
 from lakeidx.quality.result import BucketId, RuleResult
-from lakeidx.quality.verify import Limits, rule_names, verify
+from lakeidx.quality.verify import Limits, has_changelog, rule_names, verify
 from lakeidx.quality.whole_table import Checkpoint, Verified, of_evidence, verify_table
 from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.runner import Progress, Runner
@@ -67,6 +64,8 @@ def table_results(
     results = verify(evidence, limits_of(config))
     wanted = table_rules(config)
     if "file_indexes_answer" in wanted:
+        from lakeidx.quality.file_index_answers import check_file_indexes
+
         scope = set(evidence.scope)
         entries = [
             e
@@ -88,9 +87,13 @@ def _across_buckets(
     """Yield the results of rules that compare what two ways of reading say."""
     wanted, rows = table_rules(config), config.checks.sample_rows
     if "changelog_agrees" in wanted:
+        from lakeidx.quality.changelog_agrees import check_changelog_agrees
+
         after, upto = commits or (None, None)
         yield check_changelog_agrees(table, after=after, upto=upto, buckets=buckets)
     if "lookup_store_agrees" in wanted:
+        from lakeidx.quality.lookup_agrees import check_lookup_agrees
+
         most = None if buckets is None else _LOOKUP_ROWS
         yield check_lookup_agrees(table, sample_rows=rows, buckets=buckets, max_rows=most)
 

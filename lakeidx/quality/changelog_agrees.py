@@ -38,6 +38,7 @@ from lakeidx.format.snapshot import CommitKind
 from lakeidx.key_index.bucket.bucket_index import has_rings
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.quality.result import BucketId, RuleResult, Severity, bounded
+from lakeidx.quality.verify import has_changelog
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.changes import ChangeScan
@@ -65,11 +66,6 @@ class _Found:
     too_many: int = 0
     unknown: int = 0
     offenders: list[dict[str, Any]] = field(default_factory=list)
-
-
-def has_changelog(schema: TableSchema) -> bool:
-    """Return True for a table that keeps a changelog."""
-    return bool(schema.primary_keys) and schema.table_options.changelog_producer != "none"
 
 
 def why_not_judged(schema: TableSchema) -> str:

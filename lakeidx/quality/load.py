@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from lakeidx.errors import CorruptFileError, LakeIdxError, NotFoundError
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.quality.iceberg_rules import IcebergEvidence, load_iceberg
 from lakeidx.quality.index_file_rules import IndexFile
 from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
@@ -34,6 +33,9 @@ from lakeidx.table.view import HASH_INDEX, SnapshotView, decode_partition_dict
 from lakeidx.tasks.in_parallel import requests_of, runner_of_small_files
 from lakeidx.tasks.limits import available_cores
 from lakeidx.tasks.runner import LocalRunner, Runner
+
+if TYPE_CHECKING:
+    from lakeidx.quality.iceberg_rules import IcebergEvidence
 
 Hashes = NDArray[np.int32]
 
@@ -128,6 +130,8 @@ def load_evidence(
     if history != 0:
         _load_snapshots(metadata, evidence, pool, last=history)
         if schema.table_options.writes_iceberg:
+            from lakeidx.quality.iceberg_rules import load_iceberg
+
             evidence.iceberg = load_iceberg(metadata, schema, snapshot, pool, files=buckets is None)
     return evidence
 

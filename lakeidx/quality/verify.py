@@ -13,7 +13,6 @@ from lakeidx.options.descriptors import INT_MAX
 from lakeidx.options.names import unknown_message
 from lakeidx.quality.file_rules import check_referenced_files
 from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
-from lakeidx.quality.iceberg_rules import check_iceberg
 from lakeidx.quality.index_file_rules import check_bucket_rows, check_bucket_skew, check_index_files
 from lakeidx.quality.key_rules import check_keys_unique
 from lakeidx.quality.load import TableEvidence
@@ -101,6 +100,8 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
         check_options_followed(evidence.schema),
     ]
     if evidence.schema.table_options.writes_iceberg:
+        from lakeidx.quality.iceberg_rules import check_iceberg
+
         results.append(check_iceberg(evidence.iceberg))
     if not evidence.schema.primary_keys:
         return results
@@ -138,6 +139,11 @@ def verify(evidence: TableEvidence, limits: Limits | None = None) -> list[RuleRe
 
 def _fills_buckets(evidence: TableEvidence) -> bool:
     return find_type(IndexOptions(evidence.schema.options)).fills_buckets
+
+
+def has_changelog(schema: TableSchema) -> bool:
+    """Return True for a table that keeps a changelog."""
+    return bool(schema.primary_keys) and schema.table_options.changelog_producer != "none"
 
 
 def rule_names(schema: TableSchema) -> tuple[str, ...]:

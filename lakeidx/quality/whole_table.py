@@ -20,7 +20,6 @@ from lakeidx.codec.containers.checksum import seal, unseal
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.file_index.options import indexed_columns
 from lakeidx.format.schema.schema_file import BucketMode
-from lakeidx.quality.file_index_answers import check_file_indexes
 from lakeidx.quality.load import TableEvidence, load_evidence
 from lakeidx.quality.result import RuleResult, combine
 from lakeidx.quality.verify import Limits, verify
@@ -167,6 +166,8 @@ def _judged(
 ) -> Verified:
     results = verify(evidence, limits)
     if indexed_columns(evidence.schema.options) if file_indexes is None else file_indexes:
+        from lakeidx.quality.file_index_answers import check_file_indexes
+
         name = evidence.partition_name
         results.append(
             check_file_indexes(metadata, evidence.view.entries, sample_rows=sample_rows, partition_name=name)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.batch.landed_files import LEDGER_DIR
 from lakeidx.dagster.assets.checks import StepEvents, build_specs, check_results, materialized, report_checks
@@ -48,6 +47,7 @@ from lakeidx.tasks.runner import Progress
 
 # What upkeep does is imported where it is done: a run of a batch loads these definitions, too.
 if TYPE_CHECKING:
+    from lakeidx.api.table import Table
     from lakeidx.maintenance.compaction import CompactionReport
     from lakeidx.table.expiration.expire import ExpireReport
 
@@ -93,7 +93,7 @@ def verification_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
     return [*rules, *expectation_specs(pipeline, VERIFICATION, "table")]
 
 
-def _open_if_made(pipeline: PipelineConfig, tables: TableResource) -> Table | None:
+def _open_if_made(pipeline: PipelineConfig, tables: TableResource) -> "Table | None":
     """Open a table; None when no batch has made it yet.
 
     errors   NotFoundError for one that has had batches, or that other programs write

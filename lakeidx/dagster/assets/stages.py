@@ -124,7 +124,7 @@ def _open_batch(step: "_Step") -> StageBatch:
     errors   see `chosen_keys`
     """
     pipeline = step.pipeline
-    keys, table = chosen_keys(step.context), step.tables.open(pipeline)
+    keys, table = chosen_keys(step.context), step.tables.handle(pipeline)
     current = current_batch(table.store, table.paths, keys)
     batch = make_context(
         table.metadata,

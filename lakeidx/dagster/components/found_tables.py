@@ -11,13 +11,12 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import dagster as dg
 from dagster.components.utils.defs_state import DefsStateConfig, DefsStateConfigArgs
 from pydantic import BaseModel, ValidationError
 
-from lakeidx.api import Warehouse
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.components.attributes import (
     Attributes,
@@ -40,6 +39,9 @@ from lakeidx.format.schema.schema_file import schema_to_json
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.problems import PipelineFileError
 from lakeidx.pipeline_file.sections import AlertConfig
+
+if TYPE_CHECKING:
+    from lakeidx.api import Warehouse
 
 INTERVAL_SECONDS = 60
 
@@ -100,7 +102,7 @@ class _FoundTables(Member, dg.StateBackedComponent):
         """Whether compaction, expiry and verification are assets."""
 
     @abstractmethod
-    def wanted(self, warehouse: Warehouse) -> Sequence[str]:
+    def wanted(self, warehouse: "Warehouse") -> Sequence[str]:
         """List the tables."""
 
     def write_state_to_path(self, state_path: Path) -> None:
@@ -110,6 +112,8 @@ class _FoundTables(Member, dg.StateBackedComponent):
         """
         if self.problems:
             raise PipelineFileError("; ".join(self.problems), path=self.file)
+        from lakeidx.api import Warehouse
+
         warehouse = Warehouse(self.warehouse)
         found = {name: schema_to_json(warehouse.table(name).schema) for name in self.wanted(warehouse)}
         state_path.write_text(json.dumps(found, indent=1, sort_keys=True), encoding="utf-8")
@@ -191,7 +195,7 @@ class WarehouseTables(_FoundTables):
         """Keep tables only when the attribute is set."""
         return self.attributes.upkeep
 
-    def wanted(self, warehouse: Warehouse) -> Sequence[str]:
+    def wanted(self, warehouse: "Warehouse") -> Sequence[str]:
         """List the tables that the globs choose."""
         return [n for n in warehouse.tables() if self.claims(n)]
 
@@ -218,7 +222,7 @@ class TableMaintenance(_FoundTables):
         """Keep the table: that is what the component is for."""
         return True
 
-    def wanted(self, warehouse: Warehouse) -> Sequence[str]:
+    def wanted(self, warehouse: "Warehouse") -> Sequence[str]:
         """List the one table; NotFoundError names the tables there are."""
         warehouse.table(self.attributes.table)
         return [self.attributes.table]

@@ -12,7 +12,6 @@ from lakeidx.errors import NotFoundError
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.table.expiration.read import read_consumers
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.stream.consumer import LEASE_PREFIX
 
 
 def changelog_metadata(
@@ -41,9 +40,14 @@ def consumer_metadata(metadata: TableMetadata, newest: Snapshot | None) -> dict[
     newest   the newest snapshot. A consumer is behind by the snapshots it has not read, and by the time from the oldest of
              these to the newest snapshot
     """
+    found = read_consumers(metadata)
+    if not found or newest is None:
+        return {}
+    from lakeidx.table.stream.consumer import LEASE_PREFIX
+
     rows: list[dict[str, Any]] = []
-    for name, (next_snapshot, _) in sorted(read_consumers(metadata).items()):
-        if newest is None or name.startswith(LEASE_PREFIX):
+    for name, (next_snapshot, _) in sorted(found.items()):
+        if name.startswith(LEASE_PREFIX):
             continue
         behind = max(newest.id + 1 - next_snapshot, 0)
         waits = next(_there(metadata, [next_snapshot]), None) if behind else None

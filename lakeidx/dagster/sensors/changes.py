@@ -27,7 +27,7 @@ def build_changes_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinit
     @resources_of(pipeline)
     def changes_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
         try:
-            snapshot = tables.open(pipeline).snapshot
+            snapshot = tables.handle(pipeline).snapshot
         except NotFoundError:
             return dg.SensorResult(skip_reason="the table does not exist yet")
         except LakeIdxError as error:

@@ -5,7 +5,6 @@ from typing import Any
 
 import dagster as dg
 
-from lakeidx.compaction.plan_buckets import plan_due
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import table_id
@@ -38,7 +37,7 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
     @resources_of(pipeline)
     def compaction_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
         try:
-            table = tables.open(pipeline)
+            table = tables.handle(pipeline)
         except NotFoundError:
             return dg.SensorResult(skip_reason="the table does not exist yet")
         except LakeIdxError as error:
@@ -63,6 +62,9 @@ def _look(pipeline: PipelineConfig, table: TableHandle, snapshot: Snapshot | Non
     if snapshot is None or state == looked:
         return dg.SensorResult(skip_reason="no snapshot since the last look")
     nothing_due = f"nothing due under schema {table.schema.id}"
+    # Each process of Dagster loads this module, and few of them plan.
+    from lakeidx.compaction.plan_buckets import plan_due
+
     clean = _snapshot_of(table.metadata, looked) if found == nothing_due else None
     work = plan_due(table.metadata, table.schema, snapshot, clean=clean)
     seen = table_observation(pipeline, table.metadata)

@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -12,13 +12,15 @@ from lakeidx.dagster.assets.landing import UNPLACED_CHECK, landing_key, unplaced
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import partitions_of, table_id, writer_of_files
 from lakeidx.dagster.resources import StoreResource, resources_of
-from lakeidx.dagster.sensors.looking import FoundFiles, look, remember_look
-from lakeidx.dagster.sensors.marks import LandingMemory
-from lakeidx.dagster.sensors.planning import CLOCKS_DIFFER_MS, MAX_BATCHES, LandingCursor, PlannedBatch, plan_batches
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import partition_key
 from lakeidx.storage.base import FileInfo
+
+# What a tick does is imported by it: a run of a batch loads these definitions, too.
+if TYPE_CHECKING:
+    from lakeidx.dagster.sensors.looking import FoundFiles
+    from lakeidx.dagster.sensors.planning import LandingCursor, PlannedBatch
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
@@ -44,6 +46,10 @@ def build_landing_sensor(
     )
     @resources_of(pipeline)
     def landing_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
+        from lakeidx.dagster.sensors.looking import look, remember_look
+        from lakeidx.dagster.sensors.marks import LandingMemory
+        from lakeidx.dagster.sensors.planning import MAX_BATCHES, plan_batches
+
         now_ms = int(clock() * 1000)
         written = None if writer is None else _newest_materialization(context.instance, writer)
         memory = LandingMemory(pipeline, store)
@@ -84,8 +90,10 @@ def build_landing_sensor(
     return landing_sensor
 
 
-def _dated_ahead(files: Sequence[FileInfo], cursor: LandingCursor, now_ms: int) -> list[str]:
+def _dated_ahead(files: Sequence[FileInfo], cursor: "LandingCursor", now_ms: int) -> list[str]:
     """Name the files that were noticed just now and are dated in the future: they count as written when they were noticed."""
+    from lakeidx.dagster.sensors.planning import CLOCKS_DIFFER_MS
+
     ahead = [f for f in files if f.mtime_ms > now_ms + CLOCKS_DIFFER_MS]
     shown = [
         f"{f.name} ({datetime.fromtimestamp(f.mtime_ms / 1000, UTC):%Y-%m-%d %H:%M})" for f in cursor.unknown(ahead)
@@ -94,7 +102,7 @@ def _dated_ahead(files: Sequence[FileInfo], cursor: LandingCursor, now_ms: int) 
 
 
 def _requests(
-    pipeline: PipelineConfig, instance: dg.DagsterInstance, batches: Sequence[PlannedBatch]
+    pipeline: PipelineConfig, instance: dg.DagsterInstance, batches: "Sequence[PlannedBatch]"
 ) -> tuple[list[dg.RunRequest], list[dg.AddDynamicPartitionsRequest]]:
     """Return the runs of batches, and the request to add the partitions of theirs that Dagster does not know yet."""
     if not batches:
@@ -117,7 +125,7 @@ def _newest_materialization(instance: dg.DagsterInstance, asset: dg.AssetKey) ->
     return (records[0].asset_entry.last_materialization_storage_id or 0) if records else 0
 
 
-def _why_nothing(found: FoundFiles, waiting: int, writer: dg.AssetKey | None) -> str:
+def _why_nothing(found: "FoundFiles", waiting: int, writer: dg.AssetKey | None) -> str:
     if not found.whole and writer is not None:
         return f"{writer.to_user_string()} was not materialized since the last look, and no file waits"
     if found.whole:
@@ -130,7 +138,7 @@ def _why_nothing(found: FoundFiles, waiting: int, writer: dg.AssetKey | None) ->
 
 
 def _unplaced_events(
-    pipeline: PipelineConfig, found: FoundFiles, said: str
+    pipeline: PipelineConfig, found: "FoundFiles", said: str
 ) -> tuple[list[dg.AssetCheckEvaluation], str]:
     """Return the result of the check of files without a partition when it is another than last time, and its digest."""
     unplaced = found.unplaced
@@ -151,7 +159,7 @@ def _unplaced_events(
     return [event], digest
 
 
-def run_requests(pipeline: PipelineConfig, batch: PlannedBatch, order: dict[str, int]) -> list[dg.RunRequest]:
+def run_requests(pipeline: PipelineConfig, batch: "PlannedBatch", order: dict[str, int]) -> list[dg.RunRequest]:
     """Yield the runs of a batch: one where its partitions follow each other, else one per stretch that does.
 
     order   position of every partition among all partitions

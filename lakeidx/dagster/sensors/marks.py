@@ -16,7 +16,6 @@ import json
 import secrets
 from collections.abc import Sequence
 
-from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.batch.landed_files import as_source, committed_by
 from lakeidx.batch.stages.rerun import still_counts
@@ -26,6 +25,7 @@ from lakeidx.dagster.sensors.planning import LandingCursor
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.storage.base import FileInfo
+from lakeidx.table.handle import TableHandle
 from lakeidx.tasks.in_parallel import in_parallel
 
 #: Folder in the table's staging.
@@ -89,7 +89,7 @@ class LandingMemory:
         if not files:
             return []
         try:
-            table = Table.open(self._pipeline.uri, self._stores.storage_options(self._pipeline.uri))
+            table = TableHandle.open(self._pipeline.uri, self._stores.storage_options(self._pipeline.uri))
         except NotFoundError:
             return []
 

@@ -7,13 +7,10 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from lakeidx.api.dry_run.plan import BatchPlan
-from lakeidx.api.merge import on_of
-from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.dagster.assets.op_jobs import build_op_job
 from lakeidx.dagster.assets.table import table_observation
@@ -40,6 +37,10 @@ from lakeidx.dagster.verbs.source import rows_of_asset
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.results import Result
 
+# What verbs do is imported where it is done: a run of a batch loads these definitions, too.
+if TYPE_CHECKING:
+    from lakeidx.api.table import Table
+
 
 @dataclass(frozen=True, slots=True)
 class VerbCall:
@@ -47,7 +48,7 @@ class VerbCall:
 
     pipeline: PipelineConfig
     context: dg.OpExecutionContext
-    table: Table
+    table: "Table"
     tables: TableResource
     spark: SparkResource
 
@@ -80,10 +81,12 @@ def _update(call: VerbCall, config: UpdateConfig) -> Result | None:
 
 
 def _merge(call: VerbCall, config: MergeConfig) -> Result | None:
+    from lakeidx.api.merge import UPSERT, on_of
+
     source = rows_of_asset(call.context, call.tables, config.source, config.partition)
     on = call.table.schema.primary_keys if config.on is None else on_of(config.on)
     merge = call.table.merge(source, on)
-    for clause in config.when:
+    for clause in config.when or UPSERT:
         merge.when(clause)
     return merge.execute(**call.batch(config))
 
@@ -159,10 +162,12 @@ def _job(pipeline: PipelineConfig, verb: _Verb) -> dg.JobDefinition:
     return build_op_job(pipeline, verb.name, work, kind, descriptions=said, retry_policy=retry_policy(pipeline))
 
 
-def _metadata(table: Table, done: Result | None) -> dict[str, Any]:
+def _metadata(table: "Table", done: Result | None) -> dict[str, Any]:
     """Return what a verb did, or would do: rows by kind and what they cost, or what it found."""
     if done is None:
         return {"lakeidx/note": "no such row: nothing is written"}
+    from lakeidx.api.dry_run.plan import BatchPlan
+
     measured: dict[str, Any] = {}
     if isinstance(done, BatchResult) and not isinstance(done, BatchPlan):
         reports = None if done.already else done

@@ -5,8 +5,6 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from lakeidx.api.merge import UPSERT
-
 
 class _Verb(dg.Config):
     dry_run: bool = Field(default=False, description="say what would change, change nothing")
@@ -45,8 +43,9 @@ class MergeConfig(_RowVerb):
         description="columns that both have, id,day, or a condition, target.id = source.customer; default: the primary key",
     )
     when: list[str] = Field(
-        default=list(UPSERT),
-        description="clauses as in SQL, MATCHED AND source.gone THEN DELETE; of a row the first counts that holds",
+        default=[],
+        description="clauses as in SQL, MATCHED AND source.gone THEN DELETE; of a row the first counts that holds; default: "
+        "MATCHED THEN UPDATE SET *, NOT MATCHED THEN INSERT *",
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import pyarrow as pa
 
-from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -32,5 +31,7 @@ def rows_of_asset(context: dg.OpExecutionContext, tables: TableResource, source:
         )
     if partition is not None:
         raise InvalidInputError(f"partition {partition}: {source} is a table; pick its rows by a condition in `when`")
+    from lakeidx.api.table import Table
+
     uri = str(getattr(metadata["dagster/uri"], "value", metadata["dagster/uri"]))
     return Table.open(uri, tables.store.storage_options(uri)).scan().to_arrow()

@@ -13,7 +13,8 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.format.schema.schema_file import new_schema
-from lakeidx.quality.changelog_agrees import check_changelog_agrees, has_changelog, why_not_judged
+from lakeidx.quality.changelog_agrees import check_changelog_agrees, why_not_judged
+from lakeidx.quality.verify import has_changelog
 
 PRODUCERS: dict[str, dict[str, str]] = {
     "input": {"changelog-producer": "input"},
