@@ -1,5 +1,8 @@
 """What Dagster costs beside a batch: definitions, runs of small files, a backfill, ticks of the landing sensor, killed runs.
 
+Definitions and a run of a project with one asset that does nothing, loaded and run the same way, are what Dagster itself takes on
+this machine, with what the environment's other packages register for it: all that lakeidx adds is beyond them.
+
 Processor seconds are of processes of their own, children included, with bytecode and kernels there as after an installation; the
 checks of runs passed, the tick found every file and killed runs were healed, with each row once, before they count. Events of a run
 are measured as Dagster stores them.
@@ -49,6 +52,39 @@ with dg.DagsterInstance.get() as instance:
 path = glob.glob(os.environ["DAGSTER_HOME"] + "/history/runs/" + done.run_id + ".db")[0]
 rows, size = sqlite3.connect(path).execute("SELECT count(*), sum(length(event)) FROM event_logs").fetchone()
 print(json.dumps({"events": rows, "bytes": size}))
+"""
+#: Definitions of a project without lakeidx: Dagster imports what each package of the environment registers, this one left out.
+_BARE_LOAD = """
+import importlib.metadata as metadata
+every = metadata.entry_points
+def others(**wanted):
+    found = every(**wanted)
+    if wanted.get("group") != "dagster_dg_cli.registry_modules":
+        return found
+    return metadata.EntryPoints(e for e in found if e.name != "lakeidx")
+metadata.entry_points = others
+from shop.definitions import defs
+made = defs()
+made.get_repository_def()
+print("{}")
+"""
+_BARE_RUN = (
+    _BARE_LOAD
+    + """
+import dagster as dg
+with dg.DagsterInstance.get() as instance:
+    assert made.get_job_def("all_of_it").execute_in_process(instance=instance).success
+print("{}")
+"""
+)
+_BARE_ASSET = """
+import dagster as dg
+
+@dg.asset
+def nothing():
+    pass
+
+defs = dg.Definitions(assets=[nothing], jobs=[dg.define_asset_job("all_of_it", "*")])
 """
 _TICK = """
 import json, sys, time
@@ -100,8 +136,10 @@ with dg.DagsterInstance.get() as instance:
         done = job.execute_in_process(instance=instance, partition_key=key)
         used.append(time.process_time() - began)
         assert done.success and all(e.passed for e in done.get_asset_check_evaluations())
-quarter = len(used) // 4
-first, last = statistics.median(used[1:1 + quarter]), statistics.median(used[-quarter:])
+# The first has imports and caches of its own.
+warm = used[1:] or used
+quarter = max(len(warm) // 4, 1)
+first, last = statistics.median(warm[:quarter]), statistics.median(warm[-quarter:])
 print(json.dumps({"cpu_each": round(statistics.median(used), 3), "last_quarter_to_first": round(last / first, 2)}))
 """
 #: Runs that are killed after a part of the time that one takes, each in a process of its own, and run again.
@@ -244,6 +282,12 @@ def used(root: Path, code: str, *arguments: str) -> tuple[float, float, str]:
 
 def cases(folder: Path, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Measure all of them; the first of two rounds makes bytecode and kernels."""
+    bare = folder / "bare"
+    project(bare, 0, 0)
+    (bare / "shop/defs/nothing.py").write_text(_BARE_ASSET)
+    for case, program in (("definitions", _BARE_LOAD), ("run", _BARE_RUN)):
+        used(bare, program)
+        yield _figure(f"Dagster alone: {case}", *used(bare, program)[:2])
     of_tables: dict[int, float] = {}
     for count in (int(n) for n in args.tables.split(",")):
         root = folder / f"p{count}"
