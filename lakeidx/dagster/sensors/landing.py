@@ -62,13 +62,8 @@ def build_landing_sensor(
         for line in (*memory.warnings, *found.warnings, *_dated_ahead(found.files, cursor, now_ms)):
             context.log.warning(line)
         batches, after = plan_batches(
-            found.files,
-            cursor,
-            pipeline.landing,
-            lambda n: partition_key(pipeline, n),
-            now_ms=now_ms,
-            whole=found.whole,
-        )
+            found.files, cursor, pipeline.landing, lambda n: partition_key(pipeline, n), now_ms=now_ms, whole=found.whole
+        )  # fmt: skip
         if written is not None:
             after.materialized = written
         if pipeline.landing.events is not None:
