@@ -82,6 +82,8 @@ def test_from_files_to_listed_definitions(project: Path) -> None:
     listed = dg("list", "defs", "--json")
     for name in ("shop/orders", "shop/orders/ingest", "shop/orders/compaction", "shop__orders__batch"):
         assert f'"{name}"' in listed
+    # Longer ones are cut.
+    assert not [a["description"] for a in json.loads(listed)["assets"] if a["description"].endswith("…")]
     file.write_text(file.read_text(encoding="utf-8").replace("primaryKeys:", "primaryKey:"), encoding="utf-8")
     said = dg("check", "yaml", code=1)
     line = next(i for i, text in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if "primaryKey:" in text)

@@ -26,7 +26,7 @@ def build_landing_asset(pipeline: PipelineConfig) -> dg.SourceAsset:
         key_prefix=key_prefix(pipeline),
         group_name=stages_group(pipeline),
         partitions_def=partitions,
-        description=f"Files `{pipeline.landing.pattern}` in `{pipeline.landing.path}`. Observing it makes new files partitions.",
+        description=f"Files `{pipeline.landing.pattern}` of the landing folder; observing it makes new ones partitions.",
         metadata={"dagster/uri": pipeline.landing.path},
         tags={**pipeline.tags, "dagster/kind/file": ""},
     )

@@ -182,7 +182,7 @@ def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] =
     @dg.asset(
         name=SNAPSHOT_EXPIRY,
         kinds={"paimon"},
-        description="Partitions and snapshots past their time, and the files only they needed, are deleted; idle ones are done.",
+        description="Partitions and snapshots past their time go, with files only they needed; idle ones are done.",
         config_schema=config_fields(ExpiryConfig),
         **common(pipeline),
     )
@@ -251,7 +251,7 @@ def build_verification_asset(
     @dg.asset(
         name=VERIFICATION,
         kinds={"python"},
-        description="Every hash, key and file of the newest snapshot is read and checked, whatever the runs have checked before.",
+        description="Reads and checks every hash, key and file of the newest snapshot, whatever runs have checked.",
         **common(pipeline),
     )
     @resources_of(pipeline)

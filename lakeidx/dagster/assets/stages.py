@@ -195,7 +195,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
         deps=[ingest],
         automation_condition=FOLLOWS,
         kinds={"python"},
-        description="A bucket for every staged row: the one its key has by the table's hash index, or a place for a new key.",
+        description="A bucket for every staged row: its key's by the hash index, or a place for a new key.",
         **shared,
     )
     index_write = dg.AssetSpec(
@@ -203,7 +203,7 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
         deps=[bucket_assignment],
         automation_condition=FOLLOWS,
         kinds={"spark", "parquet"},
-        description="Level-0 data files and hash index files, through one shuffle of Arrow blocks. Nothing is visible yet.",
+        description="Level-0 data files and hash index files, by one shuffle of Arrow blocks; none is visible yet.",
         **shared,
     )
     return [

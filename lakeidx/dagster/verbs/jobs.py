@@ -86,7 +86,7 @@ def _merge(call: VerbCall, config: MergeConfig) -> Result | None:
     source = rows_of_asset(call.context, call.tables, config.source, config.partition)
     on = call.table.schema.primary_keys if config.on is None else on_of(config.on)
     merge = call.table.merge(source, on)
-    for clause in config.when or UPSERT:
+    for clause in UPSERT if config.when is None else config.when:
         merge.when(clause)
     return merge.execute(**call.batch(config))
 

@@ -42,8 +42,8 @@ class MergeConfig(_RowVerb):
         default=None,
         description="columns that both have, id,day, or a condition, target.id = source.customer; default: the primary key",
     )
-    when: list[str] = Field(
-        default=[],
+    when: list[str] | None = Field(
+        default=None,
         description="clauses as in SQL, MATCHED AND source.gone THEN DELETE; of a row the first counts that holds; default: "
         "MATCHED THEN UPDATE SET *, NOT MATCHED THEN INSERT *",
     )
