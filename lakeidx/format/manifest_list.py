@@ -92,7 +92,7 @@ _STATS_PATH: Path = ("_PARTITION_STATS",)
 
 def encode_manifest_list(metas: Sequence[ManifestFileMeta], codec: str = "zstandard", level: int = 1) -> bytes:
     """Write a manifest list; an empty one is a file without records."""
-    kept = [((), m.unknown) for m in metas if m.unknown]
+    kept: list[tuple[Path, Unknown]] = [((), m.unknown) for m in metas if m.unknown]
     kept += [(_STATS_PATH, m.partition_stats.unknown) for m in metas if m.partition_stats.unknown]
     schema = extended(_MANIFEST_LIST_SCHEMA, kept) if kept else _MANIFEST_LIST_SCHEMA
     return encode_container(metas, schema, _to_record, codec=codec, level=level)

@@ -11,6 +11,7 @@ import pytest
 
 import lakeidx
 from lakeidx.api import Table, arrow_input, verbs
+from lakeidx.api.expressions import assigned
 from lakeidx.batch import parts
 from lakeidx.errors import InvalidInputError, NotFoundError
 
@@ -69,7 +70,7 @@ def test_an_update_is_staged_as_its_rows_are_read(
 ) -> None:
     table = warehouse.table("d.t")
     table.upsert(pa.table({"k": range(100), "v": range(100)}))
-    compute, staged = verbs.assigned, list[int]()
+    compute, staged = assigned, list[int]()
 
     def counted(*args: Any) -> Any:
         staged.append(len(list(tmp_path.rglob("part-*.parquet"))))
@@ -88,7 +89,7 @@ def test_an_update_is_staged_as_its_rows_are_read(
 def test_an_update_whose_files_expire_while_it_reads_is_run_again(
     warehouse: lakeidx.Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, compute = warehouse.table("d.t"), verbs.assigned
+    table, compute = warehouse.table("d.t"), assigned
     table.upsert(pa.table({"k": range(100), "v": range(100)}))
     expired = list[int]()
 

@@ -44,8 +44,8 @@ def run(level: int, rows: dict[int, int], sequence: int, schema: TableSchema) ->
         "k": pa.array(list(rows), pa.int32()),
         "v": pa.array(list(rows.values()), pa.int64()),
     }
-    rows = [pa.table(columns)]
-    return list(with_level(rows, level)) if schema.table_options.merges_by_level else rows
+    batches = [pa.table(columns)]
+    return list(with_level(batches, level)) if schema.table_options.merges_by_level else batches
 
 
 @pytest.mark.parametrize(
