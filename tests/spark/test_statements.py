@@ -164,3 +164,35 @@ def test_what_is_not_understood_is_refused(spark: SparkSession, table: Table, te
         sql(spark, text)
     assert said in str(found.value)
     assert table.snapshot is None
+
+
+def test_frames_are_sources_by_name(spark: SparkSession, table: Table) -> None:
+    path = f"lakeidx.`{table.uri}`"
+    rows = spark.range(4).selectExpr("concat('d', id % 2) day", "id", "id * 1.5 total")
+    given = {"given": rows, "two.parts": rows.where("id = 3")}
+
+    def run(text: str) -> tuple[int, ...]:
+        return tuple(sql(spark, text, sources=given).collect()[0])
+
+    assert run(f"INSERT INTO {path} (day, id, total) SELECT * FROM given WHERE id < 3") == (3, 0, 0, 0)
+    assert run(
+        f"MERGE INTO {path} t USING given ON t.day = given.day AND t.id = given.id WHEN MATCHED AND given.id = 0 THEN DELETE "
+        "WHEN MATCHED THEN UPDATE SET total = given.total + 1 WHEN NOT MATCHED THEN INSERT (day, id) VALUES (given.day, given.id)"
+    ) == (1, 2, 1, 0)
+    assert run(f"UPDATE {path} SET total = 9 WHERE id IN (SELECT g.id FROM two.parts g)") == (0, 1, 0, 0)
+    assert run(f"DELETE FROM {path} WHERE id IN (SELECT id FROM given WHERE id = 1)") == (0, 0, 1, 0)
+    assert content(table) == [("d0", 2, Decimal("4.00")), ("d1", 3, Decimal("9.00"))]
+    assert run(f"SELECT count(*), max(given.id) FROM given JOIN {path} t ON t.id = given.id") == (2, 3)
+    with pytest.raises(InvalidInputError, match=r"source rows is a list: spark\.createDataFrame"):
+        sql(spark, "SELECT * FROM rows", sources={"rows": [(1,)]})  # type: ignore[dict-item]
+
+
+def test_system_tables_of_a_warehouse_are_read_by_its_path(spark: SparkSession, table: Table) -> None:
+    lake = table.uri.rpartition("/d.db/")[0]
+    (found,) = sql(spark, f"SELECT * FROM lakeidx.`{lake}/sys.tables` WHERE primary_key").collect()
+    assert (found.database_name, found.table_name, found.partitioned) == ("d", "orders", True)
+    options = sql(
+        spark, f"SELECT key, value FROM lakeidx.`{lake}/sys.all_table_options` WHERE key = 'bucket'"
+    ).collect()
+    assert [tuple(o) for o in options] == [("bucket", "-1")]
+    assert sql(spark, f"SELECT * FROM lakeidx.`{lake}/sys.partitions`").collect() == []

@@ -64,7 +64,7 @@ def run_procedure(table: Table, name: str, given: _Arguments) -> ProcedureResult
     """Run a procedure on a table, with its arguments by name; InvalidInputError for others."""
     procedure = PROCEDURES.get(name)
     if procedure is None:
-        raise InvalidInputError(f"there is no procedure {name!r}; {did_you_mean(name, PROCEDURES)}")
+        raise InvalidInputError(f"there is no procedure {name!r}; {_instead(name)}")
     wrong = [n for n, value in given.items() if type(value) is not procedure.parameters.get(n)]
     lacking = [n for n in procedure.required if n not in given]
     if wrong or lacking:
@@ -158,6 +158,14 @@ def _create_tag_from_timestamp(table: Table, given: _Arguments) -> Any:
     return table.create_tag(given["tag"], timestamp=given["timestamp"], retain=given.get("time_retained"))
 
 
+def _create_tag_from_watermark(table: Table, given: _Arguments) -> Any:
+    marks = ((s.id, s.watermark) for s in table.metadata.snapshots() if s.watermark is not None)
+    found = next((number for number, mark in marks if mark >= given["watermark"]), None)
+    if found is None:
+        raise InvalidInputError(f"no snapshot has a watermark at or after {given['watermark']}", path=table.uri)
+    return table.create_tag(given["tag"], snapshot=found, retain=given.get("time_retained"))
+
+
 def _rename_tag(table: Table, given: _Arguments) -> Any:
     return table.rename_tag(given["tag"], given["target_tag"])
 
@@ -240,11 +248,8 @@ def _reset_consumer(table: Table, given: _Arguments) -> Any:
 
 
 def _clear_consumers(table: Table, given: _Arguments) -> Any:
-    try:
-        wanted = re.compile(given.get("including_consumers", ".*"))
-        kept = re.compile(given.get("excluding_consumers", "(?!)"))
-    except re.error as error:
-        raise InvalidInputError(f"not a regular expression: {error}") from None
+    wanted = _pattern(given.get("including_consumers", ".*"))
+    kept = _pattern(given.get("excluding_consumers", "(?!)"))
     found = [str(c["consumer"]) for c in table.consumers()]
     cleared = [c for c in found if wanted.fullmatch(c) and not kept.fullmatch(c)]
     for consumer in cleared:
@@ -285,6 +290,9 @@ PROCEDURES: dict[str, Procedure] = {
     "create_tag_from_timestamp": Procedure(
         {"tag": str, "timestamp": int, "time_retained": str}, _create_tag_from_timestamp, ("tag", "timestamp")
     ),
+    "create_tag_from_watermark": Procedure(
+        {"tag": str, "watermark": int, "time_retained": str}, _create_tag_from_watermark, ("tag", "watermark")
+    ),
     "rename_tag": Procedure({"tag": str, "target_tag": str}, _rename_tag, ("tag", "target_tag")),
     "replace_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _replace_tag, ("tag",)),
     "delete_tag": Procedure({"tag": str, **_DRY}, _delete_tag, ("tag",)),
@@ -304,29 +312,85 @@ PROCEDURES: dict[str, Procedure] = {
 }
 #: Takes ``database.*`` for all tables of a database, as in Paimon.
 _WHOLE_DATABASE = "remove_orphan_files"
+#: Compacts the tables of these databases and names, all but those that are excluded: regular expressions of whole names.
+COMPACT_DATABASE = "compact_database"
+_DATABASES = Procedure(
+    {"including_databases": str, "including_tables": str, "excluding_tables": str, "compact_strategy": str, **_DRY},
+    _compact,
+)
+_OF_FUNCTIONS = "functions and views are Spark's: its own statements make and drop them"
+_OF_APPEND_TABLES = "it is for tables without a primary key, whose files lakeidx leaves as they are"
+#: Procedures of Paimon that lakeidx does not have, and what does their work.
+_ELSEWHERE = {
+    COMPACT_DATABASE: "compact does it for one table; `lakeidx sql` and Warehouse.sql have it, too",
+    "rename_branch": "create_branch makes one under the other name at a tag, and delete_branch ends the old one",
+    "merge_branch": "fast_forward brings a branch into a table without later commits; else INSERT INTO t SELECT * FROM t$branch_b",
+    "purge_files": "TRUNCATE TABLE t, then expire_snapshots with retain_max => 1; DROP TABLE t deletes it with its files",
+    "rescale": "ALTER TABLE t SET TBLPROPERTIES ('bucket' = '8'), then INSERT OVERWRITE t SELECT * FROM t",
+    "materialize_deletion_vectors": "compact writes files anew, without the rows that vectors delete",
+    "migrate_table": "CREATE TABLE t TBLPROPERTIES ('primary-key' = '…') AS SELECT * FROM parquet.`folder/*.parquet`",
+    "migrate_database": "CREATE TABLE t TBLPROPERTIES ('primary-key' = '…') AS SELECT … for each table",
+    "copy": "CREATE TABLE u LIKE t, then INSERT INTO u SELECT * FROM t",
+    "repair": "a warehouse is a folder: what is in it is there, and no metastore has to learn of it",
+    "repair_earliest_snapshot": "expire_snapshots and every reader find the earliest snapshot by themselves",
+    "remove_unexisting_files": "`lakeidx verify` names files that are gone; rollback goes to a state that has all of its files",
+    **dict.fromkeys(
+        ("compact_chain_table", "create_global_index", "drop_global_index", "reassign_row_id", "refresh_object_table"),
+        _OF_APPEND_TABLES,
+    ),
+    **dict.fromkeys(("create_function", "alter_function", "drop_function", "alter_view_dialect"), _OF_FUNCTIONS),
+}
 
 
 def call(statement: Statement, places: Places, warehouse: Warehouse | None) -> QueryResult:
     """Run a CALL; the result has a row for each table, with what was done."""
     asked = read_call(statement)
-    procedure = PROCEDURES.get(asked.procedure)
-    if procedure is None:
-        raise statement.error(
-            f"there is no procedure sys.{asked.procedure}; {did_you_mean(asked.procedure, PROCEDURES)}",
-            statement.find([asked.procedure]),
-        )
-    given = _arguments(statement, asked, procedure)
-    name = given.pop("table")
-    tables = _tables(statement, asked, name, places, warehouse)
+    if asked.procedure == COMPACT_DATABASE and warehouse is not None:
+        procedure, given = _DATABASES, _arguments(statement, asked, _DATABASES.parameters, ())
+        tables = [warehouse.table(n) for n in _matching(warehouse, given)]
+        if not tables:
+            raise statement.error(f"no table of {warehouse.uri} has such a name", statement.find([COMPACT_DATABASE]))
+    else:
+        procedure = _procedure(statement, asked.procedure)
+        kinds, required = {"table": str, **procedure.parameters}, ("table", *procedure.required)
+        given = _arguments(statement, asked, kinds, required)
+        tables = _tables(statement, asked, given.pop("table"), places, warehouse)
     rows = []
     for table in tables:
         rows += [{"table": table.uri, **row} for row in _rows(procedure.run(table, given))]
     return QueryResult.of(as_rows(rows))
 
 
-def _arguments(statement: Statement, asked: Call, procedure: Procedure) -> dict[str, Any]:
+def _procedure(statement: Statement, name: str) -> Procedure:
+    """Return a procedure of a table; InvalidInputError saying what does the work of one that there is not."""
+    if name in PROCEDURES:
+        return PROCEDURES[name]
+    raise statement.error(f"there is no procedure sys.{name}; {_instead(name)}", statement.find([name]))
+
+
+def _instead(name: str) -> str:
+    return _ELSEWHERE.get(name) or did_you_mean(name, PROCEDURES)
+
+
+def _matching(warehouse: Warehouse, given: dict[str, Any]) -> list[str]:
+    """Take the patterns of names out of arguments, and return the tables that they are for."""
+    patterns = {"including_databases": ".*", "including_tables": ".*", "excluding_tables": "(?!)"}
+    of, wanted, kept = (_pattern(given.pop(name, default)) for name, default in patterns.items())
+    names = warehouse.tables()
+    return [n for n in names if of.fullmatch(n.partition(".")[0]) and wanted.fullmatch(n) and not kept.fullmatch(n)]
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise InvalidInputError(f"not a regular expression: {error}") from None
+
+
+def _arguments(
+    statement: Statement, asked: Call, kinds: Mapping[str, type], required: tuple[str, ...]
+) -> dict[str, Any]:
     """Return the arguments by name, each of its kind."""
-    kinds = {"table": str, **procedure.parameters}
     if len(asked.positional) > len(kinds):
         raise statement.error(f"sys.{asked.procedure} takes {', '.join(kinds)}")
     given = dict(zip(kinds, asked.positional, strict=False))
@@ -346,7 +410,7 @@ def _arguments(statement: Statement, asked: Call, procedure: Procedure) -> dict[
         elif type(value) is not kind:
             words = {str: "a text", int: "a number", bool: "true or false"}
             raise statement.error(f"{name} is {words[kind]}, not {value!r}", asked.tokens.get(name))
-    for name in ("table", *procedure.required):
+    for name in required:
         if name not in given:
             raise statement.error(f"sys.{asked.procedure} needs {name} => ...", statement.find([asked.procedure]))
     return given

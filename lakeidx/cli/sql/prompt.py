@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from lakeidx.api.sql.procedures import PROCEDURES
+from lakeidx.api.sql.procedures import COMPACT_DATABASE, PROCEDURES
 from lakeidx.api.sql.statement import Statement, statements
 from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.table.system.names import SYSTEM_TABLES
@@ -57,7 +57,11 @@ class Words:
         last = typed.rpartition(".")[2] if "." in typed else typed
         table, dollar, _ = typed.partition("$")
         there = [f"{table}${n}" for n in SYSTEM_TABLES] if dollar else self._named()
-        near = [n for n in (*there, *(f"sys.{p}" for p in (*WAREHOUSE_TABLES, *PROCEDURES))) if _begins(n, typed)]
+        near = [
+            n
+            for n in (*there, *(f"sys.{p}" for p in (*WAREHOUSE_TABLES, *PROCEDURES, COMPACT_DATABASE)))
+            if _begins(n, typed)
+        ]
         columns = [c for c in self._columns_of(text) if _begins(c, last)]
         if near or "." in typed:
             # After a dot stands a column of an alias, or a table.

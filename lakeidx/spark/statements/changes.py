@@ -6,7 +6,8 @@ Spark's tasks, and none comes to this process.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -63,10 +64,10 @@ def is_change(query: str) -> bool:
         return False
 
 
-def run_change(spark: SparkSession, query: str) -> DataFrame:
+def run_change(spark: SparkSession, query: str, sources: Mapping[str, DataFrame]) -> DataFrame:
     """Run a statement that changes a table of lakeidx, or is about one; see `lakeidx.spark.sql`."""
     statement = one_statement(query)
-    places = Places(_Catalog(spark))
+    places = Places(_Catalog(spark), sources)
     tree = statement.parse() if statement.word(0) in _VERB_WORDS else None
     verb = next((v for kind, v in _VERBS.items() if isinstance(tree, kind)), None)
     if verb is None:
@@ -109,11 +110,11 @@ def _is_path(parts: Sequence[str]) -> bool:
     return len(parts) == 2 and parts[0].lower() == FORMAT and "/" in parts[1]
 
 
-def _frame(spark: SparkSession, query: Any, committed: str | None = None) -> DataFrame:
+def _frame(spark: SparkSession, query: Any, places: Places, committed: str | None = None) -> DataFrame:
     """Return the rows of a part of a statement, which Spark computes with scans that get columns and conditions."""
     from lakeidx.spark.statements.select import select
 
-    return select(spark, _text(query), committed)
+    return select(spark, _text(query), committed, places.given)
 
 
 def _text(node: Any) -> str:
@@ -126,7 +127,8 @@ def _merge(spark: SparkSession, statement: Statement, tree: Any, places: Places)
     table = places.table(statement, changed_table(statement, tree.this))
     mine, other = parts.aliases
     clauses = [clause_of(when, LakeidxSql) for when in parts.clauses(statement, table.schema.field_names)]
-    made = LakeTable(spark, table.uri, mine).merge(lambda: _frame(spark, parts.source).alias(other), _text(parts.on))
+    source = partial(_frame, spark, parts.source, places)
+    made = LakeTable(spark, table.uri, mine).merge(lambda: source().alias(other), _text(parts.on))
     for clause in clauses:
         made.with_clause(clause)
     return VerbResult.of(made.execute())
@@ -140,7 +142,7 @@ def _update(spark: SparkSession, statement: Statement, tree: Any, places: Places
     if _has_subquery(tree):
         values = values_to_set(assigned)
         sets = {n: f"lakeidx_source.{v.alias}" for n, v in zip(assigned, values, strict=True)}
-        return VerbResult.of(_by_keys(spark, tree, table, values).whenMatchedUpdate(set=sets).execute())
+        return VerbResult.of(_by_keys(spark, tree, table, places, values).whenMatchedUpdate(set=sets).execute())
     sets = {n: _text(unqualified(v, tree.this)) for n, v in assigned.items()}
     return VerbResult.of(LakeTable(spark, table.uri).update(_condition(tree), sets))
 
@@ -150,7 +152,7 @@ def _delete(spark: SparkSession, statement: Statement, tree: Any, places: Places
     statement.only(tree, ("this", "where", WITH), "DELETE")
     table = places.table(statement, changed_table(statement, tree.this))
     if _has_subquery(tree):
-        return VerbResult.of(_by_keys(spark, tree, table).whenMatchedDelete().execute())
+        return VerbResult.of(_by_keys(spark, tree, table, places).whenMatchedDelete().execute())
     return VerbResult.of(LakeTable(spark, table.uri).delete(_condition(tree)))
 
 
@@ -168,7 +170,7 @@ def _create(spark: SparkSession, statement: Statement, tree: Any, places: Places
     if new.query is None:
         Table.create(path, new.spec, exist_ok=new.exists)
         return result_of({"result": [f"created {path}"]})
-    frame = _frame(spark, new.query)
+    frame = _frame(spark, new.query, places)
     made = Table.create(path, {**new.spec, "fields": column_specs(arrow_schema(frame.schema))})
     with dropped_if_empty(made):
         return VerbResult.of(upsert(frame, path))
@@ -208,12 +210,12 @@ def _condition(tree: Any) -> str | None:
     return None if where is None else _text(unqualified(where.this, tree.this))
 
 
-def _by_keys(spark: SparkSession, tree: Any, table: Table, values: Sequence[Any] = ()) -> MergeBuilder:
+def _by_keys(spark: SparkSession, tree: Any, table: Table, places: Places, values: Sequence[Any] = ()) -> MergeBuilder:
     """Begin a merge with the keys that a verb's condition holds for, and values of their rows."""
     query, keys = query_of_keys(tree, table.schema, values), table.schema.primary_keys
     on = " AND ".join(f"lakeidx_target.{quoted(k)} = lakeidx_source.{quoted(k)}" for k in keys)
     target = LakeTable(spark, table.uri, "lakeidx_target")
-    return target.merge(lambda: _frame(spark, query, table.uri).alias("lakeidx_source"), on)
+    return target.merge(lambda: _frame(spark, query, places, table.uri).alias("lakeidx_source"), on)
 
 
 def _insert(spark: SparkSession, statement: Statement, tree: Any, places: Places) -> VerbResult:
@@ -221,7 +223,7 @@ def _insert(spark: SparkSession, statement: Statement, tree: Any, places: Places
     parts = Insertion.of(statement, tree)
     table = places.table(statement, parts.table)
     fields = table.schema.fields
-    frame = _frame(spark, parts.query)
+    frame = _frame(spark, parts.query, places)
     names = parts.targets(statement, fields, frame.columns)
     types = {f.name: f.dataType for f in spark_schema(fields).fields}
     numbered = frame.toDF(*(f"c{n}" for n in range(len(names))))

@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from lakeidx.api.sql.conditions import where_text
 from lakeidx.api.sql.statement import LakeidxSql
+from lakeidx.api.warehouse import Warehouse
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.spark.catalog_tables import place_of_name, quoted
@@ -27,6 +28,7 @@ from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.statements.changes import KINDS, is_change, run_change
 from lakeidx.spark.table_reader import ReadState
 from lakeidx.table.scan.layout import Layout
+from lakeidx.table.system.of_warehouse import WAREHOUSE_TABLES
 
 Node = Any  # a node of sqlglot's tree; the name of their common class differs between releases
 
@@ -35,22 +37,32 @@ _ESCAPES = "\\"
 _EXPLAIN = "EXPLAIN"
 
 
-def sql(spark: SparkSession, query: str) -> DataFrame:
+def sql(spark: SparkSession, query: str, *, sources: Mapping[str, DataFrame] | None = None) -> DataFrame:
     """Run a statement over tables of lakeidx, and others: a SELECT with columns and conditions pushed into the former, or a verb.
 
     query    SELECT (with WITH, UNION, joins and subqueries); INSERT INTO (which upserts by key), INSERT OVERWRITE, UPDATE, DELETE,
              MERGE INTO, CREATE and DROP TABLE (by its path), ALTER and TRUNCATE TABLE, COMMENT ON, SHOW, DESCRIBE, CALL, each for a
              table of lakeidx. Such a table is a name of the session's catalog, or ``lakeidx.`/lake/shop.db/orders` ``. In a SELECT
              ``$files`` … and ``$branch_NAME`` may end either, and ``VERSION AS OF`` an id or a tag, or ``TIMESTAMP AS OF`` an ISO
-             time, follow. Other names are those of the session: views, tables of Spark
+             time, follow; ``lakeidx.`/lake/sys.tables` `` is a system table of a warehouse. Other names are those of the session:
+             views, tables of Spark
+    sources  frames that it may name as a table, by name
     returns  a frame: of a SELECT its rows, and ``explain(True)`` says what each table reads; of a verb one row with ``inserted``,
              ``updated``, ``deleted`` and ``upserted`` (rows of keys of which nobody looked whether they were known)
     errors   InvalidInputError for another statement, or one that cannot be read; those of the verbs name line and column
     """
-    return run_change(spark, query) if is_change(query) else select(spark, query)
+    given = sources or {}
+    wrong = next((n for n, frame in given.items() if not isinstance(frame, DataFrame)), None)
+    if wrong is not None:
+        raise InvalidInputError(
+            f"source {wrong} is a {type(given[wrong]).__name__}: spark.createDataFrame makes a frame of it"
+        )
+    return run_change(spark, query, given) if is_change(query) else select(spark, query, sources=given)
 
 
-def select(spark: SparkSession, query: str, committed: str | None = None) -> DataFrame:
+def select(
+    spark: SparkSession, query: str, committed: str | None = None, sources: Mapping[str, DataFrame] | None = None
+) -> DataFrame:
     """Run a SELECT.
 
     committed   directory of a table that is read with what readers see after a compaction, for verbs
@@ -77,7 +89,8 @@ def select(spark: SparkSession, query: str, committed: str | None = None) -> Dat
     for table in sorted(found, key=lambda t: t.parts[0].meta["start"]):
         if not table.db and table.name.lower() in local:
             continue
-        frame = _frame(spark, table, words, committed)
+        given = (sources or {}).get(".".join(p.name for p in table.parts))
+        frame = _frame(spark, table, words, committed) if given is None else given
         if frame is None:
             continue
         name = f"lakeidx_{len(frames)}"
@@ -115,6 +128,9 @@ def _frame(spark: SparkSession, table: Node, words: set[str], committed: str | N
     path = table.name if _is_path(table) else place_of_name(spark, [p.name for p in table.parts])
     if path is None:
         return None
+    folder, _, name = path.rstrip("/").rpartition("/sys.")
+    if folder and name in WAREHOUSE_TABLES:
+        return spark.createDataFrame(Warehouse(folder).system(name).to_arrow())
     version = table.args.get("version")
     options: dict[str, str] = {}
     if version is not None:
