@@ -229,6 +229,7 @@ BAD: dict[str, tuple[Callable[[Table], object], str]] = {
     "a value that does not fit": (lambda t: t.update({"qty": "qty + 9000000000"}), "set qty: .*out of range"),
     "a value of another type": (lambda t: t.update({"qty": [1]}), "set qty: .* is no INT"),
     "no clause": (lambda t: t.merge([row(1, "a", 1)], on=["p", "k"]).execute(), "a merge needs a clause"),
+    "a clause that is none": (lambda t: t.merge([row(1, "a", 1)], on=["p", "k"]).when("MATCHED THEN WAIT"), "MATCHED THEN WAIT"),
     "a column that the source lacks": (
         lambda t: t.merge([row(1, "a", 1)], on=["p", "id"]).when_matched_delete().execute(), "on id: the source has",
     ),
