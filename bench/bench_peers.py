@@ -16,7 +16,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -37,21 +37,23 @@ WARM_ROWS = 20_000
 
 def measure(
     source: Path, rows: int, names: Sequence[str], cache: Path, limit: float, minutes: float, folder: Path
-) -> Run:
-    """Measure the named peers; return figures and what they depend on."""
+) -> Iterator[Run]:
+    """Measure the named peers; yield the figures so far, and what they depend on, after each."""
     around = surroundings()
     data, warm = make_data(source, rows, folder / "data"), make_data(source, WARM_ROWS, folder / "warm")
     figures: list[Figure] = []
+    small = min(SMALL, data.rows // 10)
     end = time.monotonic() + minutes * 60
     for kind in peers():
-        if kind.name in names and time.monotonic() > end:
+        if kind.name not in names:
+            continue
+        if time.monotonic() > end:
             why = f"the {minutes:g} minutes of the run were used up"
             figures += [Figure(kind.name, name, "not begun", why) for name, _, _ in PHASES]
-        elif kind.name in names:
+        else:
             print(f"{kind.name} ...", file=sys.stderr)
             figures += run_peer(kind, data, warm, folder, cache, limit)
-    small = min(SMALL, data.rows // 10)
-    return {**around, "rows": data.rows, "small_rows": small, "figures": [asdict(f) for f in figures]}
+        yield {**around, "rows": data.rows, "small_rows": small, "figures": [asdict(f) for f in figures]}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,12 +73,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"unknown peer {', '.join(unknown)}; there are {', '.join(known)}")
     source = args.lineitem or lineitem(1, CACHE)
-    with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
-        run = measure(source, args.rows, args.peers, args.cache.absolute(), args.limit, args.minutes, Path(folder))
     RESULTS.mkdir(exist_ok=True)
-    for text, picture in [(RESULTS / "peers.json", RESULTS / "peers.png"), *([(KEPT, PICTURE)] if args.keep else [])]:
-        text.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-        draw(run, picture)
+    run: Run = {"figures": []}
+    with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
+        for run in measure(
+            source, args.rows, args.peers, args.cache.absolute(), args.limit, args.minutes, Path(folder)
+        ):
+            # A run that somebody stops leaves the figures of the peers before.
+            _write(run, RESULTS / "peers.json")
+    draw(run, RESULTS / "peers.png")
+    if args.keep:
+        _write(run, KEPT)
+        draw(run, PICTURE)
     if args.json:
         for figure in run["figures"]:
             print(json.dumps({"rows": run["rows"], **figure}))
@@ -86,6 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         for reason in reasons(run):
             console.print(f"[dim]{reason}[/dim]")
     return int(any(f["status"] == "wrong" for f in run["figures"]))
+
+
+def _write(run: Run, path: Path) -> None:
+    path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

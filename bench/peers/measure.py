@@ -167,16 +167,11 @@ class Worker:
     def _last_words(self) -> str:
         text = Path(self._errors.name).read_text(encoding="utf-8", errors="replace").strip()
         try:
-            code = str(self._process.wait(10))
+            code = self._process.wait(10)
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         except subprocess.TimeoutExpired:
-            code = "none"
-        lines = text.splitlines() or ["no word"]
-        fatal = [n for n, line in enumerate(lines) if line.startswith("Fatal Python error")]
-        if fatal:
-            # Of a stack the innermost place: Python has ended in what that calls.
-            place = next((line.strip() for line in lines[fatal[-1] :] if line.strip().startswith("File ")), "")
-            return f"{lines[fatal[-1]].removeprefix('Fatal Python error: ')} in {place.removeprefix('File ')[-150:]}"
-        return f"exit code {code}: {lines[-1][:200]}"
+            how = "no exit code"
+        return f"{how}: {(text.splitlines() or ['no word'])[-1][:200]}"
 
     def end(self) -> None:
         """End it and all that it started: they are a session of their own."""

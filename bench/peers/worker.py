@@ -7,7 +7,6 @@ output belongs to the answers: what libraries print goes to standard error.
 
 from __future__ import annotations
 
-import faulthandler
 import importlib
 import json
 import os
@@ -39,8 +38,6 @@ def do(peer: Peer, command: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     """Serve commands until there are none."""
-    # A library that ends Python says where.
-    faulthandler.enable()
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     module, folder, rows = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
