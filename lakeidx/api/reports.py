@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from lakeidx.results import Listing, Result
+from lakeidx.tasks.limits import peak_bytes
 
 if TYPE_CHECKING:
     from lakeidx.format.schema.schema_file import TableSchema
@@ -111,7 +112,11 @@ class TagResult(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RollbackResult(Result):
-    """Result of a rollback, or with dry_run its plan; `files` that go, with their `bytes`."""
+    """Result of a rollback, or with dry_run its plan; `files` that go, with their `bytes`.
+
+    seconds   of a dry run those of all that the run reads, beside which it makes a request for each file or each 1,000
+    memory    bytes that the process had at most until it was done
+    """
 
     snapshot: int
     dry_run: bool
@@ -123,13 +128,18 @@ class RollbackResult(Result):
     loses: list[str] = field(default_factory=list)
     keep_history: bool = False
     bytes: int = 0
+    seconds: float = 0
+    memory: int = 0
 
     @classmethod
-    def of(cls, report: RollbackReport, loses: Sequence[str] = (), *, keep_history: bool = False) -> Self:
+    def of(
+        cls, report: RollbackReport, loses: Sequence[str] = (), *, keep_history: bool = False, seconds: float = 0
+    ) -> Self:
         """Make a result from the report of the stage."""
         return cls(
             report.snapshot_id, report.dry_run, list(report.snapshots), list(report.tags), report.restored,
             len(report.files), list(report.notes), list(loses), keep_history, sum(f.size for f in report.files),
+            round(seconds, 3), peak_bytes(),
         )  # fmt: skip
 
     def note(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -158,6 +159,7 @@ class History:
         from lakeidx.maintenance.branches.losses import lost_by_rollback
         from lakeidx.maintenance.rollback import roll_back_table
 
+        begun = time.monotonic()
         if sum(v is not None for v in (to, snapshot, tag, timestamp, watermark)) > 1:
             raise InvalidInputError("name one state to roll back to")
         if timestamp is not None:
@@ -175,11 +177,11 @@ class History:
             from lakeidx.maintenance.branches.as_latest import roll_back_as_latest
 
             made = roll_back_as_latest(metadata, schema, snapshot_id=target, tag=tag, dry_run=dry_run)
-            return self._logged(RollbackResult.of(made, keep_history=True))
+            return self._logged(RollbackResult.of(made, keep_history=True, seconds=time.monotonic() - begun))
         plan = roll_back_table(metadata, schema, snapshot_id=target, tag=tag, dry_run=True)
         loses = lost_by_rollback(metadata, plan.snapshot_id)
         report = plan if dry_run else roll_back_table(metadata, schema, snapshot_id=target, tag=tag)
-        return self._logged(RollbackResult.of(report, loses))
+        return self._logged(RollbackResult.of(report, loses, seconds=time.monotonic() - begun))
 
     def _logged(self, result: Report) -> Report:
         with logged(table=self.table.uri):

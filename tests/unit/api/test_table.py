@@ -66,6 +66,9 @@ def test_a_table_is_compacted_tagged_and_expired_from_python(tmp_path: Path, cap
     assert sum(table.buckets().column("rows")) == sum(table.files().column("rows")) == 4
     assert table.index_files().column("type") == ["HASH"]
     kept = table.expire()
+    plan = table.expire(dry_run=True).metrics
+    assert 0 < plan["seconds"] < 60
+    assert plan["memory"] >= kept.metrics["memory"] > 10 << 20
     assert "no snapshot expires: kept are at least 10 snapshots, and those of the last 1 h" in kept.note()
     gone = table.expire(retain_min=1, retain_max=1, retain_time="1 ms")
     assert gone.snapshots == (1, 2, 3)

@@ -240,6 +240,8 @@ def test_a_rollback_and_its_plan_say_the_bytes_that_go(tmp_path: Path) -> None:
     done = table.rollback(2)
     gone = [size for p, size in before.items() if not p.exists() and "_lakeidx" not in p.parts]
     assert (plan.files, plan.bytes) == (done.files, done.bytes) == (len(gone), sum(gone))
+    assert 0 < plan.seconds < 60
+    assert 10 << 20 < plan.memory <= done.memory
 
 
 @pytest.mark.slow
