@@ -235,7 +235,10 @@ def environments(names: Sequence[str], cache: Path, lowest: Path) -> Iterator[tu
                     # Its kernels are compiled once for a machine, its modules once for an environment: pip does, uv does not.
                     here = {**_environment(), **more}
                     loaded = "pandas, pyspark.worker, lakeidx.spark.datasource, lakeidx.spark.table_writer"
-                    for command in ([python.with_name("lakeidx"), "warm-up"], [python, "-c", f"import {loaded}"]):
+                    for command in (
+                        [str(python.with_name("lakeidx")), "warm-up"],
+                        [str(python), "-c", f"import {loaded}"],
+                    ):
                         subprocess.run(command, env=here, check=True, stdout=sys.stderr)
                     yield label, name, python, more
             continue

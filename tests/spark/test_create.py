@@ -152,21 +152,24 @@ def test_create_writes_the_rows_and_makes_the_name(spark: SparkSession, frame: D
 def test_columns_that_only_the_catalog_has_are_null(spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     path = f"{tmp_path}/shop.db/orders"
     create(frame, path, primary_key=["id"], name="altered_orders")
+    # Not the name itself: Spark 4.2 drops the options of an INSERT that also reads its own name.
+    frame.createOrReplaceTempView("landed_orders")
     try:
         spark.sql("ALTER TABLE altered_orders ADD COLUMN note STRING")
         into = f"INSERT INTO altered_orders WITH (path = '{path}')"
         rows = spark.sql("SELECT id, note FROM altered_orders WHERE id < 2 ORDER BY id").collect()
         assert [tuple(r) for r in rows] == [(0, None), (1, None)]
         of_table = "day, total, at, wall, tags"
-        spark.sql(f"{into} (id, {of_table}) SELECT id + 6, {of_table} FROM altered_orders")
-        spark.sql(f"{into} SELECT id + 12, {of_table}, note FROM altered_orders WHERE id < 3")
+        spark.sql(f"{into} (id, {of_table}) SELECT id + 6, {of_table} FROM landed_orders")
+        spark.sql(f"{into} SELECT id + 12, {of_table}, CAST(NULL AS STRING) FROM landed_orders WHERE id < 3")
         assert ids(Table.open(path)) == list(range(15))
         assert Table.open(path).schema.field_names == tuple(frame.columns)
-        for values in (f"SELECT id, {of_table}, 'x' FROM altered_orders", "(id, note) VALUES (1, 'x')"):
+        for values in (f"SELECT id, {of_table}, 'x' FROM landed_orders", "(id, note) VALUES (1, 'x')"):
             with pytest.raises(Exception, match="columns the table does not have: note; add them to the table"):
                 spark.sql(f"{into} {values}")
     finally:
         spark.sql("DROP TABLE altered_orders")
+        spark.catalog.dropTempView("landed_orders")
 
 
 def test_names_that_spark_adds_are_known_and_properties_are_the_users_own(
