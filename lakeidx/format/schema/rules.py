@@ -21,6 +21,11 @@ _RESERVED_NAMES = frozenset(
     {SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", "_ROW_ID", "_KEY_ROW_ID", "_kind", "_FOUND"}
 )
 _FILE_FORMATS = frozenset({"parquet", "orc", "avro", "csv", "json", "text"})
+_AGGREGATORS = (
+    "sum", "product", "max", "min", "first_value", "first_non_null_value", "first_not_null_value", "last_value",
+    "last_non_null_value", "listagg", "bool_and", "bool_or", "collect", "merge_map", "merge_map_with_keytime",
+    "nested_update", "nested_partial_update", "rbm32", "rbm64", "hll_sketch", "theta_sketch", "primary-key",
+)  # fmt: skip
 _STATS_MODE = re.compile(r"none|counts|full|truncate\(\s*[1-9][0-9]*\s*\)", re.IGNORECASE)
 _SPEC_KEYS = frozenset(
     {"fields", "primaryKeys", "partitionKeys", "options", "comment", "version", "id", "highestFieldId", "timeMillis"}
@@ -109,6 +114,7 @@ def check_schema(schema: TableSchema) -> None:
     _check_merge(schema, options)
     _check_retention(schema, options)
     _check_field_options(schema)
+    _check_sequence_groups(options)
     _check_row_tracking(schema, options)
 
 
@@ -287,6 +293,17 @@ def _check_merge(schema: TableSchema, options: TableOptions) -> None:  # noqa: C
             )
         if options.merge_engine == "first-row":
             raise InvalidInputError("option 'deletion-vectors.enabled' cannot be combined with merge engine first-row")
+    engine = options.merge_engine
+    deletes = (
+        options.partial_update_remove_record_on_delete,
+        bool(options.partial_update_remove_record_on_sequence_group),
+        options.ignore_delete,
+    )
+    if engine == "partial-update" and sum(deletes) > 1:
+        raise InvalidInputError(
+            "merge engine partial-update allows only one of ignore-delete, partial-update.remove-record-on-delete and "
+            "partial-update.remove-record-on-sequence-group"
+        )
 
 
 def _check_retention(schema: TableSchema, options: TableOptions) -> None:
@@ -307,7 +324,8 @@ def _check_retention(schema: TableSchema, options: TableOptions) -> None:
 
 
 def _check_field_options(schema: TableSchema) -> None:
-    """Check that options ``fields.<columns>.<name>`` name existing columns; `lakeidx.table.usable` checks what they say."""
+    """Check that options ``fields.<columns>.<name>`` name existing columns."""
+    engine = schema.table_options.merge_engine
     for key, value in schema.options.items():
         if not key.startswith("fields.") or key == "fields.default-aggregate-function":
             continue
@@ -318,6 +336,35 @@ def _check_field_options(schema: TableSchema) -> None:
         for column in (c.strip() for c in spoken_of):
             if column not in schema.fields_by_name:
                 raise InvalidInputError(f"option '{key}': column {column!r} does not exist")
+        if name == "aggregate-function" and engine in ("aggregation", "partial-update") and value not in _AGGREGATORS:
+            raise InvalidInputError(
+                f"option '{key}': unknown aggregate function {value!r}; known are {', '.join(_AGGREGATORS)}"
+            )
+
+
+def _check_sequence_groups(options: TableOptions) -> None:
+    """Check partial updates: a column follows one sequence group, and a group excludes removal by any delete."""
+    if options.merge_engine != "partial-update":
+        return
+    groups = options.field_options("sequence-group")
+    follows: dict[str, str] = {}
+    for sequence_columns, value in groups.items():
+        for column in (c.strip() for c in value.split(",")):
+            if column in follows:
+                raise InvalidInputError(
+                    f"column {column!r} is in two sequence groups: {follows[column]} and {sequence_columns}"
+                )
+            follows[column] = sequence_columns
+    if groups and options.partial_update_remove_record_on_delete:
+        raise InvalidInputError(
+            "option 'partial-update.remove-record-on-delete' cannot be combined with sequence groups"
+        )
+    leaders = {c.strip() for columns in groups for c in columns.split(",")}
+    for column in options.partial_update_remove_record_on_sequence_group:
+        if column not in leaders:
+            raise InvalidInputError(
+                f"option 'partial-update.remove-record-on-sequence-group': {column!r} leads no sequence group"
+            )
 
 
 def _check_row_tracking(schema: TableSchema, options: TableOptions) -> None:

@@ -111,8 +111,28 @@ REFUSED = [
     (spec(**{"record-level/expire-time": "1 d", "record-level/time-field": "zz"}), "time-field"),
     (spec(**{"fields/zz/stats-mode": "none"}), "column 'zz' does not exist"),
     (spec(**{"fields/zz/distinct": "x"}), "column 'zz' does not exist"),
+    (spec(merge_engine="aggregation", **{"fields/v/aggregate-function": "zz"}), "unknown aggregate function 'zz'"),
     (spec(merge_engine="partial-update", **{"fields/v/sequence-group": "zz"}), "column 'zz' does not exist"),
     (spec(merge_engine="partial-update", **{"fields/zz/sequence-group": "v"}), "column 'zz' does not exist"),
+    (
+        spec(merge_engine="partial-update", **{"fields/v/sequence-group": "s", "fields/d/sequence-group": "s"}),
+        "two sequence groups",
+    ),
+    (
+        spec(merge_engine="partial-update", ignore_delete="true", **{"partial-update/remove-record-on-delete": "true"}),
+        "allows only one of",
+    ),
+    (
+        spec(merge_engine="partial-update", **{"partial-update/remove-record-on-delete": "true", "fields/v/sequence-group": "s"}),
+        "cannot be combined with sequence groups",
+    ),
+    (
+        spec(
+            merge_engine="partial-update",
+            **{"fields/v/sequence-group": "s", "partial-update/remove-record-on-sequence-group": "d"},
+        ),
+        "leads no sequence group",
+    ),
     (spec(**{"row-tracking/enabled": "true"}), "row-tracking"),
     (spec(**{"data-evolution/enabled": "true"}), "data-evolution"),
     (spec(fields=columns(("k", "INT"), ("k", "INT"))), "column 'k' is there twice"),
