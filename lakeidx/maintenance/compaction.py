@@ -60,7 +60,7 @@ Done = tuple[BucketCompaction, CompactedBucket]
 
 class CompactionReport(Result, BaseModel):
     """Report of a compaction, or in a dry run its plan: what the run would say, where the buckets that were tried are not all of
-    them by the bytes that they rewrite.
+    them by the bytes that they rewrite; where none is light enough to be tried, `bytes_in` alone.
 
     seconds     of a dry run those that the run would take, in this process
     memory      bytes that this process had at most until it was done; a dry run has the files it makes in it

@@ -82,15 +82,12 @@ class SnapshotView:
             lower = np.maximum(lower, np.bincount(numbers[chosen], rows[chosen], len(places)))
         hidden = self._hidden_rows()
         for number, (partition, bucket) in enumerate(places):
-            hashes, (fewest, all_of_them) = (
-                index.get(partition, {}).get(bucket),
-                hidden.get((partition, bucket), (0, 0)),
-            )
-            top = total[number] - fewest
-            top = int(top if hashes is None else min(top, hashes.row_count))
-            low = top
+            hashes = index.get(partition, {}).get(bucket)
+            fewest_gone, most_gone = hidden.get((partition, bucket), (0, 0))
+            top = total[number] - fewest_gone
+            low = top = int(top if hashes is None else min(top, hashes.row_count))
             if self.schema.primary_keys:
-                low = int(max(0, lower[number] - deletes[number] - all_of_them))
+                low = int(max(0, lower[number] - deletes[number] - most_gone))
             most[partition] = most.get(partition, 0) + top
             least[partition] = least.get(partition, 0) + low
         # Keys whose hashes are alike are one in an index.
