@@ -60,7 +60,7 @@ from lakeidx.key_index.simple import SimpleKeyIndex
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 
 TYPES = ("hash", "bucket", "bloom", "simple", "global-bloom", "global-simple", "state")
 NEEDS = {

@@ -40,7 +40,7 @@ from numpy.typing import NDArray
 from lakeidx.api import Table
 from lakeidx.storage.local import local_path
 from lakeidx.table.view import load_view
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 
 KEYS = 1000
 KEPT_SNAPSHOTS = 50

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bench import metadata_table as made
 from lakeidx.api.table import Table
 from lakeidx.table.view import load_view
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 from tests.kit.peak_memory import peak_mib
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.upsert import make_context, upsert_table
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.metered_store import Count, MeteredStore
+from tests.kit.metered_store import Count, MeteredStore
 from tests.kit.peak_memory import peak_mib
 
 STAGES = ("ingest", "bucket_assignment", "index_write", "commit")

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Any
 
 from lakeidx.storage.base import ObjectStore
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 
 VERBS = (
     "get",

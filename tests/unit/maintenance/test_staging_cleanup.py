@@ -22,7 +22,7 @@ from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 from tests.kit.reachable import files_on_disk, reachable
 from tests.kit.small_tables import content, filled_table, make_table, rows, staged_batch, upsert
 

@@ -12,7 +12,7 @@ from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.storage import LocalStore
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 from tests.kit.small_tables import filled_table, upsert
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakeidx.storage.local import LocalStore
 from lakeidx.tasks.in_parallel import parallel_walk
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 
 
 @pytest.mark.parametrize("folders", [0, 1, 2, 5, 16, 100])

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from lakeidx.data.parquet.row_groups import ParquetSource, RowTest
 from lakeidx.data.positions import ReadCounters, RowFilter
 from lakeidx.storage import open_store
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 
 ROWS, GROUP = 200_000, 20_000
 

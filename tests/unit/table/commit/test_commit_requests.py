@@ -9,7 +9,7 @@ from lakeidx.api.table import Table
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.view import load_view
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 from tests.kit.small_tables import filled_table
 
 NEW_FILES = 500

@@ -19,7 +19,7 @@ from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
 from lakeidx.testing.fault_store import FaultStore
-from lakeidx.testing.metered_store import MeteredStore
+from tests.kit.metered_store import MeteredStore
 from tests.kit.reachable import files_on_disk, reachable, reopened
 from tests.kit.small_tables import content, filled_table, make_table, upsert
 

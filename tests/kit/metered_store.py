@@ -1,4 +1,4 @@
-"""A store that counts: requests and bytes by verb, for ``explain``, reports and tests."""
+"""A store that counts: requests and bytes by verb."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.files import OutputFile
 from lakeidx.storage.range_file import open_ranges
-from lakeidx.testing.watched_output import WatchedOutput
+from lakeidx.testing.fault_store import WatchedOutput
 
 
 @dataclass(frozen=True, slots=True)
