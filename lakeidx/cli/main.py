@@ -145,23 +145,23 @@ COMMANDS: dict[str, Command | Group] = {
         "List, drop and expire partitions, or mark them done.",
         {
             "list": Command(
-                "partition.commands",
-                "list_partitions",
+                "maintain_commands",
+                "partition_list",
                 "List the partitions: rows, bytes, files, buckets, when last written.",
             ),
             "drop": Command(
-                "partition.commands",
-                "drop",
+                "maintain_commands",
+                "partition_drop",
                 "Drop partitions, in one commit; older snapshots and tags keep their rows.",
             ),
             "expire": Command(
-                "partition.commands",
-                "expire",
+                "maintain_commands",
+                "partition_expire",
                 "Drop partitions by their age: the time in their values, or of their last write (partition.expiration-strategy).",
             ),
             "mark-done": Command(
-                "partition.commands",
-                "mark_done",
+                "maintain_commands",
+                "partition_mark_done",
                 "Mark partitions done by option partition.mark-done-action: those named, or those that are idle.",
             ),
         },
@@ -180,15 +180,19 @@ COMMANDS: dict[str, Command | Group] = {
         "Create, list and delete branches, or bring one into the table.",
         {
             "create": Command(
-                "history.branches", "create", "Create a branch at a tag or a snapshot; without either an empty one."
+                "maintain_commands",
+                "branch_create",
+                "Create a branch at a tag or a snapshot; without either an empty one.",
             ),
-            "list": Command("history.branches", "list_branches", "List the branches with their newest snapshot."),
+            "list": Command("maintain_commands", "branch_list", "List the branches with their newest snapshot."),
             "delete": Command(
-                "history.branches", "delete", "Delete a branch: its snapshots, tags, consumers and staged batches."
+                "maintain_commands",
+                "branch_delete",
+                "Delete a branch: its snapshots, tags, consumers and staged batches.",
             ),
             "fast-forward": Command(
-                "history.branches",
-                "fast_forward",
+                "maintain_commands",
+                "branch_fast_forward",
                 "Bring what was committed to a branch into the table; stop the table's writers first.",
             ),
         },

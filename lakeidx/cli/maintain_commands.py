@@ -1,4 +1,4 @@
-"""``lakeidx compact|expire|orphans|tag|rollback|verify|lookup-store``: maintenance of a table."""
+"""``lakeidx compact|expire|orphans|partition|tag|branch|rollback|verify|lookup-store``: maintenance of a table."""
 
 from __future__ import annotations
 
@@ -20,13 +20,21 @@ from lakeidx.cli.context import (
     SparkOption,
     TableArgument,
     ThreadsOption,
+    WholeTableArgument,
+    Yes,
     chosen_runner,
+    confirmed,
     report_errors,
     stages,
 )
 from lakeidx.cli.output import ListFormatOption, for_programs, print_json, print_list, print_result
 from lakeidx.maintenance import warm_up as kernels
 from lakeidx.tasks.limits import available_cores
+
+_Partitions = Annotated[
+    list[str] | None, typer.Option("--partition", metavar="NAME=VALUE,...", help="one of them; may be repeated")
+]
+_BranchName = Annotated[str, typer.Argument(metavar="NAME", help="name of the branch")]
 
 
 @report_errors
@@ -361,6 +369,142 @@ def rollback(
         dry_run=dry_run,
     )
     print_result(result, as_json=as_json)
+
+
+@report_errors
+def branch_create(
+    table: WholeTableArgument,
+    name: _BranchName,
+    tag: Annotated[str | None, typer.Option("--tag", help="begin at this tag")] = None,
+    snapshot: Annotated[int | None, typer.Option("--snapshot", help="begin at this snapshot, which is tagged")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a branch at a tag or a snapshot; without either an empty one.
+
+    Every command that is about a table takes --branch NAME, or TABLE$branch_NAME.
+
+    Examples:
+        lakeidx branch create lake/shop.db/orders trial --snapshot 3
+        lakeidx branch create lake/shop.db/orders fix --tag yesterday
+
+    """
+    print_result(Table.open(table).create_branch(name, tag=tag, snapshot=snapshot), as_json=as_json)
+
+
+@report_errors
+def branch_list(table: WholeTableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
+    """List the branches with their newest snapshot.
+
+    Examples:
+        lakeidx branch list lake/shop.db/orders
+
+    """
+    print_list(Table.open(table).branches(), list_format, as_json)
+
+
+@report_errors
+def branch_delete(
+    table: WholeTableArgument,
+    name: _BranchName,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete a branch: its snapshots, tags, consumers and staged batches.
+
+    Data files that only it had are found by `lakeidx orphans` then.
+
+    Examples:
+        lakeidx branch delete lake/shop.db/orders trial --dry-run
+
+    """
+    opened = Table.open(table)
+    result = opened.delete_branch(name, dry_run=True)
+    if confirmed("delete the branch", result, yes=yes, dry_run=dry_run):
+        result = opened.delete_branch(name)
+    print_result(result, as_json=as_json)
+
+
+@report_errors
+def branch_fast_forward(
+    table: WholeTableArgument, name: _BranchName, dry_run: DryRun = False, as_json: JsonOption = False
+) -> None:
+    """Bring what was committed to a branch into the table; stop the table's writers first.
+
+    Refused while the table has commits that the branch lacks; the error names the rollback that would take them away.
+
+    Examples:
+        lakeidx branch fast-forward lake/shop.db/orders trial --dry-run
+
+    """
+    print_result(Table.open(table).fast_forward(name, dry_run=dry_run), as_json=as_json)
+
+
+@report_errors
+def partition_list(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
+    """List the partitions: rows, bytes, files, buckets, when last written.
+
+    Examples:
+        lakeidx partition list lake/shop.db/orders
+
+    """
+    print_list(Table.open(table).partitions(), list_format, as_json)
+
+
+@report_errors
+def partition_drop(
+    table: TableArgument,
+    partition: _Partitions = None,
+    where: Annotated[str | None, typer.Option("--where", help="SQL condition over the partition columns")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Drop partitions, in one commit; older snapshots and tags keep their rows.
+
+    Examples:
+        lakeidx partition drop lake/shop.db/orders --where "day < '2025-01-01'" --dry-run
+        lakeidx partition drop lake/shop.db/orders --partition day=2024-12-31 --yes
+
+    """
+    opened = Table.open(table)
+    result = opened.drop_partitions(partition, where=where, dry_run=True)
+    if confirmed("drop the partitions", result, yes=yes, dry_run=dry_run):
+        result = opened.drop_partitions(partition, where=where)
+    print_result(result, as_json=as_json)
+
+
+@report_errors
+def partition_expire(
+    table: TableArgument,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", help="age, e.g. '90 d'; default: option partition.expiration-time")
+    ] = None,
+    dry_run: DryRun = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Drop partitions by their age: the time in their values, or of their last write (partition.expiration-strategy).
+
+    Examples:
+        lakeidx partition expire lake/shop.db/orders --dry-run
+        lakeidx partition expire lake/shop.db/orders --older-than '90 d'
+
+    """
+    print_result(Table.open(table).expire_partitions(older_than=older_than, dry_run=dry_run), as_json=as_json)
+
+
+@report_errors
+def partition_mark_done(
+    table: TableArgument, partition: _Partitions = None, dry_run: DryRun = False, as_json: JsonOption = False
+) -> None:
+    """Mark partitions done by option partition.mark-done-action: those named, or those that are idle.
+
+    Examples:
+        lakeidx partition mark-done lake/shop.db/orders --partition day=2026-11-27
+        lakeidx partition mark-done lake/shop.db/orders --dry-run
+
+    """
+    print_result(Table.open(table).mark_done(partition, dry_run=dry_run), as_json=as_json)
 
 
 @report_errors
