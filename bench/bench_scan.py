@@ -30,7 +30,7 @@ from bench.bench_upsert import Usage
 from bench.lineitem import lineitem, table_spec
 from lakeidx.api.table import Table
 from lakeidx.batch.upsert import make_context, upsert_files
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.file_index.options import IndexedColumn
 from lakeidx.file_index.write import DataFileIndexWriter
 from lakeidx.format.file_names import NewFileNames
@@ -199,9 +199,9 @@ def write_overhead(table: Table, folder: Path, rounds: int) -> list[Figure]:
 
     def write(*, index: bool) -> None:
         builder = (lambda: DataFileIndexWriter(schema, indexed, threshold=500)) if index else None
-        write_data_files(
-            iter([kv]), schema, store=store, bucket_dir=str(folder), names=NewFileNames(), index_builder=builder
-        )
+        DataFileWriter(
+            schema, store=store, bucket_dir=str(folder), names=NewFileNames(), index_builder=builder
+        ).write_all([kv])
         for file in folder.iterdir():
             file.unlink()
 

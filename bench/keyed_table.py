@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lakeidx.api.table import Table
 from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.data_file import EMPTY_ROW, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -115,10 +115,9 @@ def write_keyed_table(
             names=["_SEQUENCE_NUMBER", "_VALUE_KIND", "id", "v"],
         )
         place = handle.paths.bucket_dir({}, bucket)
-        files = write_data_files(
-            iter([kv]), schema, store=handle.store, bucket_dir=place, names=names, level=5,
+        files = DataFileWriter(schema, store=handle.store, bucket_dir=place, names=names, level=5,
             file_source=FileSource.COMPACT, footer_metadata=data_file_footer(schema),
-        )  # fmt: skip
+        ).write_all([kv])  # fmt: skip
         entries += [
             ManifestEntry(kind=FileKind.ADD, partition=EMPTY_ROW, bucket=bucket, total_buckets=-1, file=f)
             for f in files

@@ -27,67 +27,24 @@ from lakeidx.format.schema.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALU
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.files import join
 
-__all__ = ["DEFAULT_TARGET_BYTES", "DataFileWriter", "FileIndexBuilder", "FooterMetadataBuilder", "write_data_files"]
+__all__ = ["DEFAULT_TARGET_BYTES", "DataFileWriter", "FileIndexBuilder", "FooterMetadataBuilder"]
 
 _GROUPS_PER_FILE = 4
 _MIN_GROUP_ROWS = 1000
 
 
-def write_data_files(
-    batches: Iterable[pa.Table],
-    schema: TableSchema,
-    *,
-    store: ObjectStore,
-    bucket_dir: str,
-    names: NewFileNames,
-    level: int = 0,
-    file_source: FileSource = FileSource.APPEND,
-    changelog: bool = False,
-    target_file_size: int | None = None,
-    first_sequence: int = 0,
-    index_builder: Callable[[], FileIndexBuilder] | None = None,
-    footer_metadata: Callable[[], FooterMetadataBuilder] | None = None,
-    encode_ahead: bool = False,
-) -> list[DataFileMeta]:
-    """Write rows into as many data files as the target size requires.
+class DataFileWriter:
+    """Writes rows into as many data files as the target size requires: all rows by `write_all`, or as they come.
 
-    batches           primary-key table: KV tables in key order, each key once (changelog files: any order); append table:
-                      tables of its columns. Column types as ``schema.kv_arrow_schema``/``arrow_schema`` say, or dictionaries
-                      of them
+    For the latter it is used in a ``with`` block; one that is left without `finish` removes what was written.
+
     names             draws file names; one per writer of a (partition, bucket)
     target_file_size  bytes after which the next row group begins a new file; default `target-file-size`
     first_sequence    append table: sequence number of the first row
     encode_ahead      encode on a second thread while the next rows are made
-    returns           in key order; empty when there are no rows
     errors            InvalidInputError for rows that are not of the schema; UnsupportedError for another file format. After any
-                      error the files of this call are gone
+                      error the files of this writer are gone
     memory            one row group (`file.block-size`, 32 MB of Arrow bytes when not set), two with `encode_ahead`
-    """
-    writer = DataFileWriter(
-        schema,
-        store=store,
-        bucket_dir=bucket_dir,
-        names=names,
-        level=level,
-        file_source=file_source,
-        changelog=changelog,
-        target_file_size=target_file_size,
-        first_sequence=first_sequence,
-        index_builder=index_builder,
-        footer_metadata=footer_metadata,
-        encode_ahead=encode_ahead,
-    )
-    with writer:
-        for batch in batches:
-            writer.write(batch)
-        return writer.finish()
-
-
-class DataFileWriter:
-    """Writes rows as they come: `write_data_files` for those who make more than one file from the same rows.
-
-    Used in a ``with`` block; one that is left without `finish` removes what was written. Arguments, errors and memory are those
-    of `write_data_files`.
     """
 
     def __init__(
@@ -128,8 +85,22 @@ class DataFileWriter:
             if self._executor is not None:
                 self._executor.shutdown()
 
+    def write_all(self, batches: Iterable[pa.Table]) -> list[DataFileMeta]:
+        """Write all rows; return the files in key order, none when there are no rows.
+
+        batches   as `write` takes them
+        """
+        with self:
+            for batch in batches:
+                self.write(batch)
+            return self.finish()
+
     def write(self, batch: pa.Table) -> None:
-        """Add the next rows."""
+        """Add the next rows.
+
+        batch   primary-key table: a KV table in key order, each key once (changelog files: any order); append table: a table of
+                its columns. Column types as ``schema.kv_arrow_schema``/``arrow_schema`` say, or dictionaries of them
+        """
         for group in self._groups.add(batch):
             self._write_group(group)
 

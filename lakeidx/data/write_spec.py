@@ -51,7 +51,7 @@ class FooterMetadataBuilder(Protocol):
 
 @dataclass(frozen=True)
 class WriteSpec:
-    """Settings of the files of one `write_data_files` call, and what follows from them.
+    """Settings of the files of one `DataFileWriter`, and what follows from them.
 
     level          0 for a flush; the output level of a compaction
     changelog      a changelog file: its own statistics and compression options

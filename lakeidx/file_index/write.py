@@ -134,7 +134,7 @@ class DataFileIndexWriter:
 
 
 def index_builder(schema: TableSchema) -> Callable[[], DataFileIndexWriter] | None:
-    """Return what `lakeidx.data.write_data_file.write_data_files` calls for each new data file; None without configured indexes.
+    """Return what `lakeidx.data.write_data_file.DataFileWriter` calls for each new data file; None without configured indexes.
 
     errors   InvalidInputError as `DataFileIndexWriter`
     """

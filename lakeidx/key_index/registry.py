@@ -77,7 +77,7 @@ def data_file_footer(schema: TableSchema) -> Callable[[], FooterMetadataBuilder]
 
 
 def built_beside(schema: TableSchema) -> Mapping[str, Any]:
-    """Return what the table's options want beside the rows of its data files, as arguments of `write_data_files`, found once.
+    """Return what the table's options want beside the rows of its data files, as arguments of `DataFileWriter`, found once.
 
     errors   InvalidInputError for a file index that cannot be built
     """

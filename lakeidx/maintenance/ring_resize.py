@@ -40,7 +40,7 @@ from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.levels import with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.read_data_file import read_data_file
-from lakeidx.data.write_data_file import DEFAULT_TARGET_BYTES, write_data_files
+from lakeidx.data.write_data_file import DEFAULT_TARGET_BYTES, DataFileWriter
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.deletion_vector import Positions
@@ -295,8 +295,7 @@ def _write_bucket(work: RingRewrite, bucket: int, children: _ChildBuckets) -> tu
             yield rows
 
     partition = decode_partition_dict(work.partition, schema)
-    made = write_data_files(
-        watched(),
+    made = DataFileWriter(
         schema,
         store=work.metadata.store,
         bucket_dir=work.metadata.paths.bucket_dir(partition, bucket),
@@ -304,7 +303,7 @@ def _write_bucket(work: RingRewrite, bucket: int, children: _ChildBuckets) -> tu
         level=compaction_options(schema).num_levels - 1,
         file_source=FileSource.COMPACT,
         **built_beside(schema),
-    )
+    ).write_all(watched())
     return made, sorted_distinct(np.concatenate(hashes))
 
 

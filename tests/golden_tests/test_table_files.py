@@ -25,7 +25,7 @@ from lakeidx.codec.values import arrow_to_internal
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.row_kinds import SHORT_NAMES
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.data_file import DataFileMeta, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import decode_manifest
@@ -203,8 +203,7 @@ def test_a_file_written_again_has_javas_statistics(
     schema = case.schema(java.schema_id)
     path = case.data_path(schema, entry)
     rows = list(read_data_file(STORE, path, java, schema, schema))
-    written = write_data_files(
-        rows,
+    written = DataFileWriter(
         schema,
         store=STORE,
         bucket_dir=str(tmp_path),
@@ -213,7 +212,7 @@ def test_a_file_written_again_has_javas_statistics(
         file_source=FileSource(java.file_source or 0),
         target_file_size=1 << 40,
         first_sequence=java.min_sequence_number,
-    )
+    ).write_all(rows)
     assert len(written) == 1
     own = ("file_name", "file_size", "creation_time_ms", "extra_files", "embedded_index")
     assert replace(written[0], **{k: getattr(java, k) for k in own}) == java

@@ -18,7 +18,7 @@ import pytest
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
 from lakeidx.data.cast import scalar_cast
 from lakeidx.data.read_data_file import read_data_file
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.paths import TablePaths
@@ -127,7 +127,7 @@ def test_javas_casts(tmp_path: Path) -> None:
     table = pa.Table.from_arrays(columns, schema=old_schema.kv_arrow_schema)
     paths = TablePaths.of(str(tmp_path / "db.db" / "t"), old_schema)
     directory = paths.bucket_dir({}, 0)
-    files = write_data_files([table], old_schema, store=STORE, bucket_dir=directory, names=NewFileNames())
+    files = DataFileWriter(old_schema, store=STORE, bucket_dir=directory, names=NewFileNames()).write_all([table])
     commit(paths, old_schema, files)
     STORE.put(f"{paths.schema_dir}/schema-1", encode_schema(changed))
     java = {row["k"]: row for row in oracle("read", tmp_path)}

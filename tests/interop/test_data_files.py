@@ -14,7 +14,7 @@ import pytest
 
 from lakeidx.codec.values import arrow_to_internal, decimal_of, internal_to_arrow
 from lakeidx.data.read_data_file import read_data_file
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
@@ -152,7 +152,9 @@ def test_java_reads_and_compacts_every_type(tmp_path: Path, options: dict[str, s
     names = NewFileNames()
     bucket_dir = paths.bucket_dir({}, 0)
     files = [
-        f for t in (old, new) for f in write_data_files([t], schema, store=STORE, bucket_dir=bucket_dir, names=names)
+        f
+        for t in (old, new)
+        for f in DataFileWriter(schema, store=STORE, bucket_dir=bucket_dir, names=names).write_all([t])
     ]
     commit(paths, schema, files)
     expected = rows_of(old, schema)

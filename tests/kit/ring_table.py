@@ -13,7 +13,7 @@ from lakeidx.api.table import Table
 from lakeidx.batch.assignment.row_keys import partition_codes
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.merge.merge_runs import merge_rows
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index
 from lakeidx.format.index_manifest import IndexEntry
@@ -95,7 +95,7 @@ class RingTable:
             kv = merge_rows(pa.table(columns, names=["_SEQUENCE_NUMBER", "_VALUE_KIND", "p", "k", "v"]), schema)
             names = NewFileNames()
             folder = metadata.paths.bucket_dir(decode_partition_dict(raw, schema), bucket)
-            files = write_data_files(iter([kv]), schema, store=metadata.store, bucket_dir=folder, names=names)
+            files = DataFileWriter(schema, store=metadata.store, bucket_dir=folder, names=names).write_all([kv])
             entries += [
                 ManifestEntry(kind=FileKind.ADD, partition=raw, bucket=bucket, total_buckets=-1, file=f) for f in files
             ]

@@ -14,7 +14,7 @@ from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.data.parquet.schema import is_int96
 from lakeidx.data.read_data_file import read_data_file
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.table_schema import TableSchema
@@ -56,7 +56,7 @@ def too_long(values: list[Any]) -> bool:
 
 
 def written(table: pa.Table, schema: TableSchema, folder: str) -> DataFileMeta:
-    (file,) = write_data_files([table], schema, store=STORE, bucket_dir=folder, names=NewFileNames())
+    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=folder, names=NewFileNames()).write_all([table])
     return file
 
 

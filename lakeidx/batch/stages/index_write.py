@@ -36,7 +36,7 @@ from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.engines import apply_write_options, make_engine
 from lakeidx.data.merge.merge_runs import merge_rows
 from lakeidx.data.merge.order import merge_order
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import InternalError, InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
@@ -328,15 +328,14 @@ class _BucketWriter:
         schema = self.context.schema
         if rows.num_rows:
             self._files.extend(
-                write_data_files(
-                    iter([rows]),
+                DataFileWriter(
                     schema,
                     store=self.context.metadata.store,
                     bucket_dir=self.directory,
                     names=self.names,
                     first_sequence=self._sequence,
                     **schema.once("built_beside", lambda: built_beside(schema)),
-                )
+                ).write_all([rows])
             )
 
     def _write_changelog(self, kv: pa.Table) -> None:
@@ -345,14 +344,13 @@ class _BucketWriter:
         """
         schema = self.context.schema
         self.changelog.extend(
-            write_data_files(
-                iter([gather_rows([kv], merge_order(kv, schema))]),
+            DataFileWriter(
                 schema,
                 store=self.context.metadata.store,
                 bucket_dir=self.directory,
                 names=self.names,
                 changelog=True,
-            )
+            ).write_all([gather_rows([kv], merge_order(kv, schema))])
         )
 
 

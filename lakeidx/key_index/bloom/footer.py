@@ -20,7 +20,7 @@ from lakeidx.key_index.options import IndexOptions, index_options_of
 
 
 def bloom_footer(schema: TableSchema) -> Callable[[], BloomFooterBuilder] | None:
-    """Return a factory of one filter builder per file for `write_data_files`; None when the table's options switch filters off."""
+    """Return a factory of one filter builder per file for `DataFileWriter`; None when the table's options switch filters off."""
     options = index_options_of(schema)
     if not options.hoodie_parquet_bloom_filter_enabled:
         return None

@@ -23,7 +23,7 @@ import pyarrow as pa
 from lakeidx import batch, codec, data, file_index, key_index, landing, storage, table, tasks
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.data.merge.merge_runs import merge_rows
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
@@ -88,13 +88,12 @@ def _rehearse() -> None:
     )
     hash_columns([rows.column(n) for n in schema.trimmed_primary_keys], schema.key_types)
     with tempfile.TemporaryDirectory(prefix="lakeidx-") as folder:
-        write_data_files(
-            iter([merge_rows(rows, schema)]),
+        DataFileWriter(
             schema,
             store=LocalStore(sync=False),
             bucket_dir=folder,
             names=NewFileNames(),
-        )
+        ).write_all([merge_rows(rows, schema)])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import ReadCounters
 from lakeidx.data.read_data_file import read_data_file
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
@@ -34,7 +34,7 @@ TABLE = kv_table(SCHEMA, ROWS, first_sequence=10)
 
 def write(table: pa.Table, schema: TableSchema, folder: Path) -> tuple[str, DataFileMeta]:
     small = replace(schema, options={**schema.options, "file.block-size": "1 kb"})
-    files = write_data_files([table], small, store=STORE, bucket_dir=str(folder), names=NewFileNames())
+    files = DataFileWriter(small, store=STORE, bucket_dir=str(folder), names=NewFileNames()).write_all([table])
     assert len(files) == 1
     return f"{folder}/{files[0].file_name}", files[0]
 

@@ -12,7 +12,7 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.data.verify_data_file import verify_data_file
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.table.view import load_view
@@ -98,7 +98,7 @@ def test_times_that_are_of_no_day_are_named_with_the_way_out(tmp_path: Path, tim
     """Releases before took them from Arrow and Debezium."""
     schema = table_schema({"k": "INT NOT NULL", "t": "TIME(3)"})
     times = kv_table(schema, [(1, 5), (2, time)])
-    (file,) = write_data_files([times], schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames())
+    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames()).write_all([times])
     path = f"{tmp_path}/{file.file_name}"
     if right:
         assert verify_data_file(STORE, path, file, schema)[0] == 2

@@ -15,7 +15,7 @@ from lakeidx.codec.rows.binary_row import split_arity, with_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.data.read_data_file import read_data_file
-from lakeidx.data.write_data_file import DataFileWriter, write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from lakeidx.format.file_names import NewFileNames
@@ -31,7 +31,9 @@ def noise(i: int) -> str:
 
 
 def write(tables: Any, schema: TableSchema, folder: Path, **more: Any) -> list[DataFileMeta]:
-    return write_data_files(tables, schema, store=STORE, bucket_dir=str(folder), names=NewFileNames("u"), **more)
+    return DataFileWriter(schema, store=STORE, bucket_dir=str(folder), names=NewFileNames("u"), **more).write_all(
+        tables
+    )
 
 
 def read(schema: TableSchema, folder: Path, file: DataFileMeta) -> pa.Table:
@@ -278,7 +280,7 @@ def test_names_follow_the_options(tmp_path: Path) -> None:
     table = kv_table(schema, [("a", 1, 1.0)])
     names = NewFileNames("u")
     done = [
-        write_data_files([table], schema, store=STORE, bucket_dir=str(tmp_path), names=names, **more)[0]  # type: ignore[arg-type]
+        DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=names, **more).write_all([table])[0]  # type: ignore[arg-type]
         for more in ({}, {"level": 5}, {"changelog": True, "level": 5, "file_source": FileSource.COMPACT})
     ]
     assert [f.file_name for f in done] == ["data-u-0.zst.parquet", "data-u-1.snappy.parquet", "log-u-2.parquet"]

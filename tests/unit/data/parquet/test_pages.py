@@ -19,7 +19,7 @@ from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.data.positions import ReadCounters
 from lakeidx.data.read_data_file import open_data_file, read_data_file
 from lakeidx.data.verify_data_file import verify_data_file
-from lakeidx.data.write_data_file import write_data_files
+from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
@@ -53,7 +53,7 @@ TABLE = kv_table(SCHEMA, rows())
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, DataFileMeta]:
     folder = tmp_path_factory.mktemp("pages")
     schema = replace(SCHEMA, options={**SCHEMA.options, **request.param})
-    (file,) = write_data_files([TABLE], schema, store=STORE, bucket_dir=str(folder), names=NewFileNames())
+    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(folder), names=NewFileNames()).write_all([TABLE])
     path = f"{folder}/{file.file_name}"
     assert pq.read_metadata(path).num_row_groups == 2
     return path, file
@@ -125,7 +125,9 @@ def test_a_flip_in_a_page_index_is_found(written: tuple[str, DataFileMeta], tmp_
 @pytest.mark.parametrize("layout", [PAGE, {"file.compression": "none"}], ids=["small", "plain"])
 def test_a_flip_in_a_page_index_below_lists_and_rows_is_found(layout: dict[str, str], tmp_path: Path) -> None:
     schema = replace(DEEP, options={**DEEP.options, **layout})
-    (file,) = write_data_files([DEEP_TABLE], schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames())
+    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames()).write_all(
+        [DEEP_TABLE]
+    )
     assert flipped(f"{tmp_path}/{file.file_name}", file, schema, tmp_path / "bad", 40) == []
 
 
@@ -165,7 +167,7 @@ def by_position(
 def test_rows_at_positions_are_those_written(layout: dict[str, str], whole: pa.Table, tmp_path: Path) -> None:
     schema = SCHEMA if whole is TABLE else NESTED
     schema = replace(schema, options={**schema.options, **layout})
-    (file,) = write_data_files([whole], schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames())
+    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames()).write_all([whole])
     path = f"{tmp_path}/{file.file_name}"
     some = random.Random(11)
     for _ in range(24):
