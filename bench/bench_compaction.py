@@ -36,7 +36,8 @@ from rich.table import Table
 import lakeidx
 from bench.clock import best_of
 from bench.lineitem import CACHE, KEYS, copy_table, lineitem, plain, table_spec
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.warm_up import warm_up

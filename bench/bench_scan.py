@@ -29,7 +29,8 @@ import pyarrow.parquet as pq
 from bench.bench_upsert import Usage
 from bench.lineitem import lineitem, table_spec
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.file_index.options import IndexedColumn
 from lakeidx.file_index.write import DataFileIndexWriter

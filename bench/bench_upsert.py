@@ -38,7 +38,8 @@ import lakeidx
 from bench.bench_limit import shuffled
 from bench.lineitem import CACHE, KEYS, lineitem, streamed, table_spec
 from lakeidx.batch.committed_batch import BatchResult
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.maintenance.warm_up import warm_up
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session

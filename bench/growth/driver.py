@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from bench.growth.model import ROWS
 from bench.growth.points import TYPES, Measured, Point, rows
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files, upsert_table
 from lakeidx.key_index.hbase.client import create_location_table
 from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.spark.runner import SparkRunner

@@ -15,7 +15,8 @@ from bench import metadata_cases
 from bench.metadata_table import make_metadata
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.metered_store import Count, MeteredStore

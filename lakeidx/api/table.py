@@ -23,10 +23,10 @@ from lakeidx.api.folder_load import load_folder, watch_folder
 from lakeidx.api.history.verbs import HistoryMethods, of_table
 from lakeidx.api.maintenance import Maintenance, advise_new_table
 from lakeidx.batch.committed_batch import BatchResult
-from lakeidx.batch.context import BatchContext
+from lakeidx.batch.context import BatchContext, make_context, new_batch_id
 from lakeidx.batch.index_types import TableIndex, check_index_type
 from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
-from lakeidx.batch.upsert import OnStage, finish_batch, ingest_rows, make_context, new_batch_id
+from lakeidx.batch.upsert import OnStage, finish_batch, ingest_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.landing.kind_rules import OnDelete

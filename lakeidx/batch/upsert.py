@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import (
-    BatchFiles,
     BucketAssignmentReport,
     CommitReport,
     IndexWriteReport,
@@ -25,22 +23,16 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import run_commit
 from lakeidx.batch.stages.given_rows import Absent, Publish, stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.errors import InvalidInputError, NotFoundError
+from lakeidx.errors import NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.format.schema.table_schema import check_use
 from lakeidx.landing.cast_rows import RefuseRows
 from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.types import MISSING_DEFAULT, LandingOptions
-from lakeidx.options.features import Use
-from lakeidx.options.limits import BatchLimits, GivenLimits
-from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.logs import logged
-from lakeidx.tasks.runner import LocalRunner, Runner
 
 if TYPE_CHECKING:
     from lakeidx.batch.committed_batch import BatchResult
     from lakeidx.landing.reject_limit import RejectLimit
-    from lakeidx.predicate import Predicate
 
 log = logging.getLogger(__name__)
 
@@ -50,51 +42,6 @@ OnStage = Callable[[str], None]
 Judge = Callable[[BatchContext], Sequence[str]]
 
 _EXPIRED_TRIES = 10
-_OVERWRITE_MODES = (None, "partitions", "table")
-
-
-def new_batch_id() -> str:
-    """Generate a batch id."""
-    return f"batch-{os.urandom(16).hex()}"
-
-
-def make_context(
-    metadata: TableMetadata,
-    batch_id: str,
-    *,
-    runner: Runner | None = None,
-    overwrite: str | None = None,
-    driver_bytes: int | None = None,
-    limits: GivenLimits | None = None,
-    where: str | Predicate | None = None,
-) -> BatchContext:
-    """Make the context of a batch.
-
-    overwrite, driver_bytes   see `BatchContext`
-    limits   beyond which it is held; None = as the table's option ``lakeidx.limits`` says
-    where    an overwrite of partitions replaces exactly those that match
-    errors   UnsupportedError when an option of the table makes writing go wrong; InvalidInputError for a condition over columns
-             that are not the partition's
-    """
-    schema = metadata.latest_schema()
-    check_use(schema, Use.WRITE, metadata.paths.root)
-    if overwrite not in _OVERWRITE_MODES:
-        raise InvalidInputError(f"unknown overwrite mode {overwrite!r}; use partitions or table")
-    if overwrite == "partitions" and not schema.partition_keys:
-        raise InvalidInputError(
-            "overwrite partitions: the table has no partition keys, so all of it would be replaced; to do so, overwrite the table",
-            path=metadata.paths.root,
-        )
-    files, replaces = BatchFiles(metadata.store, metadata.paths, batch_id), None
-    if where is not None:
-        from lakeidx.batch.stages.overwrite import bind_partitions
-
-        replaces = bind_partitions(metadata, where)
-    asked = schema.table_options.lakeidx_limits if limits is None else limits
-    bounds = None if asked is None else BatchLimits.parse(asked) or None
-    return BatchContext(
-        metadata, files, runner or LocalRunner(2), schema, overwrite, driver_bytes, replaces, limits=bounds
-    )
 
 
 def upsert_files(

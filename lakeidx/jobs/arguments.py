@@ -15,8 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from lakeidx.batch.context import BatchContext
-from lakeidx.batch.upsert import make_context
+from lakeidx.batch.context import BatchContext, make_context
 from lakeidx.errors import InvalidInputError, LakeIdxError, RejectedRowsError
 from lakeidx.jobs.pipes import (
     CONTEXT_ARGUMENT,

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from lakeidx.batch.artifacts import IngestReport
-from lakeidx.batch.upsert import make_context
+from lakeidx.batch.context import make_context
 from lakeidx.jobs.arguments import make_runner, open_table, run_job, stage_parser
 from lakeidx.jobs.pipes import pipes_asked, sent
 from lakeidx.maintenance.after_commit import table_with

@@ -82,7 +82,7 @@ class TableWriter(DataSourceArrowWriter):
     ) -> None:
         if options.where is not None and not overwrite:
             raise InvalidInputError('where: is for writes with .mode("overwrite"); filter the data frame')
-        from lakeidx.batch.upsert import new_batch_id
+        from lakeidx.batch.context import new_batch_id
 
         table, self.planned = opened(options, columns)
         self.paths = table.paths
@@ -115,7 +115,7 @@ class TableWriter(DataSourceArrowWriter):
         self.read_on: int | None = None
 
     def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
-        from lakeidx.batch.upsert import make_context
+        from lakeidx.batch.context import make_context
 
         options = self.options
         return make_context(

@@ -20,7 +20,8 @@ import pytest
 import tenacity
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.storage.probe import forget_probes
 from lakeidx.storage.remote import clients

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import numpy as np
 
-from lakeidx.batch.upsert import make_context
+from lakeidx.batch.context import make_context
 from lakeidx.dagster.assets.checks import check_results
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import decode_hash_index, encode_hash_index

@@ -8,7 +8,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.rollback import roll_back_table
 from tests.dagster.pipelines import Deployment, metrics, red_checks
 from tests.kit.small_tables import rows as arrow_rows

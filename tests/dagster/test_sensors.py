@@ -9,7 +9,8 @@ from unittest.mock import patch
 import dagster as dg
 import pytest
 
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.dagster.sensors.compaction import name_state
 from lakeidx.errors import CorruptFileError, NotFoundError

@@ -16,7 +16,8 @@ import pytest
 import zstandard
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.index_manifest import decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import decode_manifest, encode_manifest

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import load_view

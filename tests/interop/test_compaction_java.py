@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.compaction import shares
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.landing.read import LandingOptions

@@ -16,7 +16,8 @@ import pytest
 
 import lakeidx
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
+from lakeidx.batch.context import make_context, new_batch_id
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify

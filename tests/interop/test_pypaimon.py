@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.pypaimon_tools import PyPaimon

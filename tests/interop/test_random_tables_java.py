@@ -11,7 +11,8 @@ import pytest
 
 import lakeidx
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.landing.read import LandingOptions
 from lakeidx.types import Field, parse_type

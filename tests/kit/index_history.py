@@ -12,7 +12,8 @@ from unittest import mock
 import pyarrow as pa
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.key_index.hbase.client import LocationTable
 from lakeidx.key_index.options import IndexOptions

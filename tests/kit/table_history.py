@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.api.table import Table
-from lakeidx.batch.context import BatchContext
+from lakeidx.batch.context import BatchContext, make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.batch.upsert import commit_batch
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.codec.rows.binary_row_write import encode_row

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.api import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.data.merge.changelog import Changelog
 from lakeidx.data.merge.levels import with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs

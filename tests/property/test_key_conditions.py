@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeidx.api import Table
-from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
+from lakeidx.batch.context import make_context, new_batch_id
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import filter_table
 from lakeidx.predicate.parse import parse_where

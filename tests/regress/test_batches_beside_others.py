@@ -19,12 +19,13 @@ from typer.testing import CliRunner
 import lakeidx
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, CommitReport
+from lakeidx.batch.context import make_context
 from lakeidx.batch.key_state import index
 from lakeidx.batch.key_state.index import StateKeyIndex
 from lakeidx.batch.key_state.load import run_load
 from lakeidx.batch.key_state.state_table import StateTables
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
+from lakeidx.batch.upsert import commit_batch, ingest_rows, write_attempt
 from lakeidx.cli.main import app
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row

@@ -17,11 +17,12 @@ from typer.testing import CliRunner
 import lakeidx
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, CommitReport
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import STALE_WRITE_MS
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.upsert import commit_batch, ingest_files, make_context, upsert_files, upsert_table
+from lakeidx.batch.upsert import commit_batch, ingest_files, upsert_files, upsert_table
 from lakeidx.cli.main import app
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, LakeIdxError, UnavailableError
 from lakeidx.format.paths import TablePaths

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles
-from lakeidx.batch.context import BatchContext
+from lakeidx.batch.context import BatchContext, make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.upsert import commit_batch, finish_batch, ingest_rows, make_context, upsert_table, write_attempt
+from lakeidx.batch.upsert import commit_batch, finish_batch, ingest_rows, upsert_table, write_attempt
 from lakeidx.cli.main import app
 from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputError, NotFoundError, TableReplacedError
 from lakeidx.format.schema.edits import SchemaEdits

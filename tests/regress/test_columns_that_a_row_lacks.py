@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import lakeidx
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.ingest import run_ingest
-from lakeidx.batch.upsert import commit_batch, make_context, write_attempt
+from lakeidx.batch.upsert import commit_batch, write_attempt
 from lakeidx.cli.main import app
 from lakeidx.errors import CommitConflictError, InvalidInputError, RejectedRowsError
 from lakeidx.landing.cdc import reader

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 import lakeidx
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import read_reports
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.cli.main import app
 from lakeidx.data import write_data_file
 from lakeidx.data.read_data_file import read_data_file

@@ -18,8 +18,9 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.api.warehouse import drop_table
 from lakeidx.batch.artifacts import staging_root
+from lakeidx.batch.context import make_context
 from lakeidx.batch.index_types import index_folder
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.consumer import encode_consumer
 from lakeidx.format.schema.edits import SchemaEdits

@@ -18,8 +18,9 @@ from typer.testing import CliRunner
 import lakeidx
 from lakeidx import LandingOptions
 from lakeidx.api.table import Table
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages import ingest
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing.key_rows import read_key_rows

@@ -10,10 +10,10 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import CommitReport
-from lakeidx.batch.context import BatchContext
+from lakeidx.batch.context import BatchContext, make_context
 from lakeidx.batch.index_hooks import _own_snapshot
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
+from lakeidx.batch.upsert import commit_batch, ingest_rows, write_attempt
 from lakeidx.errors import CommitConflictError, CommitUnknownError, NotFoundError
 from lakeidx.format.snapshot import decode_snapshot
 from lakeidx.maintenance.compaction import run_compaction

@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, new_batch_id, upsert_table
+from lakeidx.batch.context import make_context, new_batch_id
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.cli.context import ended_by_signals
 from lakeidx.errors import InvalidInputError, LakeIdxError, TableReplacedError, UnavailableError
 from lakeidx.format.schema.edits import SchemaEdits

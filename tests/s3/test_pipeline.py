@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files, upsert_table
 from lakeidx.errors import CommitUnknownError, UnavailableError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner

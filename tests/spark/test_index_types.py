@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.spark.runner import SparkRunner
 from tests.kit.index_history import GLOBAL_TYPES, LOCAL_TYPES, IndexedTable, Model, apply, fixed_history
 from tests.kit.small_tables import rows

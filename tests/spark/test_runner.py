@@ -19,7 +19,8 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 from lakeidx.spark import runner as runner_module
 from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, session_slots, task_count

@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
@@ -113,7 +114,8 @@ _CONNECT = """
 import json, sys
 from pathlib import Path
 from lakeidx.landing.read import LandingOptions
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.session import get_session
 from lakeidx.api.table import Table

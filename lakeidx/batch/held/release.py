@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lakeidx.batch.artifacts import BatchFiles, HeldNote
 from lakeidx.batch.committed_batch import BatchResult
-from lakeidx.batch.context import BatchContext
+from lakeidx.batch.context import BatchContext, make_context
 from lakeidx.batch.held.hold import begin_release, require_held
 from lakeidx.batch.landed_files import mark_committed
-from lakeidx.batch.upsert import OnStage, finish_batch, make_context, write_attempt
+from lakeidx.batch.upsert import OnStage, finish_batch, write_attempt
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
 

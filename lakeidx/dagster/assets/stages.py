@@ -24,11 +24,11 @@ from pydantic import Field
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IndexWriteReport, IngestReport, SourceFile
 from lakeidx.batch.committed_batch import BatchResult, batch_commits, read_reports
-from lakeidx.batch.context import BatchContext
+from lakeidx.batch.context import BatchContext, make_context
 from lakeidx.batch.landed_files import mark_committed
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.rerun import still_counts
-from lakeidx.batch.upsert import commit_batch, make_context, write_attempt
+from lakeidx.batch.upsert import commit_batch, write_attempt
 from lakeidx.dagster.assets.checks import (
     REJECTED,
     StageEvents,

@@ -16,7 +16,7 @@ from pydantic import Field
 from lakeidx.api import Table, Warehouse
 from lakeidx.batch.artifacts import BatchFiles
 from lakeidx.batch.committed_batch import BatchResult, read_reports
-from lakeidx.batch.upsert import new_batch_id
+from lakeidx.batch.context import new_batch_id
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.io.frames import is_spark_frame, load_rows, rows_of, schema_of
 from lakeidx.dagster.io.lineage import lineage_of

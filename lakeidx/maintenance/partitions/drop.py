@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from lakeidx.batch.upsert import finish_batch, ingest_rows, make_context, new_batch_id
+from lakeidx.batch.context import make_context, new_batch_id
+from lakeidx.batch.upsert import finish_batch, ingest_rows
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_files, upsert_table
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance.alter import alter_table

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind
 from lakeidx.storage.base import ObjectStore

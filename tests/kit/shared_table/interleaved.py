@@ -22,12 +22,12 @@ import pyarrow as pa
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment import by_hash
 from lakeidx.batch.commit_priority import CommitPriority
-from lakeidx.batch.context import BatchContext
+from lakeidx.batch.context import BatchContext, make_context, new_batch_id
 from lakeidx.batch.held.hold import discard_batch
 from lakeidx.batch.held.release import release_batch
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.memory_staging import fits_memory, memory_staging
-from lakeidx.batch.upsert import Judge, commit_batch, ingest_rows, make_context, new_batch_id, write_attempt
+from lakeidx.batch.upsert import Judge, commit_batch, ingest_rows, write_attempt
 from lakeidx.errors import BatchHeldError, CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.paths import TablePaths
 from lakeidx.storage.local import LocalStore

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeidx.api.table import Table
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.upsert import commit_batch, ingest_rows, make_context, write_attempt
+from lakeidx.batch.upsert import commit_batch, ingest_rows, write_attempt
 from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.shared_table import calls, foreign

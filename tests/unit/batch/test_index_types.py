@@ -23,13 +23,14 @@ from lakeidx.batch.artifacts import Target
 from lakeidx.batch.assignment.keyed_batch import read_located
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.committed_batch import read_reports
+from lakeidx.batch.context import make_context
 from lakeidx.batch.index_types import TableIndex, check_index_type, index_folder
 from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves, write_moves
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.target_files import share_path, write_numbers
-from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.batch.upsert import commit_batch
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.key_index.registry import index_types

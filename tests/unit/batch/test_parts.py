@@ -11,9 +11,9 @@ import pytest
 import lakeidx
 from lakeidx.batch import parts as parts_module
 from lakeidx.batch.artifacts import IngestReport, StagedPart
+from lakeidx.batch.context import make_context
 from lakeidx.batch.landed_files import describe_source
 from lakeidx.batch.parts import cut, is_full, read_part
-from lakeidx.batch.upsert import make_context
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.landing import types as landing_types
 from lakeidx.storage.local import LocalStore

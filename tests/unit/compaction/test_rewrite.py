@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.compaction.bucket import BucketCompaction
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import compact_bucket

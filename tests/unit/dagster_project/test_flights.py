@@ -8,7 +8,8 @@ import pytest
 
 from dagster_project.flights.prepare import prepare
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import ingest_files, make_context
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import ingest_files
 from lakeidx.pipeline_file.model import load_pipeline
 
 _FLIGHTS = Path(__file__).parents[3] / "pipelines" / "flights.yaml"

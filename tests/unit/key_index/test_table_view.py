@@ -10,7 +10,8 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.row_keys import row_keys
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
 from lakeidx.key_index.port import ExternalState
 from lakeidx.key_index.registry import index_types, make_locator

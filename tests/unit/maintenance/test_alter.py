@@ -13,10 +13,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import lakeidx
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.batch.upsert import commit_batch
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.maintenance import alter as alter_module

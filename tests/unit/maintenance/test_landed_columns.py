@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import finish_batch, make_context
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import finish_batch
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.new_columns import NewColumnsError
 from lakeidx.maintenance.landed_columns import ingest_landing

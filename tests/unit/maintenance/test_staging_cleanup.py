@@ -11,12 +11,12 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.batch import staging_walk
 from lakeidx.batch.artifacts import BatchFiles, CommitReport, IndexWriteReport, IngestReport
-from lakeidx.batch.context import BatchContext
+from lakeidx.batch.context import BatchContext, make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.staging_walk import batch_ids, walk_staging
-from lakeidx.batch.upsert import commit_batch, finish_batch, make_context, upsert_files
+from lakeidx.batch.upsert import commit_batch, finish_batch, upsert_files
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files

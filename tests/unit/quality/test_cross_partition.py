@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.quality.load import load_evidence

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.file_index.container import decode_index_container, encode_index_container
 from lakeidx.file_index.options import indexed_columns
 from lakeidx.file_index.write import DataFileIndexWriter

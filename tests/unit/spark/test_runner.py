@@ -13,8 +13,9 @@ from pyspark import cloudpickle
 
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BucketAssignmentReport, StagedPart, Target
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.index_write import WriteContext
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.maintenance.lookup_store import run_lookup_store

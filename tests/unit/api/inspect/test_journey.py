@@ -12,7 +12,8 @@ import pytest
 
 from lakeidx.api.inspect.files import inspect_file
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_of_options

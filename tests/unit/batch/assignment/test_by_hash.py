@@ -12,10 +12,11 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placement import PlaceWork, partition_hash
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.target_files import read_part_targets
-from lakeidx.batch.upsert import ingest_rows, make_context, upsert_table
+from lakeidx.batch.upsert import ingest_rows, upsert_table
 from lakeidx.bucket_assignment.rules import RandomBuckets
 from lakeidx.errors import CorruptFileError
 from lakeidx.storage.local import LocalStore

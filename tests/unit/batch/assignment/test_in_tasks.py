@@ -14,8 +14,9 @@ from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
 from lakeidx.batch.assignment.committed_keys import CommittedKeys
 from lakeidx.batch.committed_batch import BatchResult
+from lakeidx.batch.context import make_context
 from lakeidx.batch.index_types import _in_memory
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import (
     GLOBAL_TYPES,

@@ -15,7 +15,8 @@ from lakeidx.batch.assignment import placing
 from lakeidx.batch.assignment.placement import PlaceWork
 from lakeidx.batch.assignment.placing import _PlacingTasks, check_buckets_fit, check_rows_fit, fits_driver
 from lakeidx.batch.assignment.row_keys import RowKeys, rows_to_route
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import InvalidInputError

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placement import plan_assigners
 from lakeidx.batch.assignment.row_keys import partition_codes, placing_columns, row_keys
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.target_files import numbers_path, read_numbers, read_part_targets, write_numbers
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row

@@ -12,8 +12,9 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placing import place_batch
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.given_rows import stage_table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.bucket_assignment.hash_set import plan_index_update
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.storage.base import ObjectStore

@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.api.table import Table
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import run_ingest
-from lakeidx.batch.upsert import commit_batch, make_context, upsert_files, upsert_table
+from lakeidx.batch.upsert import commit_batch, upsert_files, upsert_table
 from lakeidx.codec.containers.checksum import seal
 from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.landing.read import LandingOptions

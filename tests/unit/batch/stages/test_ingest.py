@@ -16,10 +16,11 @@ from typer.testing import CliRunner
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.committed_batch import BatchResult
+from lakeidx.batch.context import make_context
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.stages.ingest import run_ingest
 from lakeidx.batch.stages.rejected_rows import read_rejected
-from lakeidx.batch.upsert import make_context, upsert_files, upsert_table
+from lakeidx.batch.upsert import upsert_files, upsert_table
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.landing.read import LandingOptions

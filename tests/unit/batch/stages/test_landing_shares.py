@@ -11,9 +11,10 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages import ingest
 from lakeidx.batch.stages.rejected_rows import read_rejected
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.text.shares import cross_range

@@ -13,7 +13,8 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.batch.artifacts import staging_root
-from lakeidx.batch.upsert import commit_batch, make_context
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import commit_batch
 from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.maintenance.alter import alter_table

@@ -7,8 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.rejected_rows import RejectWriter, join_rejected, read_rejected
-from lakeidx.batch.upsert import make_context, upsert_files
+from lakeidx.batch.upsert import upsert_files
 from lakeidx.landing.cast_rows import REJECT_SCHEMA
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit

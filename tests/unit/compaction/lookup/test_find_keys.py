@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.compaction import bucket
 from lakeidx.compaction.bucket import BucketReader
 from lakeidx.compaction.levels import build_levels

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.upsert import make_context, upsert_table
+from lakeidx.batch.context import make_context
+from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.commit.commit_changes import commit_changes
