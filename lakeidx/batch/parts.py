@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,14 @@ import pyarrow.parquet as pq
 
 from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.batch.landed_files import landing_store, unchanged
-from lakeidx.data.engines import kinds_by_column
-from lakeidx.data.parquet.chunks import OpenFooter, damage_of, hold_columns, open_footer, open_rows
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.files import OutputFile, WriteOnly
 from lakeidx.types import STRING_ROOTS
+
+if TYPE_CHECKING:
+    from lakeidx.data.parquet.chunks import OpenFooter
 
 #: Rows of one part at most: what a map task of a later stage holds in memory.
 PART_ROWS = 1_000_000
@@ -130,6 +131,8 @@ def read_part(
     """
     named = schema.table_options.rowkind_field
     if named is not None:
+        from lakeidx.data.engines import kinds_by_column
+
         rows = _read_columns(store, source, part, schema, dict.fromkeys((*columns, named)), dictionaries)
         own = rows.column(VALUE_KIND) if part.has_kinds else None
         try:
@@ -164,6 +167,8 @@ def _read_file(
     names: Sequence[str],
     dictionaries: Collection[str],
 ) -> pa.Table:
+    from lakeidx.data.parquet.chunks import damage_of, hold_columns, open_footer, open_rows
+
     stream = store.open_input(part.path, size=None if source is None else source.size)
     with damage_of(part.path):
         footer = open_footer(stream, part.path)

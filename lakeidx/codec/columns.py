@@ -20,7 +20,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeidx.codec.arrays import Column, Mask, frozen, null_mask, one_array, values_of
-from lakeidx.codec.kernels import split_decimals
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.errors import InvalidInputError
@@ -138,6 +137,8 @@ def bytes_column(array: pa.Array, inline_max: int = _INLINE_BYTES) -> BytesColum
 def _tail_column(array: pa.Array, t: DataType) -> TailColumn:
     valid = null_mask(array)
     if t.root is Root.DECIMAL:
+        from lakeidx.codec.kernels import split_decimals
+
         pairs = values_of(array, np.uint64, 2)
         lengths = np.empty(len(array), np.int64)
         tails = np.empty((2, len(array)), np.uint64)

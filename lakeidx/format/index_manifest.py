@@ -43,7 +43,6 @@ from lakeidx.codec.containers.avro_unknown import (
     put_back,
     unknown_definitions,
 )
-from lakeidx.codec.containers.avro_walk import ABSENT, compiled, copy_out
 from lakeidx.codec.containers.avro_write import BLOCK_BYTES, RecordCopier, encode_blocks, encode_container
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import nullable
@@ -201,6 +200,8 @@ def update_index_manifest(
     returns   None for a file that cannot be copied from: of another codec, or with fields this release does not know or write
     errors    CorruptFileError; what `combine` raises
     """
+    from lakeidx.codec.containers.avro_walk import compiled
+
     writer, written, blocks = packed_blocks(data, path)
     try:
         if written != codec_name(codec) or not same_records(writer, _INDEX_MANIFEST_SCHEMA):
@@ -237,6 +238,8 @@ def _in_places(
     raw: bytes, slots: npt.NDArray[np.int64], places: Collection[tuple[bytes, int]]
 ) -> npt.NDArray[np.bool_]:
     """Return which records are of some places; `slots`: where the partition is, its length, the bucket."""
+    from lakeidx.codec.containers.avro_walk import copy_out
+
     partitions = sorted({p for p, _ in places})
     number = {p: i for i, p in enumerate(partitions)}
     codes = pc.index_in(copy_out(raw, slots[0], slots[1]), value_set=pa.array(partitions, pa.binary())).fill_null(-1)
@@ -246,6 +249,8 @@ def _in_places(
 
 def _records_of(data: bytes, path: str | None, partitions: Collection[bytes]) -> list[bytes] | None:
     """Cut the records of some partitions out of an index manifest; None when a walk cannot read it."""
+    from lakeidx.codec.containers.avro_walk import ABSENT, compiled, copy_out
+
     writer, _, blocks = packed_blocks(data, path)
     walk = compiled(writer, _PLACE[:1])
     first = walk.first[("_PARTITION",)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -235,15 +235,10 @@ def _zoned(values: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(pc.fill_null(pc.match_substring_regex(values, r":\d\d(\.\d+)?[+-]\d\d(:?\d\d)?\s*$"), False))
 
 
-@cache
-def _no_rejects() -> pa.Table:
-    # Not when this is imported: the first array that Arrow makes may import pandas.
-    return REJECT_SCHEMA.empty_table()
-
-
 def _broken_lines(bad: Sequence[BadLine], source: str) -> pa.Table:
     if not bad:
-        return _no_rejects()
+        # Not `empty_table`: the first array that Arrow makes of Python's values imports pandas, where there is one.
+        return pa.Table.from_batches([], REJECT_SCHEMA)
     return pa.table(
         {
             "source": pa.array([source] * len(bad), pa.string()),

@@ -1,6 +1,7 @@
 """Writing a Spark DataFrame into a table: tasks stage their rows, the driver runs the stages as one batch.
 
-Tasks load this module in processes of their own: what only the driver needs is imported where it is used.
+Planning and tasks load this module in processes of their own: what only the driver needs is imported where it is used, and Numba,
+which takes a quarter of a second, with the first kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lakeidx.batch.artifacts import BatchFiles, IngestReport, StagedPart
-from lakeidx.batch.context import BatchContext
+from lakeidx.batch.context import BatchContext, make_context, new_batch_id
 from lakeidx.batch.landed_files import content_of, join_contents
 from lakeidx.batch.parts import is_full, read_part, write_part
 from lakeidx.errors import InvalidInputError
@@ -26,7 +27,7 @@ from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.kind_rules import KIND_COLUMN, KindRules, has_upserts
 from lakeidx.landing.missing_columns import GIVEN_MODES, check_missing_mode, refuse_missing
 from lakeidx.landing.new_columns import new_columns
-from lakeidx.landing.read import LandingOptions, Piece, check_columns
+from lakeidx.landing.types import LandingOptions, Piece, check_columns
 from lakeidx.spark.new_tables import made, opened
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.task_errors import one_line
@@ -82,8 +83,6 @@ class TableWriter(DataSourceArrowWriter):
     ) -> None:
         if options.where is not None and not overwrite:
             raise InvalidInputError('where: is for writes with .mode("overwrite"); filter the data frame')
-        from lakeidx.batch.context import new_batch_id
-
         table, self.planned = opened(options, columns)
         self.paths = table.paths
         self.options = options
@@ -115,8 +114,6 @@ class TableWriter(DataSourceArrowWriter):
         self.read_on: int | None = None
 
     def _context(self, table: TableHandle, runner: Runner | None = None) -> BatchContext:
-        from lakeidx.batch.context import make_context
-
         options = self.options
         return make_context(
             table.metadata,
@@ -138,11 +135,13 @@ class TableWriter(DataSourceArrowWriter):
 
     def _merged(self, table: TableHandle, base: TableSchema) -> TableSchema:
         """Return the schema that rows are staged under: the table's, with the columns that the data frame brings."""
-        from lakeidx.maintenance.landed_columns import plan_new_columns
-
         keys = (*base.primary_keys, *base.partition_keys)
         found = new_columns(self.columns, base.fields, self.options.merge_schema, keys=keys)
-        return plan_new_columns(table, base, found) if found else base
+        if not found:
+            return base
+        from lakeidx.maintenance.landed_columns import plan_new_columns
+
+        return plan_new_columns(table, base, found)
 
     @one_line
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -34,7 +34,6 @@ import numpy.typing as npt
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.manifest import FileKind, ManifestEntry, entries_of_records
-from lakeidx.table.entry_kernels import live_entries
 
 #: So many entries or fewer keep the objects that were made of them.
 _KEPT_OBJECTS = 4096
@@ -309,6 +308,8 @@ def live_files(entries: Entries, *, where: str) -> Entries:
     where    what the error message names (the snapshot's manifest list)
     errors   CorruptFileError for a file added twice
     """
+    from lakeidx.table.entry_kernels import live_entries
+
     rows, twice = live_entries(entries.column("kind"), entries.column("high"), entries.column("low"))
     if twice >= 0:
         raise CorruptFileError(f"data file {entries[twice].file.file_name} is added twice", path=where)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import sorted_distinct
 from lakeidx.codec.arrays import frozen
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.errors import CorruptFileError, NotFoundError
@@ -81,6 +80,8 @@ def known_hashes(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry
     A file's name is never used again, so they hold also when it is gone since.
     errors   as `read_hash_index`
     """
+    from lakeidx.bucket_assignment.hash_set import sorted_distinct
+
     path = index_file_path(metadata, schema, entry)
     found = metadata.hash_files.find(path)
     if found is not None and found.size == 4 * entry.row_count:

@@ -12,14 +12,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_map import HashMap
-from lakeidx.bucket_assignment.hash_set import HashFilter
-from lakeidx.codec.bucket import fixed_buckets
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.errors import CorruptFileError, NotFoundError
 from lakeidx.format.index_manifest import IndexEntry
@@ -29,6 +27,9 @@ from lakeidx.table.index_files import known_hashes
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX
 from lakeidx.tasks.in_parallel import in_parallel
+
+if TYPE_CHECKING:
+    from lakeidx.bucket_assignment.hash_map import HashMap
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ def buckets_by_function(schema: TableSchema, keys: pa.Table, total: int) -> NDAr
     keys    rows with at least the bucket key
     total   buckets there are: of the table, or of the time a file was written
     """
+    from lakeidx.codec.bucket import fixed_buckets
+
     names = schema.bucket_keys or schema.trimmed_primary_keys
     types = [schema.field(n).type for n in names]
     return fixed_buckets([keys.column(n) for n in names], types, total, schema.table_options.bucket_function_type)
@@ -104,6 +107,8 @@ def find_hits(
     """
     if not entries:
         return []
+    from lakeidx.bucket_assignment.hash_set import HashFilter
+
     passes = None if columns is None else HashFilter(columns)
 
     def read(entry: IndexEntry) -> IndexHits:
@@ -169,6 +174,8 @@ def load_buckets(metadata: TableMetadata, schema: TableSchema, entries: Sequence
 
 
 def _buckets_in(found: Sequence[IndexHits]) -> KeyBuckets:
+    from lakeidx.bucket_assignment.hash_map import HashMap
+
     known = HashMap()
     known.reserve(sum(len(hits.known) for hits in found))
     for hits in found:

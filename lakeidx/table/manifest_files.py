@@ -22,7 +22,6 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.decoded_files import Decoded, DecodedFiles
 from lakeidx.table.entries import Entries, KeepPartitions, joined
-from lakeidx.table.entry_decoder import decode_entries
 from lakeidx.tasks.in_parallel import REQUESTS, in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 
@@ -128,6 +127,8 @@ class ManifestFiles:
     def _decode_manifest(
         self, data: bytes, path: str, *, keep: KeepPartitions | None = None, hold: bool = True
     ) -> Entries:
+        from lakeidx.table.entry_decoder import decode_entries
+
         def check(external: list[str]) -> None:
             _check_external_paths(external, self.paths.root, self.all_schemas, path)
 

@@ -16,8 +16,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.codec.gather import gather_rows
-
 #: Rows of one group of targets: what a reduce task holds of targets that are not alone in their group.
 _GROUP_WEIGHT = 500_000
 
@@ -162,6 +160,8 @@ def cut_rows(routed: RoutedRows, groups: TargetGroups) -> Iterator[GroupBlock]:
     keys = rank[targets]
     # 16-bit keys make NumPy's stable sort a radix sort.
     permutation = np.argsort(keys.astype(np.uint16) if len(rank) < 1 << 16 else keys, kind="stable")
+    from lakeidx.codec.gather import gather_rows
+
     ordered = targets[permutation]
     rows = routed.rows.combine_chunks()
     starts = _run_starts(ordered)

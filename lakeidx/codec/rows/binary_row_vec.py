@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from lakeidx.codec.arrays import Column, frozen
 from lakeidx.codec.columns import AnyColumn, BytesColumn, FixedColumn, TailColumn, split_columns
-from lakeidx.codec.hashes.murmur import SEED, finalize, mix_bytes_slots, mix_bytes_tails, mix_slots32, mix_u32, mix_u64
-from lakeidx.codec.kernels import store_bytes, store_words
 from lakeidx.codec.rows.binary_row import header_size
 from lakeidx.codec.rows.binary_row_write import encode_piece
 from lakeidx.codec.rows.rowbytes import RowBytes
@@ -32,6 +30,8 @@ def encode_rows(columns: Sequence[Column], types: Sequence[DataType], num_rows: 
     errors    InvalidInputError when a column is not of its type
     cost      one pass per column; VARIANT and nested values one by one
     """
+    from lakeidx.codec.kernels import store_bytes, store_words
+
     parts, n = split_columns(columns, types, num_rows, encode_piece)
     header = header_size(len(types))
     fixed_size = header + 8 * len(types)
@@ -86,7 +86,6 @@ def hash_columns(
     parts, n = split_columns(columns, types, num_rows, encode_piece)
     header = dict(_header_words(parts, n))
     state = np.empty(n, np.uint32)
-    state.fill(SEED)
     for start in range(0, n, _BLOCK_ROWS):
         block = slice(start, min(n, start + _BLOCK_ROWS))
         _hash_block(state[block], parts, header, block)
@@ -94,6 +93,17 @@ def hash_columns(
 
 
 def _hash_block(state: Any, parts: Sequence[AnyColumn], header: dict[int, Any], block: slice) -> None:
+    from lakeidx.codec.hashes.murmur import (
+        SEED,
+        finalize,
+        mix_bytes_slots,
+        mix_bytes_tails,
+        mix_slots32,
+        mix_u32,
+        mix_u64,
+    )
+
+    state.fill(SEED)
     fixed_at = header_size(len(parts))
     no_nulls = frozen(np.zeros(len(state), np.uint64))
     for at in range(0, fixed_at, 8):
