@@ -44,6 +44,16 @@ def test_an_upsert_loads_few_modules(tmp_path: Path) -> None:
     assert len(loaded) <= MOST, loaded
 
 
+def test_numba_is_loaded_with_the_first_kernel() -> None:
+    """Of the processes that Spark starts for one write one runs kernels; the others must not import Numba for them."""
+    names = "lakeidx.spark.datasource lakeidx.spark.table_writer lakeidx.batch.index_types lakeidx.table.handle"
+    program = (
+        f"import importlib, sys\nfor n in {names.split()}: importlib.import_module(n)\nprint('numba' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert done.stdout == "False\n"
+
+
 def test_small_calls_run_code_of_few_modules(tmp_path: Path) -> None:
     """The table is made and used once before, so that nothing is imported on the way."""
     made = iter(lakeidx.Table.create(f"{tmp_path}/d.db/t{n}", SPEC) for n in range(2))
