@@ -193,6 +193,13 @@ def test_a_project_keeps_its_own_resources_executor_and_io_manager(project: Path
     for key, asset in found.items():
         assert "\n" not in (asset.get("description") or ""), key
         assert len(asset.get("description") or "") <= 160, key
+    # A code server says it, too, and the commands above do not do all that one does.
+    served = "from shop.definitions import defs; print(len(defs().get_repository_def().asset_checks_defs_by_key))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", served], capture_output=True, text=True, env=environment, check=True, cwd=project
+    )
+    assert int(loaded.stdout) > 30
+    assert "BetaWarning" not in loaded.stderr
     # Suggestions are fit to be taken as they are.
     file = project / "shop/defs/orders/defs.yaml"
     text = file.read_text(encoding="utf-8")

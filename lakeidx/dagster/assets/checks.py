@@ -25,6 +25,7 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.batch.artifacts import IngestReport
+from lakeidx.dagster.assets.kept_checks import kept_checks
 from lakeidx.dagster.expectations.verdicts import judge
 from lakeidx.dagster.last_verdicts import CHECKS_STEP, last_verdicts, leave_verdicts
 from lakeidx.dagster.metadata.reports import records_table, rejected_metadata
@@ -203,7 +204,7 @@ def reported_checks(config: PipelineConfig, specs: Sequence[dg.AssetCheckSpec]) 
     def reported(context: dg.AssetCheckExecutionContext) -> Iterator[Any]:
         yield from last_verdicts(context.instance, context.run.run_id, context.selected_asset_check_keys)
 
-    return reported
+    return kept_checks(reported)
 
 
 def materialized(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from lakeidx.dagster.assets.kept_checks import kept_checks
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.reports import SAMPLE_ROWS, records_table
 from lakeidx.dagster.names import LANDING, asset_key, key_prefix, partitions_of, stages_group
@@ -57,7 +58,7 @@ def build_landing_check(pipeline: PipelineConfig) -> dg.AssetChecksDefinition:
             listed = list_landing(store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
             return unplaced_result(pipeline, sort_files(listed, pipeline, fixed_partitions(pipeline))[1])
 
-    return landing_files_have_partitions
+    return kept_checks(landing_files_have_partitions)
 
 
 def fixed_partitions(pipeline: PipelineConfig) -> set[str] | None:

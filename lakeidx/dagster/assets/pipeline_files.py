@@ -13,6 +13,7 @@ from typing import Any
 
 import dagster as dg
 
+from lakeidx.dagster.assets.kept_checks import kept_checks
 from lakeidx.dagster.metadata.reports import records_table
 from lakeidx.errors import InvalidInputError
 
@@ -77,7 +78,7 @@ def build_pipeline_files(
         )
         return dg.SensorResult(asset_events=[event], cursor=digest)
 
-    return PipelineFiles(asset, every_pipeline_file_loads, pipeline_files_sensor)
+    return PipelineFiles(asset, kept_checks(every_pipeline_file_loads), pipeline_files_sensor)
 
 
 def _describe(left_out: Mapping[str, tuple[str, ...]]) -> str:

@@ -21,9 +21,6 @@ from lakeidx.dagster.garbage import no_search
 from lakeidx.dagster.sensors.failed_runs import build_canceled_run_sensor, build_failed_run_sensor
 from lakeidx.pipeline_file.sections import AlertConfig
 
-# Dagster itself uses it when it makes checks of components anew, after these were built.
-warnings.filterwarnings("ignore", "Parameter `execution_type` of function `AssetsDefinition", dg.BetaWarning)
-
 log = logging.getLogger(__name__)
 
 
