@@ -221,7 +221,14 @@ class TableResource(dg.ConfigurableResource):  # type: ignore[type-arg]
             search_what_runs_make()
             forget_failure(context.instance, context.run)
 
-    def ensure(self, config: PipelineConfig) -> TableHandle:
+    def ensure(self, config: PipelineConfig) -> "Table":
+        """Open the table of a pipeline for all that a table can do; create it when it does not exist."""
+        from lakeidx.api.table import Table
+
+        made = self.ensure_handle(config)
+        return Table(made.store, made.paths, made.metadata)
+
+    def ensure_handle(self, config: PipelineConfig) -> TableHandle:
         """Open the table of a pipeline for a batch; create it when it does not exist."""
         from lakeidx.maintenance.wanted_schema import ensure_table
 

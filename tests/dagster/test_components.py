@@ -392,3 +392,19 @@ def test_a_feed_with_mistakes_or_a_table_of_another_component_is_left_out(
             assert isinstance(event, dg.AssetCheckEvaluation)
             assert not event.passed
             assert said in str(event.description)
+
+
+def test_the_resource_of_tables_gives_tables_made_or_there(tmp_path: Path) -> None:
+    """A project's own assets may take it; batches open less."""
+    from lakeidx import Table
+    from lakeidx.dagster.resources import StoreResource, TableResource
+    from tests.dagster.pipelines import Deployment
+
+    config = Deployment(tmp_path).config
+    tables = TableResource(store=StoreResource())
+    made = tables.ensure(config)
+    assert isinstance(made, Table)
+    assert made.upsert([{"p": 1, "k": 1, "v": "a"}]).rows == 1
+    there = tables.ensure(config)
+    assert (type(there), there.scan().to_arrow().num_rows) == (Table, 1)
+    assert tables.open(config).scan().to_arrow().num_rows == 1

@@ -288,7 +288,7 @@ def _writer_of_landing(pipeline: PipelineConfig) -> tuple[list[dg.AssetDep], dg.
 
 def _ingest(step: _Step) -> StageEvents:
     pipeline, context, store, tables = step.pipeline, step.context, step.store, step.tables
-    keys, table = chosen_keys(context), tables.ensure(pipeline)
+    keys, table = chosen_keys(context), tables.ensure_handle(pipeline)
     landing = store.open(pipeline.landing.path, pipeline.landing.storage_options)
     batch, chosen = _plan(step, table, files_of_partitions(landing, pipeline, keys))
     if batch.reports_gone:
