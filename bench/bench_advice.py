@@ -46,10 +46,9 @@ from lakeidx.api.table import Table
 from lakeidx.batch.key_state.index import StateKeyIndex
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.key_index.advice.advise import measure_workload, recommend
+from lakeidx.key_index.advice.advise import measure_workload, profile_of, recommend
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Costs, Machine, predict, times_written
-from lakeidx.key_index.advice.profiles import profile_of
 from lakeidx.key_index.bloom.footer import BloomFooterBuilder
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.locations import CommitInfo, KeyBatch

@@ -38,7 +38,7 @@ from lakeidx.format.file_names import NewFileNames
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import filter_table
 from lakeidx.spark.datasource import read_table
-from lakeidx.spark.session import get_session
+from lakeidx.spark.runner import get_session
 from lakeidx.storage import open_store
 from lakeidx.table.scan.plan import PlanOptions
 from lakeidx.table.scan.table_scan import bind_where

@@ -41,8 +41,7 @@ from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import make_context
 from lakeidx.batch.upsert import upsert_files
 from lakeidx.maintenance.warm_up import warm_up
-from lakeidx.spark.runner import SparkRunner
-from lakeidx.spark.session import get_session
+from lakeidx.spark.runner import SparkRunner, get_session
 
 SUMMED = "l_partkey"
 #: One upserted row for so many rows of the table; half of them have known keys.

@@ -25,8 +25,7 @@ from lakeidx.batch.context import make_context
 from lakeidx.batch.upsert import upsert_files, upsert_table
 from lakeidx.key_index.hbase.client import create_location_table
 from lakeidx.key_index.hbase.options import HBaseOptions
-from lakeidx.spark.runner import SparkRunner
-from lakeidx.spark.session import get_session
+from lakeidx.spark.runner import SparkRunner, get_session
 from lakeidx.tasks.runner import Runner
 from tests.kit.peak_memory import peak_mib
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.peers import lakeidx_local
-from lakeidx.spark.session import get_session
+from lakeidx.spark.runner import get_session
 
 
 class ThisPeer(lakeidx_local.ThisPeer):

@@ -41,7 +41,7 @@ class BucketCompaction:
     lookups        data file -> its lookup file, where a step looks keys up
     shrink_index   rewrite the hash index with the hashes of live keys only; only for a full compaction
     expiry         leaves rows out that are too old; None when none ever is
-    keys           the rows that are merged, of a share of a bucket's compaction (`lakeidx.compaction.shares`); None: it is whole
+    keys           the rows that are merged, of a share of its compaction (`lakeidx.maintenance.compaction`); None: it is whole
     """
 
     metadata: TableMetadata

@@ -35,7 +35,7 @@ class IndexType:
     footer            makes what the footers of data files carry for it, one builder per file; None where they carry nothing
     placement         options that say where it finds the keys it has placed: they cannot change once there are some
     options           class of its options: `IndexOptions`, or one derived from it with the type's own
-    advice            for `lakeidx advise`: a `lakeidx.key_index.advice.profiles.Profile`; None: it is not recommended
+    advice            for `lakeidx advise`: a `lakeidx.key_index.advice.advise.Profile`; None: it is not recommended
     """
 
     name: str

@@ -12,19 +12,21 @@ import fcntl
 import hashlib
 import logging
 import os
+import stat
+import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from lakeidx.errors import CorruptFileError, UnavailableError
+from lakeidx.errors import CorruptFileError, InvalidInputError, UnavailableError
 from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup
 from lakeidx.lookup.scratch_file import ScratchFile, is_disk_full, os_errors
 from lakeidx.storage import LocalStore
 from lakeidx.storage.base import ObjectStore
+from lakeidx.storage.files import translate
 from lakeidx.storage.local import local_path
-from lakeidx.storage.private_dir import private_cache
 
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 8 << 20
@@ -182,3 +184,24 @@ def _read_tally(tally: Path) -> int | None:
 def _touch(path: Path, now: float) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.utime(path, (now, now))
+
+
+def private_cache(name: str) -> Path:
+    """Make or check ``<temporary files>/<name>-<user id>``; no one else can read or write it.
+
+    Names among the temporary files are open to all users: another writer may have made the directory, or a link, first.
+
+    returns   the directory, mode 0700
+    errors    InvalidInputError when it is not this user's own; UnavailableError
+    """
+    path = Path(tempfile.gettempdir()) / f"{name}-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = os.lstat(path)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise InvalidInputError("the cache directory is a link or another user's: remove it", path=str(path))
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            os.chmod(path, 0o700)
+    except OSError as error:
+        raise translate(error, str(path)) from error
+    return path

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.bucket_assignment.capacity import GrowingBuckets
 from lakeidx.bucket_assignment.hash_map import HashMap
-from lakeidx.bucket_assignment.partition_index import PartitionIndex
+from lakeidx.bucket_assignment.partition_index import GrowingBuckets, PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.bucket_assignment.rules import AssignPlan, AssignRules, assigner_of
 from lakeidx.errors import InvalidInputError

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeidx.api.listings import internal_to_json
 from lakeidx.codec.bucket import FUNCTIONS, buckets_of_hashes, fixed_buckets
 from lakeidx.codec.hashes.murmur import hash_bytes, hash_bytes_many, hash_words
-from lakeidx.codec.json_values import internal_to_json
 from lakeidx.codec.rows.binary_row import split_arity, with_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns

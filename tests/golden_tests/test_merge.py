@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeidx.codec.json_values import internal_to_json
+from lakeidx.api.listings import internal_to_json
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
 from lakeidx.data.engines import make_engine, validate_merge_options
 from lakeidx.data.row_kinds import SHORT_NAMES

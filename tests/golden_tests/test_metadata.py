@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lakeidx.api.inspect.files import inspect_file
+from lakeidx.api.listings import internal_to_json
 from lakeidx.codec.containers.avro import MAGIC, header_schema
-from lakeidx.codec.json_values import internal_to_json
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.format.data_file import EMPTY_STATS, FileSource, SimpleStats, epoch_ms_of_local

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.codec.json_values import internal_to_json
+from lakeidx.api.listings import internal_to_json
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.values import arrow_to_internal

@@ -16,9 +16,9 @@ import pytest
 from lakeidx.api import Table
 from lakeidx.batch.context import make_context
 from lakeidx.batch.upsert import upsert_files
-from lakeidx.compaction import shares
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.landing.read import LandingOptions
+from lakeidx.maintenance import compaction
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import SnapshotView, load_view
 from lakeidx.tasks.runner import LocalRunner
@@ -165,7 +165,7 @@ def test_java_continues_a_shrunk_index(tmp_path: Path) -> None:
 def test_java_reads_and_continues_a_bucket_that_several_tasks_compacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shares, "LEAST_FILES", 1)
+    monkeypatch.setattr(compaction, "LEAST_FILES", 1)
     fields = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
     options = {"bucket": "1", "target-file-size": "2 kb", "deletion-vectors.enabled": "true"}
     table = Table.create(f"{tmp_path}/wh/d.db/t", {"fields": fields, "primaryKeys": ["k"], "options": options})
@@ -189,13 +189,13 @@ def test_java_reads_and_continues_a_bucket_that_several_tasks_compacted(
 def tasks_of(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Collect the shares of buckets that are joined from now on."""
     seen: list[object] = []
-    join = shares.join_bucket_shares
+    join = compaction.join_bucket_shares
 
     def joined(work: BucketCompaction, made: Sequence[CompactedBucket]) -> CompactedBucket:
         seen.extend(made)
         return join(work, made)
 
-    monkeypatch.setattr(shares, "join_bucket_shares", joined)
+    monkeypatch.setattr(compaction, "join_bucket_shares", joined)
     return seen
 
 

@@ -1,4 +1,4 @@
-"""Internal values from the JSON forms of the golden data, the inverse of `lakeidx.codec.json_values.internal_to_json`."""
+"""Internal values from the JSON forms of the golden data, the inverse of `lakeidx.api.listings.internal_to_json`."""
 
 from __future__ import annotations
 

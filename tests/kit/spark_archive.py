@@ -31,7 +31,7 @@ _USE = "-XX:SharedArchiveFile={} -XX:+UnlockDiagnosticVMOptions -XX:ArchiveReloc
 _LOADS = """
 import sys
 from lakeidx.spark.datasource import register
-from lakeidx.spark.session import get_session
+from lakeidx.spark.runner import get_session
 quiet = {"spark.log.level": "OFF", "spark.driver.memory": "1g"}
 port = {"spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin", "spark.connect.grpc.binding.port": "0"}
 archive = {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={sys.argv[1]} -Xlog:disable"}

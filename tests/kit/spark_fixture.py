@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeidx.spark.datasource import register
-from lakeidx.spark.session import get_session
+from lakeidx.spark.runner import get_session
 from tests.kit.spark_archive import use_archive
 
 #: Two slots; a task may fail twice. All tasks of a job together may return 1 MiB: rows of a batch that come to the driver are seen.

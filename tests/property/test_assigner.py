@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.bucket_assignment.capacity import loaded_walk_order
-from lakeidx.bucket_assignment.partition_index import PartitionIndex
+from lakeidx.bucket_assignment.partition_index import PartitionIndex, loaded_walk_order
 from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
 from lakeidx.errors import InvalidInputError
 from tests.kit.reference_assigner import ReferenceIndex

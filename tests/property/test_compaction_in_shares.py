@@ -15,14 +15,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakeidx.api import Table
-from lakeidx.compaction import shares
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import compact_bucket
-from lakeidx.compaction.shares import join_bucket_shares, shares_of
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.maintenance import compaction
+from lakeidx.maintenance.compaction import join_bucket_shares, shares_of
 from lakeidx.table.intervals import rank_files
 from lakeidx.table.view import load_view
 
@@ -162,7 +162,7 @@ def test_a_large_bucket_goes_to_several_tasks_and_is_committed_as_a_whole(
     assert compare(tables[1], work, 4) >= 3
     reports = []
     for table, least in zip(tables, (10_000, 1), strict=True):
-        monkeypatch.setattr(shares, "LEAST_FILES", least)
+        monkeypatch.setattr(compaction, "LEAST_FILES", least)
         reports.append(table.compact(full=True))
     assert len(reports[1].snapshot_ids) == len(reports[0].snapshot_ids) == 1
     assert reports[1].rows_out == reports[0].rows_out
@@ -178,7 +178,7 @@ def test_a_large_bucket_goes_to_several_tasks_and_is_committed_as_a_whole(
 
 def test_a_share_that_fails_costs_its_bucket_and_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = written(tmp_path, "deduplicate", 7, [(0, KEYS)])
-    monkeypatch.setattr(shares, "LEAST_FILES", 1)
+    monkeypatch.setattr(compaction, "LEAST_FILES", 1)
     before = table.metadata.latest_snapshot_id()
     files = load_view(table.metadata, table.metadata.latest_snapshot()).entries
     newest = max(files, key=lambda e: e.file.max_sequence_number)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
 from lakeidx.data.engines import make_engine
-from lakeidx.data.engines.java_order import identity
+from lakeidx.data.engines.scalar.collections import identity
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema

@@ -20,11 +20,11 @@ from lakeidx.format.manifest import decode_manifest, encode_manifest
 from lakeidx.format.manifest_list import decode_manifest_list, encode_manifest_list
 from lakeidx.format.paths import TablePaths
 from lakeidx.key_index.hudi_table.timeline import open_hudi_table
+from lakeidx.lookup.file_cache import private_cache
 from lakeidx.lookup.listing import decode_listing
 from lakeidx.pipeline_file.model import parse_pipeline
 from lakeidx.pipeline_file.partitions import files_of_partitions, landing_files, list_landing, sort_files
 from lakeidx.storage import LocalStore
-from lakeidx.storage.private_dir import private_cache
 from tests.kit.replaced_manifest import replace_manifest
 from tests.kit.small_tables import filled_table, make_table
 

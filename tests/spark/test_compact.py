@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeidx.api import Table
-from lakeidx.compaction import shares
 from lakeidx.jobs import compaction as job
+from lakeidx.maintenance import compaction
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.runner import LocalRunner
@@ -82,7 +82,7 @@ def test_a_hot_bucket_is_shared_by_workers(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By key range; rows and their order are those of one task."""
-    monkeypatch.setattr(shares, "LEAST_FILES", 1)
+    monkeypatch.setattr(compaction, "LEAST_FILES", 1)
     spec = {
         "fields": [{"name": "k", "type": "BIGINT NOT NULL"}, {"name": "v", "type": "STRING"}],
         "primaryKeys": ["k"],

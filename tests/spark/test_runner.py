@@ -23,8 +23,7 @@ from lakeidx.batch.context import make_context
 from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 from lakeidx.spark import runner as runner_module
-from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, session_slots, task_count
-from lakeidx.spark.session import local_folder
+from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, local_folder, session_slots, task_count
 from lakeidx.tasks.blocks import block_folder
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner
@@ -264,7 +263,7 @@ DIES = """
 import os, signal, sys
 import numpy as np, pyarrow as pa
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.spark.session import get_session
+from lakeidx.spark.runner import get_session
 from lakeidx.tasks.routed_rows import RoutedRows
 session = get_session(master="local[1]", config={"spark.local.dir": sys.argv[1], "spark.log.level": "OFF"})
 driver = os.getpid()

@@ -31,7 +31,7 @@ SPEC = {
 #: A query of a process of its own, one file a batch.
 QUERY = """
 import sys
-from lakeidx.spark.session import get_session
+from lakeidx.spark.runner import get_session
 folder, table = sys.argv[1:]
 spark = get_session(master="local[2]", config={"spark.log.level": "OFF"})
 rows = spark.readStream.schema("k BIGINT, n BIGINT").option("maxFilesPerTrigger", "1").json(folder + "/in")

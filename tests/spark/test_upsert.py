@@ -117,7 +117,7 @@ from lakeidx.landing.read import LandingOptions
 from lakeidx.batch.context import make_context
 from lakeidx.batch.upsert import upsert_files
 from lakeidx.spark.runner import SparkRunner
-from lakeidx.spark.session import get_session
+from lakeidx.spark.runner import get_session
 from lakeidx.api.table import Table
 
 session = get_session(remote="local[2]")

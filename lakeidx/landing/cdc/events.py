@@ -1,7 +1,7 @@
 """Events of a block of messages, read by Arrow's JSON reader: one row of each column per event.
 
 Blocks in which anything is out of the ordinary (an unknown operation, a row that is missing, mixed spellings) are left to
-`lakeidx.landing.cdc.events_by_line`, which says for every line what is wrong with it.
+`lakeidx.landing.cdc.reader`, which says for every line what is wrong with it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ workers that were idle for a minute: every batch after a pause would pay that fo
 writes a few rows, for what is loaded when it is used first; the workers share its memory. Index types, merge engines, file indexes
 and stores, which come with the first table that has them elsewhere, are among it.
 
-Spark starts it as ``python -m`` with the worker's module, where `lakeidx.spark.session` names it.
+Spark starts it as ``python -m`` with the worker's module, where `lakeidx.spark.runner` names it.
 """
 
 from __future__ import annotations

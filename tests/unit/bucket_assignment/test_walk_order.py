@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeidx.bucket_assignment.capacity import loaded_walk_order
+from lakeidx.bucket_assignment.partition_index import loaded_walk_order
 
 # (bucket, hashes) of each file in scan order, HashMap.keySet() afterwards.
 FROM_JAVA = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.json_values import internal_to_json
+from lakeidx.api.listings import internal_to_json
 from lakeidx.codec.values import (
     arrow_int_to_timestamp,
     arrow_to_internal,

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakeidx.errors import UnavailableError
-from lakeidx.spark.session import default_settings, get_session
+from lakeidx.spark.runner import default_settings, get_session
 
 ADDRESS = {"spark.driver.host", "spark.driver.bindAddress"}
 

@@ -11,10 +11,10 @@ import pytest
 
 from lakeidx.codec.values import arrow_to_internal, decimal_of, internal_to_arrow
 from lakeidx.data.engines.functions import fold_column
-from lakeidx.data.engines.functions.objects import apply_operation
-from lakeidx.data.engines.java_order import identity
+from lakeidx.data.engines.functions.fold import apply_operation
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.data.engines.runs import ADD, OLDER, RETRACT, SET, SET_RETRACT, SKIP, Runs
+from lakeidx.data.engines.scalar.collections import identity
 from lakeidx.data.engines.scalar.functions import make_scalar_function
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, parse_type

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lakeidx.data.engines.java_order import hash_code, identity, java_key_order, java_order_computed
+from lakeidx.data.engines.scalar.collections import hash_code, identity, java_key_order, java_order_computed
 from lakeidx.types import parse_type
 
 

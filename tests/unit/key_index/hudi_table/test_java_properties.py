@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.key_index.hudi_table.java_properties import parse_properties
+from lakeidx.key_index.hudi_table.timeline import parse_properties
 
 
 @pytest.mark.parametrize(

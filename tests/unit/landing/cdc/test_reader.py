@@ -14,8 +14,7 @@ import pytest
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.landing.cast_rows import cast_piece
-from lakeidx.landing.cdc.events_by_line import read_events_by_line
-from lakeidx.landing.cdc.reader import read_changes
+from lakeidx.landing.cdc.reader import read_changes, read_events_by_line
 from lakeidx.landing.types import LandingOptions, Piece
 from lakeidx.storage.local import LocalStore
 

@@ -107,7 +107,9 @@ def test_damage_in_a_listing(tmp_path: Path) -> None:
 
 def test_positions_of_other_rows_are_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What no checksum can tell: a lookup file that was made wrongly.
-    monkeypatch.setattr("lakeidx.lookup.build.encode_positions", lambda positions: encode_positions(positions[::-1]))
+    monkeypatch.setattr(
+        "lakeidx.maintenance.lookup_store.encode_positions", lambda positions: encode_positions(positions[::-1])
+    )
     table = make(tmp_path, "sort", "position", "none")
     with pytest.raises(CorruptFileError, match="the key at the position in its lookup file is another one"):
         table.lookup(ROWS.select(["id"]))

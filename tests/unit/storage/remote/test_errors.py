@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
-from lakeidx.storage.remote.errors import Busy, Exists, OutOfRange, Transient, as_storage_error
+from lakeidx.storage.remote.store import Busy, Exists, OutOfRange, Transient, as_storage_error
 
 
 def answer(status: int, code: str = "", method: str = "GET") -> str:

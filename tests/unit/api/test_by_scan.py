@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.api.verbs import WantedKeys, rows_of_keys
-from lakeidx.lookup.point.by_scan import scan_keys
+from lakeidx.api.verbs import WantedKeys, rows_of_keys, scan_keys
 
 KINDS: dict[str, dict[str, Any]] = {
     "dynamic": {"primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": {"bucket": "-1"}},

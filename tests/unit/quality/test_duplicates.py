@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.bucket_assignment.duplicates import find_duplicate_hashes
+from lakeidx.quality.hash_rules import find_duplicate_hashes
 
 
 def as_dict(buckets: dict[int, list[int]]) -> dict[int, list[int]]:
