@@ -8,7 +8,7 @@ runs that were killed, canceled in the queue or stopped by another asset of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import dagster as dg
 
@@ -45,6 +45,29 @@ def last_verdicts(
             # What it says was no reason to stop then, or has stopped its own run.
             blocking=False,
         )
+
+
+def repeat_overtaken(instance: dg.DagsterInstance, run_id: str, verdicts: Sequence[dg.AssetCheckEvaluation]) -> None:
+    """Report verdicts of a run again, outside of it, where another run has reported its own since this one was planned.
+
+    Dagster takes a verdict for as old as its plan: it would show the other one, and as it is about an older state, none.
+    """
+    keys = {dg.AssetCheckKey(v.asset_key, v.check_name): v for v in verdicts}
+    for key, found in instance.event_log_storage.get_latest_asset_check_execution_by_key(list(keys)).items():
+        # One that is planned is of a run that has yet to come, and reports.
+        if found.run_id != run_id and found.status.value != "PLANNED":
+            said = keys[key]
+            again = dg.AssetCheckEvaluation(
+                key.asset_key,
+                key.name,
+                said.passed,
+                metadata={_JUDGED_BY: dg.MetadataValue.dagster_run(run_id), **said.metadata},
+                target_materialization_data=said.target_materialization_data,
+                severity=said.severity,
+                description=said.description,
+                blocking=False,
+            )
+            instance.report_runless_asset_event(again)
 
 
 def leave_verdicts(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:

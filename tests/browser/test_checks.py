@@ -129,6 +129,27 @@ def test_a_range_in_one_run(shop: Any, page: Any) -> None:
     see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={})
 
 
+def test_a_backfill_of_a_range_that_a_run_of_the_landing_sensor_overtakes(shop: Any, page: Any) -> None:
+    """Its checks are planned while it waits, and those of the other run are reported before."""
+    ui, t, *_ = shop
+    names = ("q1.parquet", "q2.parquet", "q3.parquet")
+    for name in names:
+        t.land(name, [(1, 65, name)])
+    t.know(*names)
+    chosen = [{"path": list(k.path)} for k in asset_keys(t.config)]
+    job = {"repositoryLocationName": LOCATION, "repositoryName": "__repository__", "pipelineName": "__ASSET_JOB"}
+    ends = {"dagster/asset_partition_range_start": names[0], "dagster/asset_partition_range_end": names[2]}
+    tags = {"tags": [{"key": k, "value": v} for k, v in ends.items()]}
+    before = sum(r["pipelineName"] == "__ASSET_JOB" for r in ui.runs())
+    ui.ask(LAUNCH, p={"mode": "default", "selector": {**job, "assetSelection": chosen}, "executionMetadata": tags})
+    assert t.run(names[1]).success
+    done = ui.wait_for_runs(page, before + 1, job="__ASSET_JOB", may_fail=True)[0]
+    assert done["status"] == "SUCCESS"
+    see(ui, page, "d/t", names=rules(t), wrong={})
+    see(ui, page, "d/t/bucket_assignment", names={"batch_rows_accounted"}, wrong={})
+    see(ui, page, "d/t/ingest", names={"rows_rejected", "v_is_there"}, wrong={})
+
+
 def test_a_run_per_partition(shop: Any, page: Any) -> None:
     ui, t, *_ = shop
     for name in ("s1.parquet", "s2.parquet"):

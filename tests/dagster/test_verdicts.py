@@ -186,6 +186,35 @@ def test_a_run_that_was_killed_or_canceled_leaves_the_checks_as_they_were(tmp_pa
     assert verdicts(d, "ingest") == {"SUCCEEDED"}
 
 
+def test_a_run_that_was_planned_before_another_one_and_judges_after_it_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backfill waits in the queue while the landing sensor's run goes on: the list said "Not evaluated" after both."""
+    d = Deployment(tmp_path, planned=True)
+    by_sensor = Deployment(tmp_path, instance=d.instance)
+    d.land("a.parquet", [(1, 1, "a"), (1, 2, "x")], ["+I", "?"])
+    d.land("b.parquet", [(1, 1, "b")])
+    own, before = vars(stages)["ingest_landing"], [lambda: by_sensor.run("b.parquet")]
+
+    def overtaken(*words: Any, **named: Any) -> Any:
+        if before:
+            assert before.pop()().success
+        return own(*words, **named)
+
+    monkeypatch.setattr(stages, "ingest_landing", overtaken)
+    late = d.run("a.parquet")
+    assert late.success
+    for asset, count in ((TABLE, 3), ("ingest", 1), ("bucket_assignment", 1)):
+        graph = d.defs.resolve_asset_graph().get(asset_key(d.config, asset))
+        found = d.instance.event_log_storage.get_latest_asset_check_execution_by_key(list(graph.check_keys))
+        (newest,) = d.instance.fetch_materializations(graph.key, limit=1).records
+        about = [record.evaluation.target_materialization_data for record in found.values() if record.evaluation]
+        assert newest.run_id == late.run_id
+        assert [a.storage_id for a in about if a] == [newest.storage_id] * count
+    assert verdicts(d) == verdicts(d, "bucket_assignment") == {"SUCCEEDED"}
+    assert verdicts(d, "ingest") == {"FAILED"}
+
+
 @pytest.mark.parametrize("planned", [True, False])
 def test_checks_of_a_table_that_was_made_and_could_not_be_judged_are_not_called_good(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planned: bool

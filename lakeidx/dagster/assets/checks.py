@@ -27,7 +27,7 @@ import dagster as dg
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.dagster.assets.kept_checks import kept_checks
 from lakeidx.dagster.expectations.verdicts import judge
-from lakeidx.dagster.last_verdicts import CHECKS_STEP, last_verdicts, leave_verdicts
+from lakeidx.dagster.last_verdicts import CHECKS_STEP, last_verdicts, leave_verdicts, repeat_overtaken
 from lakeidx.dagster.metadata.reports import records_table, rejected_metadata
 from lakeidx.dagster.names import asset_key, table_id
 from lakeidx.errors import RejectedRowsError
@@ -231,19 +231,25 @@ def report_checks(
     """
     key, stopped = specs[0].asset_key, False
     blocking: Mapping[str, bool] = {s.name: s.blocking for s in specs}
-    for result in _with_unjudged(specs, results):
-        stops = blocking[str(result.check_name)]
-        stopped |= stops and not result.passed and result.severity is dg.AssetCheckSeverity.ERROR
-        yield dg.AssetCheckEvaluation(
-            asset_key=key,
-            check_name=str(result.check_name),
-            passed=result.passed,
-            metadata=result.metadata,
-            target_materialization_data=_newest(context.instance, key),
-            severity=result.severity,
-            description=result.description,
-            blocking=stops,
-        )
+    reported: list[dg.AssetCheckEvaluation] = []
+    try:
+        for result in _with_unjudged(specs, results):
+            stops = blocking[str(result.check_name)]
+            stopped |= stops and not result.passed and result.severity is dg.AssetCheckSeverity.ERROR
+            verdict = dg.AssetCheckEvaluation(
+                asset_key=key,
+                check_name=str(result.check_name),
+                passed=result.passed,
+                metadata=result.metadata,
+                target_materialization_data=_newest(context.instance, key),
+                severity=result.severity,
+                description=result.description,
+                blocking=stops,
+            )
+            yield verdict
+            reported.append(verdict)
+    finally:
+        repeat_overtaken(context.instance, context.run.run_id, reported)
     if stopped:
         leave_verdicts(context.instance, context.run)
     return stopped
