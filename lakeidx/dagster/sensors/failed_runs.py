@@ -52,13 +52,15 @@ class Diagnosis:
         }
 
 
-def diagnose(failed_steps: Mapping[str, str | None]) -> Diagnosis:
+def diagnose(failed_steps: Mapping[str, str | None], *, loaded: bool = True) -> Diagnosis:
     """Diagnose a run.
 
     failed_steps   step -> error kind, None where the step did not say; none failed when the process died
+    loaded         whether its process could load the job
     """
     if not failed_steps:
-        return Diagnosis("killed", (), REACTIONS["killed"])
+        kind = "killed" if loaded else "not_loaded"
+        return Diagnosis(kind, (), REACTIONS[kind])
     kinds = [kind for kind in failed_steps.values() if kind in REACTIONS]
     # The worst first: what no one may retry, then what someone must look at.
     kinds.sort(key=lambda k: (REACTIONS[k].retry, not REACTIONS[k].alert))
@@ -76,8 +78,27 @@ def _kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None
     return out
 
 
-def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis) -> Alert | None:
-    """Return the alert for a failed run; None when Dagster retries it and nobody has to act."""
+def _errors_before_steps(instance: dg.DagsterInstance, run_id: str) -> list[str]:
+    """List what kept the process of a run from beginning its first step: code that does not load, or a job that is gone."""
+    if instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_START):
+        return []
+    events = [e.dagster_event for e in instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)]
+    errors = [e.engine_event_data.error for e in events if e is not None]
+    return [_last_cause(error) for error in errors if error is not None]
+
+
+def _last_cause(error: Any) -> str:
+    """Return the line that says what is wrong: that of the error that all others were caused by."""
+    while error.cause is not None:
+        error = error.cause
+    return str(error.message).strip()
+
+
+def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis, errors: Sequence[str]) -> Alert | None:
+    """Return the alert for a failed run; None when Dagster retries it and nobody has to act.
+
+    errors   what was said before the first step
+    """
     run = context.dagster_run
     if run.tags.get(_WILL_RETRY) == "true" and not diagnosis.reaction.alert:
         return None
@@ -90,7 +111,7 @@ def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis) -> Aler
         kind=diagnosis.kind,
         urgent=diagnosis.reaction.alert,
         advice=diagnosis.reaction.advice,
-        errors=tuple(str(data.description) for data in said if data is not None and data.description),
+        errors=(*errors, *(str(data.description) for data in said if data is not None and data.description)),
     )
 
 
@@ -129,12 +150,14 @@ def build_failed_run_sensor(
             told = [found for found in map(tables, _tables_of(context.dagster_run)) if found is not None]
         if not told:
             return
-        diagnosis = diagnose(_kinds_of_steps(context))
+        kinds = _kinds_of_steps(context)
+        errors = [] if kinds else _errors_before_steps(context.instance, context.dagster_run.run_id)
+        diagnosis = diagnose(kinds, loaded=not errors)
         context.instance.add_run_tags(context.dagster_run.run_id, diagnosis.tags)
-        steps = ", ".join(diagnosis.steps) or "no step reported a reason"
+        steps = ", ".join(diagnosis.steps) or "; ".join(errors) or "no step reported a reason"
         text = f"run {context.dagster_run.run_id} failed ({diagnosis.kind}, {steps}): {diagnosis.reaction.advice}"
         (context.log.error if diagnosis.reaction.alert else context.log.warning)(text)
-        alert = _alert_of(context, diagnosis)
+        alert = _alert_of(context, diagnosis, errors)
         if alert is not None:
             own = [partial(_tell, a) for a in dict.fromkeys(a for of_table in told for a in of_table)]
             send_alert(alert, chain(own, receivers_from() if alerts is None else alerts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socketserver
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.events import EngineEventData
+from dagster._utils.error import serializable_error_info_from_exc_info
 
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.sensors import failed_runs
@@ -181,6 +184,30 @@ def test_a_failed_run_is_alerted_unless_it_is_retried(job: dg.JobDefinition, ret
         assert "lakeidx/what_to_do" in run.tags
     assert [a.kind for a in told] == kinds
     assert all(a.errors and a.table == "d.t" for a in told)
+
+
+def test_a_run_whose_process_could_not_load_the_project_says_so() -> None:
+    """It was told to have been killed, and to be run again."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        run = instance.create_run_for_job(damaged, tags={"lakeidx/table": "d.t"})
+        try:
+            try:
+                raise KeyError("job d__t__batch is gone")
+            except KeyError as error:
+                raise RuntimeError("could not load") from error
+        except RuntimeError:
+            said = serializable_error_info_from_exc_info(sys.exc_info())
+        instance.report_engine_event("Could not load job definition.", run, EngineEventData(error=said))
+        failed = instance.report_run_failed(run)
+        ended = instance.get_run_by_id(run.run_id)
+        assert ended is not None
+        context = dg.build_run_status_sensor_context("s", failed, instance, ended).for_run_failure()
+        build_failed_run_sensor([tell])(context)
+        tagged = instance.get_run_by_id(run.run_id)
+    assert tagged is not None
+    assert (tagged.tags["lakeidx/error_kind"], tagged.tags["lakeidx/alert"]) == ("not_loaded", "yes")
+    (alert,) = told
+    assert alert.errors == ("KeyError: 'job d__t__batch is gone'",)
 
 
 def fail_a_run(tags: dict[str, str], tables: Any) -> dict[str, str]:
