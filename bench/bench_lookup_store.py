@@ -43,14 +43,13 @@ from tests.kit.java_tools import SCRIPT, run_command
 
 KEY_SIZE, VALUE_SIZE = 12, 16
 BATCH_ROWS = 1_000_000
-SINGLE_LOOKUPS = 100_000
 SEED = 7
 PATIENCE = 6
 TARGET_ROWS = 1_000_000
 TARGETS = {
     ("sort", "none", "build"): 10.0, ("sort", "none", "hit"): 2.0, ("sort", "none", "miss"): 15.0,
-    ("sort", "none", "single"): 0.15, ("hash", "none", "build"): 4.0, ("hash", "none", "hit"): 4.0,
-    ("hash", "none", "miss"): 15.0, ("hash", "none", "single"): 0.15,
+    ("hash", "none", "build"): 4.0, ("hash", "none", "hit"): 4.0,
+    ("hash", "none", "miss"): 15.0,
 }  # fmt: skip
 
 
@@ -60,7 +59,7 @@ class Figure:
 
     program        lakeidx or the Java release
     values         "16 bytes" or "text" (those of PaimonMicro)
-    operation      build, hit, miss (batch), single (one key a call)
+    operation      build, hit, miss
     million_per_s  best round by the clock
     target         what it should reach by the clock, where there is a target
     cpu_million_per_s  best round by processor time of the thread (not known of Java)
@@ -124,19 +123,17 @@ def build(made_by: LookupStoreFactory, path: Path, keys: RowBytes, values: RowBy
         return writer.finish()
 
 
-def check(reader: LookupStoreReader, values: RowBytes, asked: npt.NDArray[np.int64], absent: RowBytes) -> None:
-    """Check that all values of the asked keys are right, and no absent key is found; so in single lookups of some."""
+def check(
+    reader: LookupStoreReader, path: Path, values: RowBytes, asked: npt.NDArray[np.int64], absent: RowBytes
+) -> None:
+    """Check that all values of the asked keys are right, and no absent key is found."""
     found, got = reader.lookup_many(keys_of(asked))
     starts, sizes = values.offsets[asked], values.lengths[asked]
     places = np.repeat(starts - got.offsets[:-1], sizes) + np.arange(int(sizes.sum()))
-    assert found.all(), f"{np.count_nonzero(~found)} stored keys are not found in {reader.path}"
+    assert found.all(), f"{np.count_nonzero(~found)} stored keys are not found in {path}"
     assert np.array_equal(got.lengths, sizes)
-    assert np.array_equal(got.flat, values.data[places]), f"wrong values from {reader.path}"
-    assert not reader.lookup_many(absent).found.any(), f"absent keys are found in {reader.path}"
-    for i in asked[:100].tolist():
-        assert reader.lookup(keys_of(np.array([i]))[0]) == values[i]
-    for key in absent.slice(0, 100):
-        assert reader.lookup(key) is None
+    assert np.array_equal(got.flat, values.data[places]), f"wrong values from {path}"
+    assert not reader.lookup_many(absent).found.any(), f"absent keys are found in {path}"
 
 
 def measure(
@@ -152,18 +149,12 @@ def measure(
     rng = np.random.default_rng(SEED)
     asked = rng.integers(0, rows, min(rows, BATCH_ROWS))
     present, absent = keys_of(asked), keys_of(asked, absent=True)
-    one_by_one = present.slice(0, SINGLE_LOOKUPS).to_list()
     runs: dict[str, tuple[int, int, Callable[[], object]]] = {}
     with made_by.open_reader(file) as reader:
-        check(reader, values, asked, absent)
-
-        def ask_singly() -> None:
-            for key in one_by_one:
-                reader.lookup(key)
+        check(reader, path, values, asked, absent)
 
         runs["hit"] = (len(asked), rounds, lambda: reader.lookup_many(present))
         runs["miss"] = (len(asked), rounds, lambda: reader.lookup_many(absent))
-        runs["single"] = (len(one_by_one), rounds, ask_singly)
         runs["build"] = (
             rows, min(rounds, 3) if rows > TARGET_ROWS else rounds, lambda: build(made_by, path, keys, values),
         )  # fmt: skip
@@ -230,7 +221,7 @@ def java_sizes(choice: str, sizes: Sequence[int]) -> Sequence[int]:
 
 def show(figures: Sequence[Figure]) -> None:
     """Print a table, one line per store and program."""
-    operations = ("build", "hit", "miss", "single")
+    operations = ("build", "hit", "miss")
     table = Table(title="lookup stores, million entries or keys per second, one core (>= target)")
     for column in ("program", "store", "codec", "entries", "values", "file MB"):
         table.add_column(column)
@@ -265,7 +256,6 @@ def plot(figures: Sequence[Figure], path: Path) -> None:
         "build": "build",
         "hit": "batch lookup, present keys",
         "miss": "batch lookup, absent keys",
-        "single": "single lookup",
     }
     chart, axes = plt.subplots(2, 2, figsize=(11, 8.6), constrained_layout=True)
     for axis, (operation, title) in zip(axes.flat, panels.items(), strict=True):

@@ -162,10 +162,6 @@ class BlockFile(ABC):
         block = self._load(np.array([number], np.int64)).copies.get(number)
         return self.file_range(number) if block is None else block
 
-    def in_memory(self, number: int) -> Block | None:
-        """Return one block if it is in memory; does not count as a use."""
-        return self.file_range(number) if self._resident[number] else self._copies[number]
-
     def parts(self, wanted: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
         """Cut block numbers into runs that may be in memory together (a run has at least one block)."""
         if self._all_resident or not len(wanted):
@@ -197,11 +193,6 @@ class BlockFile(ABC):
             addresses[missing] = loaded.addresses
             held += loaded.copies.values()
         return Pinned(addresses, held)
-
-    def touch(self, numbers: npt.NDArray[np.int64]) -> None:
-        """Count uses of blocks that are in memory."""
-        with self._cache.lock:
-            self._cache.touch(self._number, [i for i in numbers.tolist() if self._copies[i] is not None])
 
     def all_in_memory(self) -> bool:
         """Return True when every block is there at this moment."""

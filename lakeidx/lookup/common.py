@@ -1,49 +1,15 @@
-"""Base classes of the readers and writers of both stores: closing a file, gathering single entries into columns."""
+"""Base classes of the readers and writers of both stores: closing a file, checking columns."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import ClassVar, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.packed import contiguous
-from lakeidx.lookup.store import StoreType
-
-_MAX_ENTRIES = 16384
-_MAX_BYTES = 1 << 22
-
-
-class EntryBatch:
-    """Entries put one by one and not written yet."""
-
-    def __init__(self) -> None:
-        self._keys: list[bytes] = []
-        self._values: list[bytes] = []
-        self._bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def add(self, key: bytes, value: bytes) -> bool:
-        """Add one entry; True when the batch is full.
-
-        errors   InvalidInputError when one of the two is not bytes
-        """
-        if not isinstance(key, bytes) or not isinstance(value, bytes):
-            raise InvalidInputError(f"key and value are bytes, not {type(key).__name__} and {type(value).__name__}")
-        self._keys.append(key)
-        self._values.append(value)
-        self._bytes += len(key) + len(value)
-        return len(self._keys) >= _MAX_ENTRIES or self._bytes >= _MAX_BYTES
-
-    def take(self) -> tuple[RowBytes, RowBytes]:
-        """Return the gathered keys and values and clear the batch."""
-        out = RowBytes.from_list(self._keys), RowBytes.from_list(self._values)
-        self._keys, self._values, self._bytes = [], [], 0
-        return out
 
 
 class _HasPath(Protocol):
@@ -59,21 +25,9 @@ class OpenReader(Generic[File]):
     file    may be shared with other readers
     """
 
-    _type: ClassVar[StoreType]
-
     def __init__(self, file: File) -> None:
         self._open: File | None = file
         self._path = file.path
-
-    @property
-    def path(self) -> str:
-        """The data file."""
-        return self._path
-
-    @property
-    def store_type(self) -> StoreType:
-        """Which format it has."""
-        return self._type
 
     def close(self) -> None:
         """Release the file."""
@@ -94,38 +48,19 @@ class OpenReader(Generic[File]):
 
 
 class EntryWriter(ABC):
-    """A writer that gets entries one by one or in columns, in order.
+    """A writer that gets entries in columns, in order.
 
     order   form of the keys
     """
 
     def __init__(self, order: KeyOrder) -> None:
         self._order = order
-        self._puts = EntryBatch()
-        #: Entries written, without those that are still gathered.
+        #: Entries written.
         self._entries = 0
-
-    def put(self, key: bytes, value: bytes) -> None:
-        """Add one entry; it is checked when its batch is written."""
-        if self._puts.add(key, value):
-            self._write(*self._puts.take())
-
-    def write(self, keys: RowBytes, values: RowBytes) -> None:
-        """Add n entries. The arrays may be used again when the file is finished and must not change before."""
-        self._write_gathered()
-        self._write(keys, values)
 
     @abstractmethod
     def abort(self) -> None:
         """Remove what was written; nothing after the file is finished."""
-
-    @abstractmethod
-    def _write(self, keys: RowBytes, values: RowBytes) -> None:
-        """Add n entries to the file."""
-
-    def _write_gathered(self) -> None:
-        if len(self._puts):
-            self._write(*self._puts.take())
 
     def _checked(self, keys: RowBytes, values: RowBytes) -> tuple[RowBytes, RowBytes]:
         """Check and convert the columns for kernels: keys and values as many, and the keys of the right form."""

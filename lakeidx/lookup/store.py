@@ -118,11 +118,8 @@ class LookupEntries(NamedTuple):
 class LookupStoreWriter(Protocol):
     """Makes one store file. Used in a ``with`` block, an unfinished file is removed at its end."""
 
-    def put(self, key: bytes, value: bytes) -> None:
-        """Add one entry (gathered and written in batches; a fault may show only at a later call)."""
-
     def write(self, keys: RowBytes, values: RowBytes) -> None:
-        """Add n entries.
+        """Add n entries. The arrays may be used again when the file is finished and must not change before.
 
         errors   InvalidInputError naming the entry that cannot be taken; UnavailableError for a full disk
         """
@@ -143,20 +140,6 @@ class LookupStoreWriter(Protocol):
 class LookupStoreReader(Protocol):
     """Answers from one store file. Every method may be called by several threads at once, `close` excepted."""
 
-    @property
-    def path(self) -> str:
-        """The data file."""
-
-    @property
-    def store_type(self) -> StoreType:
-        """Which format it has."""
-
-    def lookup(self, key: bytes) -> bytes | None:
-        """Look up the value of a key, or None.
-
-        errors   InvalidInputError for a key of another form, CorruptFileError for damage
-        """
-
     def lookup_many(self, keys: RowBytes) -> FoundValues:
         """Look up the values of n keys (any order, repeats allowed) in one pass that releases the GIL."""
 
@@ -175,9 +158,6 @@ class LookupStoreReader(Protocol):
         returns  number of entries
         errors   CorruptFileError
         """
-
-    def describe(self) -> dict[str, Any]:
-        """Describe the file as JSON values."""
 
     def close(self) -> None:
         """Release the file."""

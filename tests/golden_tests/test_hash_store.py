@@ -122,8 +122,8 @@ def test_the_same_puts_give_the_same_bytes(file: dict[str, Any], tmp_path: Path)
             _writer(file, path)
         return
     with _writer(file, path) as writer:
-        for key, value in _entries(file):
-            writer.put(key, value)
+        entries = list(_entries(file))
+        writer.write(RowBytes.from_list([k for k, _ in entries]), RowBytes.from_list([v for _, v in entries]))
         made = writer.finish()
     opened = HashFile(made.path, order=KeyOrder.unsigned_bytes(), cache=BlockCache(), checksum=made.checksum)
     java = _context(file)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import inlined, kernel, kernel_with_lock
-from lakeidx.codec.memory import bytes_address, compare_memory, copy_bytes, load_i64, load_u8, prefetch, store_u8
+from lakeidx.codec.jit import inlined, kernel
+from lakeidx.codec.memory import compare_memory, copy_bytes, load_i64, load_u8, prefetch
 from lakeidx.codec.varint import load_varint
 from lakeidx.lookup.bloom import bloom_has, hash_and_filter, hash_at
 
@@ -29,9 +29,8 @@ from lakeidx.lookup.bloom import bloom_has, hash_and_filter, hash_at
     INDEX_OFFSETS,
     DATA_OFFSETS,
     DATA_ENDS,
-    USED,  # address of uint8[pages]: set to 1 for pages that were read
-) = range(12)
-DESCRIPTOR_SLOTS = 12
+) = range(11)
+DESCRIPTOR_SLOTS = 11
 
 # Where a key's search stands, int64 each (see `advance`).
 PROBE, PLACE, SIZE = range(3)
@@ -53,12 +52,11 @@ def _of_length(descriptor: Any, slot: Any, length: Any) -> Any:
 @kernel
 def span(descriptor: Any, place: Any, size: Any, scratch: Any) -> Any:
     """Address of `size` > 0 bytes of the image; copied to `scratch` when they cross pages; 0 when a page is not in memory."""
-    shift, pages, used = _slot(descriptor, PAGE_SHIFT), _slot(descriptor, PAGES), _slot(descriptor, USED)
+    shift, pages = _slot(descriptor, PAGE_SHIFT), _slot(descriptor, PAGES)
     first, last = place >> shift, (place + size - 1) >> shift
     inside = place - (first << shift)
     if first == last:
         page = load_i64(pages + 8 * first)
-        store_u8(used + first, 1)
         return page + inside if page else np.int64(0)
     for page in range(first, last + 1):
         if load_i64(pages + 8 * page) == 0:
@@ -67,7 +65,6 @@ def span(descriptor: Any, place: Any, size: Any, scratch: Any) -> Any:
     for page in range(first, last + 1):
         part = min(size, (np.int64(1) << shift) - inside)
         copy_bytes(at, load_i64(pages + 8 * page) + inside, part)
-        store_u8(used + page, 1)
         at, size, inside = at + part, size - part, np.int64(0)
     return scratch
 
@@ -132,22 +129,6 @@ def _value_range(descriptor: Any, place: Any, length: Any, scratch: Any) -> Any:
     if after == 0 or size > end - start:
         return DAMAGED, place, np.int64(0)
     return FOUND, start, size
-
-
-@kernel_with_lock
-def probe_one(descriptor: Any, key: Any, scratch: Any) -> Any:
-    """Look up one key (Python bytes). Holds the GIL, so that no page is evicted while it is read.
-
-    returns  (outcome, place, size of the value)
-    """
-    address, length = bytes_address(key), np.int64(len(key))
-    slot = _home_slot(descriptor, address, length)
-    if slot < 0:
-        return ABSENT, np.int64(0), np.int64(0)
-    outcome, place, _ = probe(descriptor, address, length, slot, np.int64(0), scratch)
-    if outcome != FOUND:
-        return outcome, place, np.int64(0)
-    return _value_range(descriptor, place, length, scratch)
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Reader of the hash store: batch and single lookups in a hash lookup file.
+"""Reader of the hash store: batch lookups in a hash lookup file.
 
 An open hash lookup file: mapped, described by its context, its pages checked as they are first used.
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,6 @@ from lakeidx.format.lookup.hash_store import (
     check_context,
     context_checksum,
     decode_context,
-    describe_context,
 )
 from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, LoadedBlocks, Pinned
 from lakeidx.lookup.bloom import BloomShape, LookupBloom
@@ -37,7 +35,7 @@ from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.packed import addresses_of, contiguous
 from lakeidx.lookup.scratch_file import map_file
-from lakeidx.lookup.store import FoundValues, LookupEntries, StoreType
+from lakeidx.lookup.store import FoundValues, LookupEntries
 
 _PAYLOAD_SIZE = struct.Struct(">i")
 _ONE_PAGE_SHIFT = 62
@@ -82,7 +80,6 @@ class HashFile(BlockFile):
         if context.bloom_size:
             self.filter = LookupBloom(BloomShape(context.bloom_entries, context.bloom_size), self._filter_bits)
         self._by_length = self._length_tables()
-        self._used = np.zeros(max(n, 1), np.uint8)
         self._flat_page = np.array([self.data.ctypes.data], np.int64)
         self._paged = self._new_descriptor(self.addresses, self.shift)
         self._flat = self._new_descriptor(self._flat_page, _ONE_PAGE_SHIFT)
@@ -105,12 +102,6 @@ class HashFile(BlockFile):
         copy[kernels.PAGES] = pinned.addresses.ctypes.data
         return copy
 
-    def take_used(self) -> npt.NDArray[np.int64]:
-        """Return the numbers of the pages that kernels read since the last call."""
-        used = np.flatnonzero(self._used[: len(self.positions)])
-        self._used[:] = 0
-        return used
-
     def damage(self, place: int) -> CorruptFileError:
         """Make the error for contents that break the format at a place of the image."""
         page = place >> self.shift
@@ -118,22 +109,6 @@ class HashFile(BlockFile):
         return CorruptFileError(
             f"slot or value at {place} of the image points outside its section", path=self.path, offset=offset
         )
-
-    def image_range(self, place: int, size: int) -> bytes | None:
-        """Return the bytes of the image, or None when a page is not in memory."""
-        if self.is_flat:
-            return self.data[place : place + size].tobytes()
-        if not size:
-            # Behind the last byte of the image there may be no page.
-            return b""
-        first, last = place >> self.shift, (place + size - 1) >> self.shift
-        pages = [self.in_memory(page) for page in range(first, last + 1)]
-        if any(page is None for page in pages):
-            return None
-        start = place - (first << self.shift)
-        whole = pages[0] if len(pages) == 1 else np.concatenate([p for p in pages if p is not None])
-        assert whole is not None
-        return whole[start : start + size].tobytes()
 
     def load_blocks(self, numbers: npt.NDArray[np.int64]) -> LoadedBlocks:
         """Load the pages of the image."""
@@ -229,7 +204,6 @@ class HashFile(BlockFile):
         out[kernels.LENGTHS] = len(self._by_length[kernels.SLOTS])
         for slot, table in self._by_length.items():
             out[slot] = table.ctypes.data
-        out[kernels.USED] = self._used.ctypes.data
         return out
 
 
@@ -243,7 +217,6 @@ def _read_context(path: Path, checksum: int | None) -> HashContext:
     return context
 
 
-_TOUCH_EVERY = 16
 _SCAN_ENTRIES = 65536
 _SCAN_BYTES = 1 << 24
 
@@ -253,33 +226,6 @@ class HashLookupStoreReader(OpenReader[HashFile]):
 
     source  org.apache.paimon.lookup.hash.HashLookupStoreReader, release 0.9.0
     """
-
-    _type = StoreType.HASH
-
-    def __init__(self, file: HashFile) -> None:
-        super().__init__(file)
-        self._uses = 0
-        self._scratch = np.empty(file.scratch_size, np.uint8)
-        self._scratch_address = int(self._scratch.ctypes.data)
-        self._descriptor = int(file.descriptor().ctypes.data)
-
-    def lookup(self, key: bytes) -> bytes | None:
-        """Look up the value of a key, or None."""
-        file = self._file()
-        if type(key) is not bytes or file.order.types is not None:
-            file.order.check_one(key)
-        outcome, place, size = kernels.probe_one(self._descriptor, key, self._scratch_address)
-        if outcome == kernels.ABSENT:
-            return None
-        if outcome == kernels.DAMAGED:
-            raise file.damage(place)
-        if outcome == kernels.FOUND:
-            value = file.image_range(place, size)
-            if value is not None:
-                self._touch(file)
-                return value
-        found, values = self._in_rounds(file, contiguous(RowBytes.from_list([key])))
-        return values[0] if found[0] else None
 
     def lookup_many(self, keys: RowBytes) -> FoundValues:
         """Look up the values of n keys. With the whole image in memory, or a batch that needs all of it, in one pass; else page
@@ -328,18 +274,6 @@ class HashLookupStoreReader(OpenReader[HashFile]):
                     path=self._path,
                 )
         return sum(counts.values())
-
-    def describe(self) -> dict[str, Any]:
-        """Describe the context as JSON values."""
-        return {"path": self._path, **describe_context(self._file().context)}
-
-    def _touch(self, file: HashFile) -> None:
-        """Report to the cache from time to time the pages that single lookups read."""
-        self._uses += 1
-        if self._uses % _TOUCH_EVERY == 0:
-            self._descriptor = int(file.descriptor().ctypes.data)
-            if not file.is_flat:
-                file.touch(file.take_used())
 
     def _in_one_pass(self, file: HashFile, descriptor: npt.NDArray[np.int64], keys: RowBytes) -> FoundValues:
         n = len(keys)

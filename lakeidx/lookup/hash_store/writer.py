@@ -157,7 +157,6 @@ class HashLookupStoreWriter(EntryWriter):
         """
         if self._done:
             raise InvalidInputError("the writer is finished", path=str(self._path))
-        self._write_gathered()
         keys, values = RowBytes.concat(self._keys), RowBytes.concat(self._values)
         self.abort()
         sections, shape, image = self._image(keys, values)
@@ -175,7 +174,8 @@ class HashLookupStoreWriter(EntryWriter):
         """Drop the entries; nothing was written yet."""
         self._keys, self._values, self._done = [], [], True
 
-    def _write(self, keys: RowBytes, values: RowBytes) -> None:
+    def write(self, keys: RowBytes, values: RowBytes) -> None:
+        """Add n entries; see `lakeidx.lookup.store.LookupStoreWriter`."""
         if self._done:
             raise InvalidInputError("the writer is finished", path=str(self._path))
         keys, values = self._checked(keys, values)

@@ -51,9 +51,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.jit import inlined, kernel, kernel_with_lock
+from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.memory import (
-    bytes_address,
     compare_memory,
     load_be32,
     load_be64,
@@ -145,18 +144,6 @@ class KeyOrder:
         if fault:
             raise self._refusal(f"key {first + int(at)}", keys[int(at)], int(fault))
 
-    def check_one(self, key: bytes) -> None:
-        """Check a single key.
-
-        errors   InvalidInputError when it is not bytes or not a row of these types
-        """
-        if not isinstance(key, bytes):
-            raise InvalidInputError(f"a lookup key is bytes, not {type(key).__name__}")
-        if self.types is not None:
-            fault = _fault_of(key, *self.for_kernels)
-            if fault:
-                raise self._refusal("the key", key, int(fault))
-
     def compare(self, a: bytes, b: bytes) -> int:
         """Return -1, 0 or 1; both keys must have passed `check`."""
         return int(compare_keys(*_span(a), *_span(b), *self.for_kernels))
@@ -212,11 +199,6 @@ def row_fault(row: Any, length: Any, codes: Any, fields: Any) -> Any:  # noqa: C
         if load_u8(row + 1 + (bit >> 3)) >> (bit & 7) & 1:
             return 3
     return 0
-
-
-@kernel_with_lock
-def _fault_of(key: Any, codes: Any, fields: Any) -> Any:
-    return row_fault(bytes_address(key), np.int64(len(key)), codes, fields)
 
 
 @kernel

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from lakeidx.codec.jit import helper, inlined, kernel, kernel_with_lock
-from lakeidx.codec.memory import bytes_address, compare_memory, copy_bytes, load_i64, load_u8, load_u32, prefetch
+from lakeidx.codec.jit import helper, inlined, kernel
+from lakeidx.codec.memory import compare_memory, copy_bytes, load_i64, load_u8, load_u32, prefetch
 from lakeidx.codec.varint import MAX_INT, load_varint, load_varint_unchecked
-from lakeidx.lookup.bloom import bloom_add, bloom_has, hash_and_filter, hash_at
+from lakeidx.lookup.bloom import bloom_add, hash_and_filter, hash_at
 from lakeidx.lookup.keys.order import common_prefix, compare_keys, rank_of, row_fault, shares_prefix
 
 
@@ -198,9 +198,7 @@ def spans_of_body(
 ) = range(15)
 DESCRIPTOR_SLOTS = 15
 
-# What `search_one` says in its first number when it is no block number.
 ABSENT = -1
-BAD_KEY = -2
 _GROUP = 256
 #: Keys whose searches wait for memory together.
 _ABREAST = 16
@@ -276,7 +274,7 @@ def _find_from(
 
 
 @kernel
-def find_in_body(
+def _find_in_body(
     body: Any, count: Any, step: Any, end: Any, skip: Any, key: Any, size: Any, codes: Any, fields: Any
 ) -> Any:
     """Search a checked body.
@@ -296,46 +294,6 @@ def find_in_body(
         low += half if rank_of(entry, entry_size, codes, fields, skip) < rank else 0
         n -= half
     return _find_from(body, low, count, step, end, key, size, codes, fields)
-
-
-@kernel_with_lock
-def search_one(descriptor: Any, key: Any) -> Any:
-    """Look up one key (Python bytes). Holds the GIL, so that no block is evicted while it is read.
-
-    returns  (block, start of the value in its body, size); block may be ABSENT or BAD_KEY (then start is the fault);
-             size -1 when the block is not in memory
-    """
-    address, size = bytes_address(key), np.int64(len(key))
-    codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
-    if fields:
-        fault = row_fault(address, size, codes, fields)
-        if fault:
-            return np.int64(BAD_KEY), np.int64(fault), np.int64(0)
-    filter_address = _slot(descriptor, FILTER)
-    if filter_address and not bloom_has(
-        hash_at(address, size), filter_address, _slot(descriptor, FILTER_BITS), _slot(descriptor, FILTER_PROBES)
-    ):
-        return np.int64(ABSENT), np.int64(0), np.int64(0)
-    block = _find_block(descriptor, address, size)
-    if block < 0:
-        return block, np.int64(0), np.int64(0)
-    body = load_i64(_slot(descriptor, BODIES) + 8 * block)
-    if body == 0:
-        return block, np.int64(0), np.int64(-1)
-    value, value_size = find_in_body(
-        body,
-        load_i64(_slot(descriptor, COUNTS) + 8 * block),
-        load_i64(_slot(descriptor, STEPS) + 8 * block),
-        load_i64(_slot(descriptor, ENDS) + 8 * block),
-        load_i64(_slot(descriptor, SKIPS) + 8 * block),
-        address,
-        size,
-        codes,
-        fields,
-    )
-    if value_size < 0:
-        return np.int64(ABSENT), np.int64(0), np.int64(0)
-    return block, value - body, value_size
 
 
 @kernel
@@ -511,7 +469,7 @@ def number_many(descriptor: Any, keys: Any, offsets: Any, blocks: Any, firsts: A
         skip = load_i64(_slot(descriptor, SKIPS) + 8 * block)
         start = load_i64(offsets + 8 * i)
         size = load_i64(offsets + 8 * i + 8) - start
-        value, value_size = find_in_body(body, count, step, end, skip, keys + start, size, codes, fields)
+        value, value_size = _find_in_body(body, count, step, end, skip, keys + start, size, codes, fields)
         if value_size < 0:
             continue
         at = value - body

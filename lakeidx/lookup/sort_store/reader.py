@@ -1,4 +1,4 @@
-"""Reader of the sort store: batch and single lookups in an SST.
+"""Reader of the sort store: batch lookups in an SST.
 
 An open SST: mapped, its footer, index and filter checked, its blocks checked as they are first used.
 
@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -33,8 +32,8 @@ import numpy.typing as npt
 from lakeidx.codec.containers.checksum import crc32, crc32_ranges
 from lakeidx.codec.containers.compress import BlockCodec, as_arrays, decompress_zstd_ranges
 from lakeidx.codec.rows.rowbytes import RowBytes
-from lakeidx.errors import CorruptFileError, InternalError
-from lakeidx.format.lookup.sst import FOOTER_SIZE, TRAILER_SIZE, decode_footer, describe_sst, read_block, stored_body
+from lakeidx.errors import CorruptFileError
+from lakeidx.format.lookup.sst import FOOTER_SIZE, TRAILER_SIZE, decode_footer, read_block, stored_body
 from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, LoadedBlocks
 from lakeidx.lookup.bloom import BloomShape, LookupBloom
 from lakeidx.lookup.common import OpenReader
@@ -42,7 +41,7 @@ from lakeidx.lookup.keys.order import KeyOrder, common_prefix
 from lakeidx.lookup.packed import addresses_of, contiguous, take_packed
 from lakeidx.lookup.scratch_file import map_file
 from lakeidx.lookup.sort_store import read_kernels as kernels
-from lakeidx.lookup.store import FoundValues, LookupEntries, StoreType
+from lakeidx.lookup.store import FoundValues, LookupEntries
 
 #: Bytes of block bodies that are worth a thread.
 
@@ -284,40 +283,15 @@ class SortFile(BlockFile):
             )
 
 
-_TOUCH_EVERY = 16
-
-
 class SortLookupStoreReader(OpenReader[SortFile]):
     """Answers from one SST: the filter, then a binary search of the index, then one of the block.
 
     source  org.apache.paimon.lookup.sort.SortLookupStoreReader, release 1.4.2
     """
 
-    _type = StoreType.SORT
-
     def __init__(self, file: SortFile) -> None:
         super().__init__(file)
         self._descriptor = file.descriptor
-        self._uses = 0
-
-    def lookup(self, key: bytes) -> bytes | None:
-        """Look up the value of a key, or None."""
-        file = self._file()
-        if type(key) is not bytes:
-            file.order.check_one(key)
-        block, start, size = kernels.search_one(self._descriptor, key)
-        if block >= 0:
-            body = file.in_memory(block)
-            if size < 0 or body is None:
-                return self._lookup_in_block(file, block, key)
-            self._uses += 1
-            if self._uses % _TOUCH_EVERY == 0:
-                file.block(block)
-            return body[start : start + size].tobytes()
-        if block == kernels.BAD_KEY:
-            file.order.check_one(key)
-            raise InternalError("a key was refused without a reason", path=self._path)
-        return None
 
     def lookup_many(self, keys: RowBytes) -> FoundValues:
         """Look up the values of n keys, in one pass: hash and filter, index search, then all keys of a block together."""
@@ -389,11 +363,6 @@ class SortLookupStoreReader(OpenReader[SortFile]):
             entries += len(keys)
         return entries
 
-    def describe(self) -> dict[str, Any]:
-        """Describe the footer, index and number of entries as JSON values; reads every block."""
-        file = self._file()
-        return {"path": self._path, "key_order": str(file.order), **describe_sst(file.view, path=self._path)}
-
     def _located(self, keys: RowBytes) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the block of each key, and how many keys, of how many bytes, each block has."""
         n_blocks = len(self._file().starts)
@@ -401,15 +370,3 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         counts, key_bytes = np.zeros(n_blocks, np.int64), np.zeros(n_blocks, np.int64)
         kernels.locate_many(self._descriptor, *addresses_of(keys), len(keys), blocks, counts, key_bytes)
         return blocks, counts, key_bytes
-
-    def _lookup_in_block(self, file: SortFile, block: int, key: bytes) -> bytes | None:
-        body = file.block(block)
-        view = np.frombuffer(key, np.uint8)
-        address, size = kernels.find_in_body(
-            body.ctypes.data, file.counts[block], file.steps[block], file.entry_ends[block], file.skips[block],
-            view.ctypes.data, len(view), *file.order.for_kernels,
-        )  # fmt: skip
-        if size < 0:
-            return None
-        start = address - body.ctypes.data
-        return body[start : start + size].tobytes()

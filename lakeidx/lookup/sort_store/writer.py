@@ -191,7 +191,6 @@ class SortLookupStoreWriter(EntryWriter):
 
         returns  `checksum` covers everything after the data blocks
         """
-        self._write_gathered()
         try:
             if self._state[COUNT]:
                 self._close_block()
@@ -214,7 +213,8 @@ class SortLookupStoreWriter(EntryWriter):
         """Remove the unfinished file; nothing after `finish`."""
         self._file.discard()
 
-    def _write(self, keys: RowBytes, values: RowBytes) -> None:
+    def write(self, keys: RowBytes, values: RowBytes) -> None:
+        """Add n entries; see `lakeidx.lookup.store.LookupStoreWriter`."""
         try:
             keys, values = self._checked(keys, values)
             if len(keys) == 0:

@@ -15,7 +15,7 @@ from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.hash_store.reader import HashFile, HashLookupStoreReader
 from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.store import StoreType
-from tests.unit.lookup.stores import CODECS, PLAIN, ask, build, factory
+from tests.unit.lookup.stores import CODECS, PLAIN, ask, build, factory, show
 
 ENTRIES = [(b"key %d" % i, b"v%d" % i * (i % 30)) for i in range(60)] + [(b"%d" % i, b"") for i in range(10, 20)]
 
@@ -38,10 +38,10 @@ def test_pages_are_checked_as_they_are_used(tmp_path: Path) -> None:
     at = good.rindex(b"v29v29")
     Path(file.path).write_bytes(good[:at] + b"V" + good[at + 1 :])
     with made_by.open_reader(file) as reader:
-        assert reader.lookup(b"key 1") == b"v1"
+        assert ask(reader, [b"key 1"]) == [b"v1"]
         for _ in range(2):
             with pytest.raises(CorruptFileError) as caught:
-                reader.lookup(b"key 29")
+                ask(reader, [b"key 29"])
             assert caught.value.offset == at // 64 * 64
         with pytest.raises(CorruptFileError):
             reader.verify()
@@ -51,28 +51,28 @@ def test_a_batch_larger_than_the_cache_goes_page_by_page(tmp_path: Path) -> None
     cache = BlockCache(512, working_bytes=512)
     made_by = factory(StoreType.HASH, cache=cache, compression="zstd", block_size=256)
     entries = [(b"%05d" % i, b"v" * (i % 40)) for i in range(1000)]
-    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
+    file = build(made_by, tmp_path / "x", entries)
+    with made_by.open_reader(file) as reader:
         found, values = reader.lookup_many(RowBytes.from_list([key for key, _ in entries]))
         assert found.all()
         assert values.to_list() == [value for _, value in entries]
         # Slots, sizes and values of a page are needed in turn: a few rounds, not a load for each key.
-        assert cache.stats().loads < 4 * reader.describe()["pages"]
+        assert cache.stats().loads < 4 * show(file)["pages"]
         assert cache.stats().used_bytes <= 512
 
 
-def test_single_lookups_keep_their_pages_in_the_cache(tmp_path: Path) -> None:
+def test_lookups_of_one_key_keep_its_pages_in_the_cache(tmp_path: Path) -> None:
     cache = BlockCache(4096)
     made_by = factory(StoreType.HASH, cache=cache, compression="zstd", block_size=256)
     entries = [(b"%05d" % i, b"v" * (i % 40)) for i in range(1000)]
     with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
-        reader.lookup(b"00039")
+        ask(reader, [b"00039"])
         for i in range(40, 400):
-            for _ in range(16):
-                reader.lookup(b"00039")
-            reader.lookup(b"%05d" % i)
+            ask(reader, [b"00039"])
+            ask(reader, [b"%05d" % i])
         assert cache.stats().evictions > 20
         loads = cache.stats().loads
-        assert reader.lookup(b"00039") == b"v" * 39
+        assert ask(reader, [b"00039"]) == [b"v" * 39]
         assert cache.stats().loads == loads
 
 

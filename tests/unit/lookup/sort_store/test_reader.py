@@ -18,7 +18,7 @@ from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.sort_store.reader import SortFile
 from lakeidx.lookup.store import StoreType
 from tests.unit.lookup import models
-from tests.unit.lookup.stores import ask, build, factory
+from tests.unit.lookup.stores import ask, build, factory, show
 
 
 def test_keys_that_differ_only_after_their_first_bytes(tmp_path: Path) -> None:
@@ -45,19 +45,18 @@ def test_keys_of_several_blocks_are_searched_together(tmp_path: Path, block_size
         assert ask(reader, few) == [entries.get(key) for key in few]
 
 
-def test_single_lookups_keep_their_block_in_the_cache(tmp_path: Path) -> None:
+def test_lookups_of_one_key_keep_its_block_in_the_cache(tmp_path: Path) -> None:
     cache = BlockCache(2000)
     made_by = factory(StoreType.SORT, cache=cache, block_size=512, compression="zstd")
     entries = [(b"%04d" % i, b"v" * 40) for i in range(200)]
     with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
-        reader.lookup(b"0000")
+        ask(reader, [b"0000"])
         for i in range(40, 190):
-            for _ in range(16):
-                reader.lookup(b"0000")
-            reader.lookup(b"%04d" % i)
+            ask(reader, [b"0000"])
+            ask(reader, [b"%04d" % i])
         assert cache.stats().evictions > 5
         loads = cache.stats().loads
-        assert reader.lookup(b"0000") == b"v" * 40
+        assert ask(reader, [b"0000"]) == [b"v" * 40]
         assert cache.stats().loads == loads
 
 
@@ -71,7 +70,7 @@ def test_a_batch_larger_than_the_cache_loads_each_block_once(tmp_path: Path) -> 
         found, values = reader.lookup_many(RowBytes.from_list([b"%05d" % i for i in asked]))
         assert found.all()
         assert values.to_list() == [b"v" * 40] * 1000
-        assert cache.stats().loads == len(reader.describe()["blocks"])
+        assert cache.stats().loads == len(show(file)["blocks"])
         assert cache.stats().used_bytes <= 1000
 
 
@@ -92,8 +91,7 @@ def test_damage_in_any_block_is_found(tmp_path: Path) -> None:
     entries = [(b"%05d" % i, b"%d" % i * 9) for i in range(1000)]
     built = build(made_by, tmp_path / "x", entries)
     whole = Path(built.path).read_bytes()
-    with made_by.open_reader(built) as reader:
-        blocks = [block["offset"] for block in reader.describe()["blocks"]]
+    blocks = [block["offset"] for block in show(built)["blocks"]]
     for place in blocks[:: len(blocks) // 8]:
         Path(built.path).write_bytes(whole[: place + 3] + bytes([whole[place + 3] ^ 1]) + whole[place + 4 :])
         with made_by.open_reader(built) as reader, pytest.raises(CorruptFileError) as error:
@@ -113,11 +111,12 @@ def test_entries_are_checked_once_for_a_checksum(tmp_path: Path, monkeypatch: py
         check(file, numbers, *rest, **named)
 
     monkeypatch.setattr(SortFile, "_check_bodies", counted)
-    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
+    file = build(made_by, tmp_path / "x", entries)
+    with made_by.open_reader(file) as reader:
         for _ in range(3):
             assert reader.lookup_many(asked).values.to_list() == [value for _, value in entries]
         assert made_by.cache.stats().loads == 3 * len(checked)
-        assert sorted(checked) == list(range(len(reader.describe()["blocks"])))
+        assert sorted(checked) == list(range(len(show(file)["blocks"])))
 
 
 def test_a_block_that_is_another_one_is_checked(tmp_path: Path) -> None:
@@ -128,7 +127,7 @@ def test_a_block_that_is_another_one_is_checked(tmp_path: Path) -> None:
     faults = []
     with made_by.open_reader(built) as reader, Path(built.path).open("r+b", buffering=0) as opened:
         assert reader.lookup_many(asked).found.all()
-        (block,) = reader.describe()["blocks"]
+        (block,) = show(built)["blocks"]
         whole = Path(built.path).read_bytes()[: block["size"] + 1]
         for place in range(3, block["size"]):
             # Its checksum is right, its bytes are not those that were checked.

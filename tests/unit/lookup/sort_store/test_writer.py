@@ -16,7 +16,7 @@ from lakeidx.lookup.sort_store.writer import SortLookupStoreWriter
 from lakeidx.lookup.store import LookupStoreOptions, StoreType
 from lakeidx.types import parse_type
 from tests.unit.lookup import models
-from tests.unit.lookup.stores import PLAIN, build, factory
+from tests.unit.lookup.stores import PLAIN, ask, build, factory
 
 rows = st.dictionaries(st.binary(max_size=9), st.binary(max_size=9), max_size=40).map(lambda d: sorted(d.items()))
 same_size_rows = st.dictionaries(st.binary(min_size=4, max_size=4), st.just(b"12345"), max_size=60).map(
@@ -45,11 +45,7 @@ def test_bytes_are_those_of_the_model_however_the_input_comes(
         cuts = sorted(data.draw(st.lists(st.integers(0, len(entries)), max_size=4)))
         for start, end in itertools.pairwise([0, *cuts, len(entries)]):
             keys, values = [k for k, _ in entries[start:end]], [v for _, v in entries[start:end]]
-            if data.draw(st.booleans()):
-                out.write(RowBytes.from_list(keys), RowBytes.from_list(values))
-            else:
-                for key, value in zip(keys, values, strict=True):
-                    out.put(key, value)
+            out.write(RowBytes.from_list(keys), RowBytes.from_list(values))
         file = out.finish()
     for_entries = len(entries) if expected is None else expected
     filter_for = (for_entries, fpp) if fpp is not None and for_entries else None
@@ -77,15 +73,6 @@ def test_input_out_of_order_is_refused(tmp_path: Path, keys: list[bytes], at: in
         out.finish()
 
 
-def test_single_entries_out_of_order_are_refused(tmp_path: Path) -> None:
-    with writer(tmp_path / "x.sst") as out:
-        out.put(b"b", b"")
-        out.put(b"a", b"")
-        with pytest.raises(InvalidInputError, match="entry 1 is out of order"):
-            out.finish()
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_order_is_that_of_the_types(tmp_path: Path) -> None:
     types = [parse_type("INT")]
     numbers = [-70000, -1, 0, 1, 255, 256, 70000]
@@ -109,8 +96,6 @@ def test_keys_of_another_form_are_refused(tmp_path: Path) -> None:
 def test_keys_and_values_of_other_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="2 keys but 1 values"):
         writer(tmp_path / "x.sst").write(RowBytes.from_list([b"a", b"b"]), RowBytes.from_list([b"v"]))
-    with pytest.raises(InvalidInputError, match="key and value are bytes, not bytes and str"):
-        writer(tmp_path / "x.sst").put(b"a", "v")  # type: ignore[arg-type]
 
 
 def test_an_unfinished_writer_leaves_nothing(tmp_path: Path) -> None:
@@ -127,7 +112,7 @@ def test_an_older_file_is_replaced_whole(tmp_path: Path) -> None:
     second = build(factory(StoreType.SORT), path, [(b"a", b"2")])
     assert first.checksum == second.checksum or first.size != second.size
     with factory(StoreType.SORT).open_reader(second) as reader:
-        assert reader.lookup(b"a") == b"2"
+        assert ask(reader, [b"a"]) == [b"2"]
     assert [p.name for p in path.parent.iterdir()] == ["x.sst"]
 
 
