@@ -295,6 +295,27 @@ def test_the_upkeep_of_one_table(sandbox: DefsFolderSandbox, tmp_path: Path) -> 
     assert observed.success
 
 
+def test_the_upkeep_of_a_table_that_an_asset_of_the_project_writes(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
+    """The table would be two assets of one key, and the whole project would not load."""
+    warehouse = lakeidx.Warehouse(f"{tmp_path}/wh")
+    for i in range(3):
+        (warehouse.create("d.a", SPEC) if i == 0 else warehouse.table("d.a")).upsert([{"id": i}])
+    path = written(sandbox, TableMaintenance, {"warehouse": warehouse.uri, "table": "d.a", "external": False})
+
+    @dg.asset(key=["d", "a"])
+    def a() -> None: ...
+
+    with found(sandbox, path, tmp_path / "state.json") as (_, made):
+        defs = dg.Definitions.merge(made, dg.Definitions([a]))
+    assert {k.to_user_string() for k in defs.resolve_asset_graph().get(dg.AssetKey(["d", "a"])).child_keys} == {
+        "d/a/compaction", "d/a/snapshot_expiry", "d/a/verification",
+    }  # fmt: skip
+    assert not [s.name for s in defs.sensors or () if "tables" in s.name]
+    full = {**QUIET, "ops": {"d__a__compaction": {"config": {"full": True}}}}
+    assert defs.resolve_job_def("d__a__compaction_job").execute_in_process(run_config=full).success
+    assert warehouse.table("d.a").scan().to_arrow().num_rows == 3
+
+
 def test_components_share_resources_or_leave_them_to_the_project(tmp_path: Path) -> None:
     def config(name: str) -> PipelineConfig:
         fields = [{"name": "id", "type": "BIGINT"}]

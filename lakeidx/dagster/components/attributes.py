@@ -89,9 +89,14 @@ class WarehouseTablesAttributes(UpkeepAttributes):
 
 
 class TableMaintenanceAttributes(UpkeepAttributes):
-    """The upkeep of one table: ``database.table``."""
+    """The upkeep of one table.
+
+    table      ``database.table``
+    external   whether the component makes the table's asset; false where an asset of the project writes it and has its key
+    """
 
     table: str
+    external: bool = True
 
 
 def as_given(model: type[BaseModel]) -> type[BaseModel]:

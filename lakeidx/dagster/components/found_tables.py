@@ -101,6 +101,11 @@ class _FoundTables(Member, dg.StateBackedComponent):
     def upkeep(self) -> bool:
         """Whether compaction, expiry and verification are assets."""
 
+    @property
+    def external(self) -> bool:
+        """Whether the tables are assets of the component."""
+        return True
+
     @abstractmethod
     def wanted(self, warehouse: "Warehouse") -> Sequence[str]:
         """List the tables."""
@@ -140,10 +145,11 @@ class _FoundTables(Member, dg.StateBackedComponent):
                 left_out.append(str(error))
                 continue
             pipelines.append(pipeline)
-            out.assets.append(_table_asset(pipeline))
+            if self.external:
+                out.assets.append(_table_asset(pipeline))
             if self.upkeep:
                 add_upkeep(out, pipeline)
-        if pipelines:
+        if pipelines and self.external:
             out.sensors.append(
                 _tables_sensor(f"lakeidx__{zlib.crc32(self.name.encode()):08x}__tables_sensor", pipelines)
             )
@@ -221,6 +227,11 @@ class TableMaintenance(_FoundTables):
     def upkeep(self) -> bool:
         """Keep the table: that is what the component is for."""
         return True
+
+    @property
+    def external(self) -> bool:
+        """Leave the table's asset to the one of the project that writes it when the attribute says so."""
+        return self.attributes.external
 
     def wanted(self, warehouse: "Warehouse") -> Sequence[str]:
         """List the one table; NotFoundError names the tables there are."""
