@@ -3,7 +3,8 @@
 Definitions and a run of a project with one asset that does nothing, loaded and run the same way, are what Dagster itself takes on
 this machine, with what the environment's other packages register for it: all that lakeidx adds is beyond them.
 
-Processor seconds are of processes of their own, children included, with bytecode and kernels there as after an installation; the
+Processor seconds are of processes of their own, children included, in an environment with what lakeidx needs for Dagster and no
+more, which is installed below .work/peers once, with bytecode and kernels there as after an installation; the
 checks of runs passed, the tick found every file and killed runs were healed, with each row once, before they count. Events of a run
 are measured as Dagster stores them.
 
@@ -30,8 +31,10 @@ import yaml
 from rich.console import Console
 from rich.table import Table as View
 
+from bench.peers.environments import ROOT, of_lakeidx, python_of
 from lakeidx.api.table import Table
 
+ENVIRONMENTS = ROOT / ".work/peers/lakeidx"
 _LOAD = """
 from lakeidx.dagster.components.primary_key_table import PrimaryKeyTable
 from shop.definitions import defs
@@ -258,6 +261,7 @@ def project(root: Path, tables: int, files: int, *, landed: int = 3, batch: int 
 
 def used(root: Path, code: str, *arguments: str) -> tuple[float, float, str]:
     """Run a program in a project; return its wall and processor seconds and its last line."""
+    python = python_of(of_lakeidx("dagster", "dagster"), ENVIRONMENTS)
     kept = {"PYTHONPYCACHEPREFIX": str(root.parent / "bytecode"), "NUMBA_CACHE_DIR": str(root.parent / "kernels")}
     home = root / "home"
     home.mkdir(exist_ok=True)
@@ -267,7 +271,7 @@ def used(root: Path, code: str, *arguments: str) -> tuple[float, float, str]:
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     (root / "program.py").write_text(code)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "program.py", *arguments],
+        [str(python), "-W", "ignore", "program.py", *arguments],
         capture_output=True,
         text=True,
         check=False,

@@ -3,8 +3,8 @@
 Each step runs in a session of its own in a process of its own, two slots, after a first bare ``mapInArrow``, so that what the start
 of Spark and of its Python workers costs is apart. "Cold" is the first time (the first append makes the table), "warm" the least of
 the next ones; processor seconds are those of all processes together. Every peer runs in its own environment, whose versions are
-printed: lakeidx in that of the project and in one with the lowest pyspark that it allows, the others where `bench.peers` installs
-them below --cache. Rows are counted and summed at the end of each step.
+printed: lakeidx with the newest pyspark and with the one that Delta allows; all are installed below --cache, once. Rows are counted
+and summed at the end of each step.
 
     python -m bench.bench_spark [--rows 200000] [--rounds 3] [--peers NAME,NAME] [--json]
 """
@@ -220,34 +220,32 @@ def _check(peer: Connector, rows: int) -> None:
     assert tuple(found) == (rows, rows * (rows - 1) // 2, rows * (rows - 1) / 4), f"{found}, of {rows} rows"
 
 
-def environments(names: Sequence[str], cache: Path, lowest: Path) -> Iterator[tuple[str, str, Path, Mapping[str, str]]]:
+def environments(names: Sequence[str], cache: Path) -> Iterator[tuple[str, str, Path, Mapping[str, str]]]:
     """Yield what is measured: its name, the connector, the Python of its environment, and variables."""
-    from bench.peers.environments import MissingError, peers, python_of
+    from bench.peers.environments import DELTA, MissingError, of_lakeidx, peers, python_of
 
-    of_kind = {k.module.removesuffix("_spark"): k for k in peers() if k.module.endswith("_spark")}
-    for name in names:
-        if name == "lakeidx":
-            # Numba keeps kernels of one version for a source: those of the lowest would take the place of this environment's.
-            apart = {"NUMBA_CACHE_DIR": str(lowest.parents[1] / "kernels")}
-            for label, python in (("lakeidx", Path(sys.executable)), ("lakeidx, lowest pyspark", lowest)):
-                if python.exists():
-                    more: Mapping[str, str] = apart if python == lowest else {}
-                    # Its kernels are compiled once for a machine, its modules once for an environment: pip does, uv does not.
-                    here = {**_environment(), **more}
-                    loaded = "pandas, pyspark.worker, lakeidx.spark.datasource, lakeidx.spark.table_writer"
-                    for command in (
-                        [str(python.with_name("lakeidx")), "warm-up"],
-                        [str(python), "-c", f"import {loaded}"],
-                    ):
-                        subprocess.run(command, env=here, check=True, stdout=sys.stderr)
-                    yield label, name, python, more
+    kinds = {
+        "lakeidx": of_lakeidx("spark", "pyspark[connect]"),
+        "lakeidx, pyspark of Delta": of_lakeidx("spark", *DELTA),
+        **{k.module.removesuffix("_spark"): k for k in peers() if k.module in ("paimon_spark", "delta_spark")},
+    }
+    for label, kind in kinds.items():
+        name = kind.module.removesuffix("_spark")
+        if name not in names:
             continue
         try:
-            kind = of_kind[name]
-            jar = {"LAKEIDX_PEER_JAR": str(kind.jar())} if kind.jar is not None else {}
-            yield name, name, python_of(kind, cache), jar
+            more = {"LAKEIDX_PEER_JAR": str(kind.jar())} if kind.jar is not None else {}
+            python = python_of(kind, cache / "lakeidx" if name == "lakeidx" else cache)
         except MissingError as error:
-            print(f"{name}: {error}", file=sys.stderr)
+            print(f"{label}: {error}", file=sys.stderr)
+            continue
+        if name == "lakeidx":
+            # Kernels are compiled once for a machine, and modules once for an environment: pip does its own.
+            more["NUMBA_CACHE_DIR"] = str(python.parents[1] / "kernels")
+            loaded = "import pandas, pyspark.worker, lakeidx.spark.datasource, lakeidx.spark.table_writer"
+            for command in ([str(python.with_name("lakeidx")), "warm-up"], [str(python), "-c", loaded]):
+                subprocess.run(command, env={**_environment(), **more}, check=True, stdout=sys.stderr)
+        yield label, name, python, more
 
 
 def _environment() -> dict[str, str]:
@@ -288,12 +286,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--peers", type=lambda t: t.split(","), default=list(CONNECTORS))
     parser.add_argument("--cache", type=Path, default=ROOT / ".work/peers", help="environments of the peers")
-    parser.add_argument(
-        "--lowest",
-        type=Path,
-        default=ROOT / ".work/versions/bin/python",
-        help="of an environment as `make versions` makes it",
-    )
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
@@ -302,7 +294,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(work(name, step, Path(folder), args.rows, args.rounds)))
         return 0
     figures = []
-    for label, name, python, more in environments(args.peers, args.cache.absolute(), args.lowest):
+    for label, name, python, more in environments(args.peers, args.cache.absolute()):
         with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as kept:
             for step in STEPS:
                 print(f"{label}: {step} ...", file=sys.stderr)

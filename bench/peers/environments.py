@@ -70,6 +70,11 @@ def peers() -> list[PeerKind]:
     ]
 
 
+def of_lakeidx(extra: str, *packages: str) -> PeerKind:
+    """Return lakeidx as a user installs it for one use, with other packages; the code that runs is that of `PYTHONPATH`."""
+    return PeerKind("lakeidx", "lakeidx_spark", (*packages, f"{ROOT}[{extra}]"))
+
+
 def python_of(kind: PeerKind, cache: Path) -> Path:
     """Find the Python that runs a peer; install its packages when they are not there, and say so."""
     for tool in kind.tools:
