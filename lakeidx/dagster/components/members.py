@@ -29,12 +29,14 @@ class Member:
 
     given      its attributes as they are written; None for one that code has made
     problems   what is wrong with it, each one line
+    first      the first of its project, which builds what a project has once; None as long as none of them has asked
     """
 
     #: Of two components with one table the lower one keeps it.
     rank = 0
     given: Attributes | None = None
     problems: tuple[str, ...] = ()
+    first: Member | None = None
 
     @property
     def file(self) -> str:
@@ -54,9 +56,13 @@ class Member:
         """Build what a project has once: its first component does it."""
         if self.given is None:
             return []
-        members = members_of(context)
-        if members[0] is not self:
+        if self.first is None:
+            found = members_of(context)
+            for member in found:
+                member.first = found[0]
+        if self.first is not self:
             return []
+        members = members_of(context)
 
         def told(table: str) -> Sequence[AlertConfig] | None:
             return next((m.told for m in members if not m.problems and m.claims(table)), None)
