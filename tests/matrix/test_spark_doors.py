@@ -92,6 +92,8 @@ def test_frames_through_the_io_manager(session: SparkSession, tmp_path: Path) ->
 def test_spark_connect(tmp_path: Path) -> None:
     require_java()
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])}
+    # PySpark takes a free port then, not 15002, which another server may have.
+    environment["SPARK_TESTING"] = "1"
     done = subprocess.run(
         [sys.executable, "-m", "tests.kit.matrix_connect", str(tmp_path)],
         env=environment, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=HANGS_SECONDS,

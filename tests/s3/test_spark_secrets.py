@@ -57,7 +57,9 @@ def test_no_secret_shows(s3_server: S3Server, tmp_path: Path, session: str) -> N
         input=json.dumps(s3_server.storage_options),
         capture_output=True,
         text=True,
-        env={k: v for k, v in os.environ.items() if not k.startswith("AWS_")} | {"PYSPARK_PYTHON": sys.executable},
+        # PySpark takes a free port then, not 15002, which another server may have.
+        env={k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+        | {"PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"},
     )
     assert "rows 100 v7" in done.stdout, done.stderr[-3000:]
     assert Table.open(uri, s3_server.storage_options).scan().to_arrow().num_rows == 100
