@@ -56,7 +56,7 @@ def build_definitions(
     for name, problems in left_out.items():
         log.error("pipeline file left out: %s: %s", folder / name, "; ".join(problems))
     told = {name: alerts for t in tables for name, alerts in t.told.items()}
-    found = build_pipeline_files(folder, len(tables), left_out)
+    found = build_pipeline_files(f"Pipeline files in {folder}, one for each table.", len(tables), left_out)
     of_runs = [build_failed_run_sensor(tables=told.get), build_canceled_run_sensor()]
     return dg.Definitions(
         assets=[*(a for t in tables for a in t.assets), found.asset],

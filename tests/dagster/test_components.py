@@ -193,6 +193,15 @@ def test_a_mistake_keeps_the_other_tables_and_is_a_failed_check_with_file_line_a
         assert {"d__t__landing_sensor", "lakeidx__failed_component_runs_sensor"} <= set(said)
         assert not [n for n in said if n.startswith("d__") and not n.startswith("d__t__")]
         dg.Definitions.validate_loadable(defs)
+        described = {
+            s.key.path[-1]: str(s.description) for s in defs.resolve_all_asset_specs() if s.key.path[0] == "lakeidx"
+        }
+    assert described.keys() == {*MISTAKES, "upkeep"}
+    for name, description in described.items():
+        first, _, rest = description.partition("\n")
+        assert first.startswith("What is left out of the component ")
+        assert first.endswith(f"defs/{name}/defs.yaml.")
+        assert f"defs/{name}/defs.yaml: line " in rest
     for name, (_, key, what) in {**MISTAKES, "upkeep": ({}, "tabel", "did you mean 'table'?")}.items():
         sensor = said[f"lakeidx__components__defs__{name}_sensor"]
         with dg.build_sensor_context(instance=dg.DagsterInstance.ephemeral()) as context:

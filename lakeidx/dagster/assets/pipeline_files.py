@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -34,10 +33,11 @@ class PipelineFiles:
 
 
 def build_pipeline_files(
-    folder: Path, loaded: int, left_out: Mapping[str, tuple[str, ...]], *, key: dg.AssetKey = ASSET
+    what: str, loaded: int, left_out: Mapping[str, tuple[str, ...]], *, key: dg.AssetKey = ASSET
 ) -> PipelineFiles:
     """Build the asset, check and sensor.
 
+    what       first line of the asset's description; the problems follow
     loaded     number of files that were loaded
     left_out   name of a file -> its problems, each one line
     key        of the asset
@@ -55,12 +55,14 @@ def build_pipeline_files(
     asset = dg.AssetSpec(
         key,
         group_name=GROUP,
-        description=f"Files in {folder}, one for each table.\n\n{text}",
+        description=f"{what}\n\n{text}",
         metadata=metadata,
         kinds={"yaml"},
     )
 
-    @dg.asset_check(asset=key, name=CHECK, description="Every pipeline file could be loaded; a bad one is left out.")
+    @dg.asset_check(
+        asset=key, name=CHECK, description="What describes tables could be loaded; what has a mistake is left out."
+    )
     def every_pipeline_file_loads() -> dg.AssetCheckResult:
         return dg.AssetCheckResult(passed=not left_out, description=text, metadata=metadata)
 
