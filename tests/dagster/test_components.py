@@ -346,6 +346,18 @@ def test_components_share_resources_or_leave_them_to_the_project(tmp_path: Path)
     dg.Definitions.validate_loadable(dg.Definitions.merge(alone, dg.Definitions(resources=both.resources)))
 
 
+def test_resources_that_one_component_takes_from_the_project_are_those_of_all(sandbox: DefsFolderSandbox) -> None:
+    """Those that the others brought were different resources of one name, and nothing of the project loaded."""
+    fields = {"fields": [{"name": "id", "type": "BIGINT"}], "warehouse": "/lake/wh", "primaryKeys": ["id"]}
+    for name, more in {"a": {}, "b": {"resources": "project"}, "c": {"resource_prefix": "team_"}}.items():
+        landing = {"path": f"/lake/{name}", "pattern": "*.csv"}
+        written(sandbox, PrimaryKeyTable, {**fields, "table": f"d.{name}", "landing": landing, **more}, name)
+    with sandbox.build_all_defs() as defs:
+        assert set(defs.resources or {}) == {"team_store", "team_spark", "team_tables"}
+        own = {f"lakeidx_{n}": r for n, r in resources_from_environment({"AWS_REGION": "eu-1"}, prefix="").items()}
+        dg.Definitions.validate_loadable(dg.Definitions.merge(defs, dg.Definitions(resources=own)))
+
+
 @pytest.mark.parametrize(
     ("asked", "uri", "spark"),
     [

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from lakeidx.dagster.components.attributes import Attributes, FeedTablesAttributes, as_given
 from lakeidx.dagster.components.members import Member, members_of, quiet
 from lakeidx.dagster.components.scaffolding import FeedTablesScaffolder
-from lakeidx.dagster.factory import TableDefinitions, build_feed, merged_definitions, shared_resources
+from lakeidx.dagster.factory import TableDefinitions, build_feed, merged_definitions
 from lakeidx.pipeline_file.problems import PipelineFileError
 from lakeidx.pipeline_file.sections import AlertConfig
 
@@ -47,6 +47,11 @@ class FeedTables(Member, dg.Component):
         """Who is told when a run of the feed or of one of its tables failed."""
         return () if self.feed is None else self.feed.alerts
 
+    @property
+    def resources_taken(self) -> tuple[str, str] | None:
+        """What the names of its resources begin with, and whose they are."""
+        return None if self.feed is None else (self.feed.resource_prefix, self.feed.resources)
+
     def claims(self, table: str) -> bool:
         """Return whether it is the feed, or one of its tables that are known."""
         return self.feed is not None and table in self._built(self.feed).told
@@ -70,5 +75,4 @@ class FeedTables(Member, dg.Component):
             shared = next((name for name in made.told if member.claims(name)), None)
             if shared is not None:
                 return self.build_left_out([f"table {shared} is described by {member.file} already: leave it to one"])
-        own = self.feed.resources == "environment"
-        return [merged_definitions([made], shared_resources(self.feed.resource_prefix) if own else {})]
+        return [merged_definitions([made], self.build_resources(context))]

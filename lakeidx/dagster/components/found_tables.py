@@ -27,7 +27,7 @@ from lakeidx.dagster.components.attributes import (
 )
 from lakeidx.dagster.components.members import Member, members_of, quiet
 from lakeidx.dagster.components.scaffolding import TableMaintenanceScaffolder, WarehouseTablesScaffolder
-from lakeidx.dagster.factory import TableDefinitions, add_upkeep, merged_definitions, shared_resources
+from lakeidx.dagster.factory import TableDefinitions, add_upkeep, merged_definitions
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.overview import table_description, table_page
 from lakeidx.dagster.metadata.reports import table_metadata
@@ -83,6 +83,11 @@ class _FoundTables(Member, dg.StateBackedComponent):
     def told(self) -> Sequence[AlertConfig]:
         """Who is told when a run of one of the tables failed."""
         return tuple(self.attributes.alerts)
+
+    @property
+    def resources_taken(self) -> tuple[str, str] | None:
+        """What the names of its resources begin with, and whose they are."""
+        return None if self.attributes is None else (self.attributes.resource_prefix, self.attributes.resources)
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
@@ -153,9 +158,9 @@ class _FoundTables(Member, dg.StateBackedComponent):
             out.sensors.append(
                 _tables_sensor(f"lakeidx__{zlib.crc32(self.name.encode()):08x}__tables_sensor", pipelines)
             )
-        own = self.attributes.resources == "environment"
-        found = shared_resources(self.attributes.resource_prefix) if own else {}
-        return dg.Definitions.merge(merged_definitions([out], found), *self.build_left_out(left_out))
+        return dg.Definitions.merge(
+            merged_definitions([out], self.build_resources(context)), *self.build_left_out(left_out)
+        )
 
     def _pipeline(self, name: str, schema: dict[str, Any], context: dg.ComponentLoadContext) -> PipelineConfig:
         """Describe a table as a pipeline file would; no files land in it.

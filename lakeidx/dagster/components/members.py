@@ -17,6 +17,7 @@ import dagster as dg
 
 from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
 from lakeidx.dagster.components.attributes import Attributes
+from lakeidx.dagster.factory import shared_resources
 from lakeidx.dagster.garbage import no_search
 from lakeidx.dagster.sensors.failed_runs import build_canceled_run_sensor, build_failed_run_sensor
 from lakeidx.pipeline_file.sections import AlertConfig
@@ -47,6 +48,22 @@ class Member:
     def told(self) -> Sequence[AlertConfig]:
         """Who is told when a run of one of its tables failed."""
         return ()
+
+    @property
+    def resources_taken(self) -> tuple[str, str] | None:
+        """What the names of its resources begin with, and whose they are, `environment` or `project`; None with a mistake."""
+        return None
+
+    def build_resources(self, context: dg.ComponentLoadContext) -> dict[str, Any]:
+        """Build the resources that it brings: none where it, or another component with resources of these names, takes the
+        project's, since there would be two of a name.
+        """
+        taken = self.resources_taken
+        if taken is None:
+            return {}
+        others = [] if self.given is None else members_of(context)
+        by_project = (taken[0], "project")
+        return {} if any(m.resources_taken == by_project for m in (self, *others)) else shared_resources(taken[0])
 
     def claims(self, table: str) -> bool:
         """Return whether a table, ``database.table``, is one of its own."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from lakeidx.dagster.components.attributes import Attributes, PrimaryKeyTableAttributes, Resources, as_given
 from lakeidx.dagster.components.members import Member, members_of, quiet
 from lakeidx.dagster.components.scaffolding import PrimaryKeyTableScaffolder
-from lakeidx.dagster.factory import build_table, merged_definitions, shared_resources
+from lakeidx.dagster.factory import build_table, merged_definitions
 from lakeidx.dagster.names import key_prefix
 from lakeidx.pipeline_file.model import PipelineConfig, shared_with_others
 from lakeidx.pipeline_file.problems import PipelineFileError, fail
@@ -49,6 +49,11 @@ class PrimaryKeyTable(Member, dg.Component):
         """Who is told when a run of the table failed."""
         return () if self.pipeline is None else self.pipeline.alerts
 
+    @property
+    def resources_taken(self) -> tuple[str, str] | None:
+        """What the names of its resources begin with, and whose they are."""
+        return None if self.pipeline is None else (self.pipeline.resource_prefix, self.resources)
+
     def claims(self, table: str) -> bool:
         """Return whether it is this table, by its name or as its asset's key has it."""
         return self.pipeline is not None and table in (self.pipeline.table, ".".join(key_prefix(self.pipeline)))
@@ -63,8 +68,7 @@ class PrimaryKeyTable(Member, dg.Component):
             _compare([m for m in members_of(context) if isinstance(m, PrimaryKeyTable)])
         if self.problems or self.pipeline is None:
             return self.build_left_out(self.problems)
-        found = shared_resources(self.pipeline.resource_prefix) if self.resources == "environment" else {}
-        return [merged_definitions([build_table(self.pipeline)], found)]
+        return [merged_definitions([build_table(self.pipeline)], self.build_resources(context))]
 
 
 def _compare(components: Sequence[PrimaryKeyTable]) -> None:
