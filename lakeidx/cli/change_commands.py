@@ -13,8 +13,7 @@ import typer
 
 from lakeidx.api.table import Table
 from lakeidx.cli.context import JsonOption, OnDeleteOption, TableArgument, ended_by_signals, report_errors
-from lakeidx.cli.difference.collect import collect
-from lakeidx.cli.difference.terminal import print_difference
+from lakeidx.cli.difference.collect import collect, print_difference, render_page
 from lakeidx.cli.output import (
     ListFormat,
     RowFormat,
@@ -151,8 +150,6 @@ def diff(
             print_difference(kept)
         else:
             # Jinja takes a while to import: only pages need it.
-            from lakeidx.cli.difference.page import render_page
-
             with text_sink(output) as sink:
                 sink.write(render_page(kept, table=opened.uri, before=before, after=after, where=where))
     else:

@@ -31,7 +31,7 @@ from lakeidx.batch.target_files import read_part_targets
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.schema.schema_file import new_schema
-from lakeidx.key_index.bloom.cache import decode_cache
+from lakeidx.key_index.bloom.bloom_index import decode_cache
 from lakeidx.key_index.bucket.consistent_hashing import decode_metadata, encode_metadata, initial_metadata
 from lakeidx.key_index.hbase.client import location_of
 from lakeidx.key_index.hbase.rows import COLUMNS

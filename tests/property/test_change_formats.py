@@ -16,8 +16,7 @@ from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.cdc.connect_schema import split_runs
 from lakeidx.landing.cdc.envelopes import ENVELOPES
 from lakeidx.landing.cdc.events import read_events
-from lakeidx.landing.cdc.reader import read_events_by_line
-from lakeidx.landing.cdc.rows import make_piece
+from lakeidx.landing.cdc.reader import make_piece, read_events_by_line
 from lakeidx.landing.cdc.target import make_target
 from lakeidx.landing.types import LandingOptions
 from lakeidx.quality.changelog_agrees import check_changelog_agrees

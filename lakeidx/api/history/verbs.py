@@ -19,7 +19,7 @@ from lakeidx.tasks.logs import logged
 
 if TYPE_CHECKING:
     from lakeidx.api.reports import RollbackResult, TagResult
-    from lakeidx.maintenance.branches.report import BranchResult
+    from lakeidx.maintenance.branches.create import BranchResult
     from lakeidx.table.times import Moment
 
 log = logging.getLogger("lakeidx.api.maintenance")
@@ -66,7 +66,7 @@ class History:
 
         errors   CommitConflictError when ``main`` has commits that the branch lacks: nothing is overwritten
         """
-        from lakeidx.maintenance.branches.fast_forward import fast_forward
+        from lakeidx.maintenance.branches.create import fast_forward
 
         return self._logged(fast_forward(self.table.metadata, name, dry_run=dry_run))
 
@@ -174,7 +174,7 @@ class History:
             snapshot, tag = (int(to), None) if number else (None, str(to))
         metadata, schema, target = self.table.metadata, self.table.schema, _snapshot_id(snapshot)
         if keep_history:
-            from lakeidx.maintenance.branches.as_latest import roll_back_as_latest
+            from lakeidx.maintenance.rollback import roll_back_as_latest
 
             made = roll_back_as_latest(metadata, schema, snapshot_id=target, tag=tag, dry_run=dry_run)
             return self._logged(RollbackResult.of(made, keep_history=True, seconds=time.monotonic() - begun))

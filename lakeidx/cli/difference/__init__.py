@@ -1,5 +1,5 @@
 """Showing what differs between two states: a coloured table for a terminal, and one HTML page that needs nothing else.
 
-`collect` counts every difference and keeps the first ones as text; `terminal` and `page` show what was kept, and how many were
-left out. Formats for programs (JSON lines, CSV, Parquet, Arrow) are `lakeidx.cli.output`.
+`collect` counts every difference, keeps the first ones as text, and shows what was kept, and how many were left out. Formats for
+programs (JSON lines, CSV, Parquet, Arrow) are `lakeidx.cli.output`.
 """

@@ -1,13 +1,18 @@
-"""Counts what differs, and keeps the first keys as text, before and after."""
+"""Counts what differs, keeps the first keys as text, before and after, and shows them: as a table for people, or an HTML page."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from lakeidx.data.json_values import json_columns
 from lakeidx.table.scan.changes import ChangeCounts, ChangeScan
@@ -96,3 +101,43 @@ def _key(kind: str, values: Sequence[Sequence[str]]) -> KeyDifference:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+_MARKS = {"new": ("+", "green"), "changed": ("~", ""), "deleted": ("-", "red")}
+
+
+def print_difference(found: StateDifference) -> None:
+    """Print the keys that were kept, new ones green, deleted ones red, and how many were left out; colours only on a terminal."""
+    table = Table()
+    for name in ("", *found.columns):
+        table.add_column(name, overflow="fold")
+    for key in found.keys:
+        mark, style = _MARKS[key.what]
+        table.add_row(mark, *(_cell(cell) for cell in key.cells), style=style)
+    width = None if sys.stdout.isatty() else 4096
+    console = Console(file=sys.stdout, width=width, soft_wrap=width is not None)
+    console.print(table, crop=False)
+    if found.left_out:
+        console.print(Text(f"and {found.left_out} more; --limit shows more of them, --stat counts all"))
+
+
+def _cell(cell: Cell) -> Text:
+    if not cell.changed:
+        return Text(cell.text)
+    return Text.assemble((cell.before or "", "red"), " → ", (cell.after or "", "green"))
+
+
+def render_page(found: StateDifference, *, table: str, before: str, after: str, where: str | None = None) -> str:
+    """Render the page; every value in it is escaped.
+
+    table, before, after, where   what was compared, for the heading
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    # Autoescape is for all files: the template's name has no ending that jinja knows.
+    places = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(
+        loader=places, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page = environment.get_template("page.html.jinja")
+    return page.render(found=found, table=table, before=before, after=after, where=where)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeidx.cli.difference.collect import Cell, KeyDifference, StateDifference
-from lakeidx.cli.difference.terminal import print_difference
+from lakeidx.cli.difference.collect import Cell, KeyDifference, StateDifference, print_difference
 
 FOUND = StateDifference(
     ("k", "v"),

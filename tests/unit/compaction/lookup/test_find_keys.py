@@ -15,8 +15,8 @@ from lakeidx.batch.upsert import upsert_table
 from lakeidx.compaction import bucket
 from lakeidx.compaction.bucket import BucketReader
 from lakeidx.compaction.levels import build_levels
-from lakeidx.compaction.lookup.find_keys import find_keys_above
 from lakeidx.compaction.plan_buckets import plan_buckets
+from lakeidx.compaction.rewrite import find_keys_above
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner

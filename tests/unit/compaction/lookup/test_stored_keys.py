@@ -13,9 +13,9 @@ import pytest
 from lakeidx import Table
 from lakeidx.compaction.bucket import BucketCompaction, BucketReader
 from lakeidx.compaction.levels import build_levels
-from lakeidx.compaction.lookup.find_keys import KeysOfBucket, find_keys_above
 from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys, with_lookup_files
 from lakeidx.compaction.plan_buckets import plan_buckets
+from lakeidx.compaction.rewrite import KeysOfBucket, find_keys_above
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup import open_readers as readers
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup

@@ -18,7 +18,6 @@ from lakeidx.data.parquet.pages import is_greatest, is_least
 from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.data.positions import ReadCounters
 from lakeidx.data.read_data_file import open_data_file, read_data_file
-from lakeidx.data.verify_data_file import verify_data_file
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
@@ -26,6 +25,7 @@ from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import BoundPredicate
 from lakeidx.predicate.parse import parse_where
+from lakeidx.quality.tasks.decode_files import verify_data_file
 from tests.unit.data.tables import STORE, kv_table, table_schema
 
 SCHEMA = table_schema(

@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex
-from lakeidx.key_index.bloom.cache import decode_cache
+from lakeidx.key_index.bloom.bloom_index import BloomKeyIndex, decode_cache
 from lakeidx.key_index.locations import KeyLocations
 from lakeidx.key_index.port import Locator
 from lakeidx.key_index.simple import SimpleKeyIndex

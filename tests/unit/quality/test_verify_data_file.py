@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.data.verify_data_file import verify_data_file
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.file_names import NewFileNames
+from lakeidx.quality.tasks.decode_files import verify_data_file
 from lakeidx.table.view import load_view
 from tests.kit.small_tables import make_table, upsert
 from tests.unit.data.tables import STORE, kv_table, table_schema
