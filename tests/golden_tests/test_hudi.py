@@ -29,7 +29,6 @@ from tests.kit.scalar_twins import (
     bloom_positions,
     bucket_of,
     extract_values,
-    extract_values_legacy,
     jenkins_hash,
     list_hash,
     murmur_hash,
@@ -133,23 +132,20 @@ def test_kernels_hash_as_the_vectors_say() -> None:
 
 
 BUCKET = _load("bucket.json")
-LEGACY = _load("bucket_legacy_0.15.json")
 CONSISTENT = _load("consistent.json")
 METADATA = _load("metadata.json")
 
 
-@pytest.mark.parametrize(("source", "legacy"), [(BUCKET, False), (LEGACY, True)], ids=["1.0.2", "0.15.0"])
-def test_bucket_ids(source: dict[str, Any], legacy: bool) -> None:
-    extract = extract_values_legacy if legacy else extract_values
-    for case in source["cases"]:
+def test_bucket_ids() -> None:
+    for case in BUCKET["cases"]:
         key, fields = case["record_key"], case["index_fields"].split(",")
         assert "error" not in case
-        assert extract(key, fields) == case["hash_values"], case
+        assert extract_values(key, fields) == case["hash_values"], case
         if "list_hash_code" in case:
             assert list_hash(case["hash_values"]) == case["list_hash_code"]
         for count, expected in case["bucket_ids"].items():
-            assert bucket_of(key, fields, int(count), legacy=legacy) == expected, (case, count)
-            found = bucket_ids(_rows([key]), fields, int(count), legacy=legacy)
+            assert bucket_of(key, fields, int(count)) == expected, (case, count)
+            found = bucket_ids(_rows([key]), fields, int(count))
             assert found.tolist() == [expected], (case, count)
 
 
@@ -218,7 +214,6 @@ def test_every_kind_of_vector_is_looked_at() -> None:
     known = {
         "bloom.json": {"source", "cases", "reopened", "sizing", "murmur_v2_hadoop", "jenkins", "positions"},
         "bucket.json": {"source", "cases", "columns_of_many", "many", "file_ids"},
-        "bucket_legacy_0.15.json": {"source", "cases"},
         "consistent.json": {"source", "cases", "xxhash32"},
         # Keys and entries of Hudi's metadata table have vectors and no test: lakeidx does not read that table.
         "metadata.json": {

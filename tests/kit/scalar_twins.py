@@ -211,23 +211,6 @@ def extract_values(record_key: str, fields: Sequence[str]) -> list[str | None]:
     return out or [record_key]
 
 
-def extract_values_legacy(record_key: str, fields: Sequence[str]) -> list[str | None]:
-    """Cut them as releases 0.13.1 to 0.15.0 do: at every comma, then at the first colon."""
-    if ":" not in record_key:
-        return [record_key]
-    parts = record_key.split(",")
-    while parts and not parts[-1]:
-        parts.pop()
-    out: list[str | None] = []
-    for part in parts:
-        name, colon, value = part.partition(":")
-        if not colon:
-            out.append(part)
-        elif _every(fields) or name in fields:
-            out.append(None if value == NULL_VALUE else "" if value == EMPTY_VALUE else value)
-    return out
-
-
 def _every(fields: Sequence[str]) -> bool:
     return not fields or list(fields) == [""]
 
@@ -240,10 +223,9 @@ def list_hash(values: Sequence[str | None]) -> int:
     return signed32(h)
 
 
-def bucket_of(record_key: str, fields: Sequence[str], num_buckets: int, *, legacy: bool = False) -> int:
+def bucket_of(record_key: str, fields: Sequence[str], num_buckets: int) -> int:
     """Compute the bucket of one key."""
-    values = (extract_values_legacy if legacy else extract_values)(record_key, fields)
-    return (list_hash(values) & 0x7FFFFFFF) % num_buckets
+    return (list_hash(extract_values(record_key, fields)) & 0x7FFFFFFF) % num_buckets
 
 
 def ring_place(record_key: str, fields: Sequence[str]) -> int:

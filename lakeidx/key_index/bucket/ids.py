@@ -1,13 +1,11 @@
 """Hudi's simple bucket index: from a record key to a bucket number, and bucket numbers inside file ids.
 
-1.  The index fields' values are cut out of the record key text (``a:1,b:2`` or a bare value) by position; releases
-    0.13 to 0.15 split at commas instead. A table keeps its rows where the rule of its writer put them, so the rule is
-    an argument.
+1.  The index fields' values are cut out of the record key text (``a:1,b:2`` or a bare value) by position.
 2.  H = 1; for each value H = 31 * H + java string hash (null counts 0), 32 bits.
 3.  bucket = (H & 0x7FFFFFFF) mod number of buckets.
 
-source   org.apache.hudi.index.bucket.BucketIdentifier, org.apache.hudi.keygen.KeyGenUtils, releases 1.0.2 and 0.15.0;
-         golden/hudi/bucket.json, bucket_legacy_0.15.json
+source   org.apache.hudi.index.bucket.BucketIdentifier, org.apache.hudi.keygen.KeyGenUtils, release 1.0.2;
+         golden/hudi/bucket.json
 """
 
 from __future__ import annotations
@@ -32,9 +30,7 @@ _BUCKET_DIGITS = 8
 _TEXT, _NULL, _EMPTY = 0, 1, 2
 
 
-def bucket_ids(
-    record_keys: RowBytes, fields: Sequence[str], num_buckets: int, *, legacy: bool = False
-) -> npt.NDArray[np.int32]:
+def bucket_ids(record_keys: RowBytes, fields: Sequence[str], num_buckets: int) -> npt.NDArray[np.int32]:
     """Compute the bucket of each key.
 
     record_keys  n record keys in UTF-8
@@ -47,12 +43,12 @@ def bucket_ids(
     out = np.empty(len(record_keys), np.int32)
     names, every = _names(fields)
     data, offsets = frozen(record_keys.data), frozen(record_keys.offsets)
-    _list_hashes(data, offsets, names.data, names.offsets, every, legacy, out)
+    _list_hashes(data, offsets, names.data, names.offsets, every, out)
     return (out & np.int32(0x7FFFFFFF)) % np.int32(num_buckets)
 
 
 def joined_values(record_keys: RowBytes, fields: Sequence[str]) -> RowBytes:
-    """Join the index values of each key (1.0 rule) with nothing between; a null reads ``null``.
+    """Join the index values of each key with nothing between; a null reads ``null``.
 
     This is what consistent hashing hashes.
     """
@@ -183,31 +179,6 @@ def _cut(data: Any, start: Any, end: Any, names: Any, name_offsets: Any, every: 
     return count
 
 
-@kernel
-def _cut_legacy(data: Any, start: Any, end: Any, names: Any, name_offsets: Any, every: Any, spans: Any) -> Any:
-    """Cut them as releases 0.13.1 to 0.15.0 do: at every comma, then at the first colon."""
-    if _find(data, 58, start, end) < 0:
-        spans[0, 0], spans[0, 1], spans[0, 2] = start, end, _TEXT
-        return 1
-    while end > start and data[end - 1] == 44:
-        end -= 1
-    count, at = 0, start
-    while at <= end:
-        stop = _find(data, 44, at, end)
-        if stop < 0:
-            stop = end
-        colon = _find(data, 58, at, stop)
-        if colon < 0:
-            spans[count, 0], spans[count, 1], spans[count, 2] = at, stop, _TEXT
-            count += 1
-        elif every or _wanted(data, at, colon, names, name_offsets):
-            spans[count, 0], spans[count, 1] = colon + 1, stop
-            spans[count, 2] = _kind(data, colon + 1, stop)
-            count += 1
-        at = stop + 1
-    return count
-
-
 @inlined
 def _scratch(offsets: Any) -> Any:
     longest = 0
@@ -217,13 +188,10 @@ def _scratch(offsets: Any) -> Any:
 
 
 @kernel
-def _list_hashes(data: Any, offsets: Any, names: Any, name_offsets: Any, every: Any, legacy: Any, out: Any) -> None:
+def _list_hashes(data: Any, offsets: Any, names: Any, name_offsets: Any, every: Any, out: Any) -> None:
     spans = _scratch(offsets)
     for i in range(len(out)):
-        if legacy:
-            count = _cut_legacy(data, offsets[i], offsets[i + 1], names, name_offsets, every, spans)
-        else:
-            count = _cut(data, offsets[i], offsets[i + 1], names, name_offsets, every, spans)
+        count = _cut(data, offsets[i], offsets[i + 1], names, name_offsets, every, spans)
         h = np.uint32(1)
         for v in range(count):
             h = np.uint32(h * np.uint32(31))

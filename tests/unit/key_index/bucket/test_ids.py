@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.bucket.ids import bucket_ids, bucket_of_file_id, joined_values, new_file_id_prefix
-from tests.kit.scalar_twins import bucket_of, extract_values, extract_values_legacy
+from tests.kit.scalar_twins import bucket_of, extract_values
 
 PIECE = st.sampled_from(["a", "id", "b:", ":", ",", "é", "😀", "x,y", "__null__", "__empty__", "10:20", ""])
 KEY = st.lists(PIECE, max_size=9).map("".join)
@@ -17,12 +17,12 @@ FIELDS = st.sampled_from([["id"], ["id", "b"], ["a", "id"], [""], [], ["zz"]])
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.lists(KEY, max_size=12), FIELDS, st.integers(1, 300), st.booleans())
-@example(["id:1,ts:2014-10-22 13:50:42,name:b"], ["ts"], 7, False)
-def test_kernel_equals_the_scalar_rule(keys: list[str], fields: list[str], count: int, legacy: bool) -> None:
+@given(st.lists(KEY, max_size=12), FIELDS, st.integers(1, 300))
+@example(["id:1,ts:2014-10-22 13:50:42,name:b"], ["ts"], 7)
+def test_kernel_equals_the_scalar_rule(keys: list[str], fields: list[str], count: int) -> None:
     rows = RowBytes.from_list([k.encode() for k in keys])
-    expected = [bucket_of(k, fields, count, legacy=legacy) for k in keys]
-    assert bucket_ids(rows, fields, count, legacy=legacy).tolist() == expected
+    expected = [bucket_of(k, fields, count) for k in keys]
+    assert bucket_ids(rows, fields, count).tolist() == expected
 
 
 @settings(deadline=None)
@@ -40,31 +40,27 @@ def test_joined_values_equal_the_scalar_rule(keys: list[str], fields: list[str])
     )
 )
 def test_plain_composite_keys_come_apart_into_their_values(parts: list[tuple[str, str]]) -> None:
-    """Without separators inside values both rules give exactly the values."""
+    """Without separators inside values the rule gives exactly the values."""
     key = ",".join(f"{name}:{value}" for name, value in parts)
     values = [value for _, value in parts]
     assert extract_values(key, list("pqrs")) == values
-    assert extract_values_legacy(key, list("pqrs")) == values
 
 
 @pytest.mark.parametrize(
-    ("key", "fields", "new", "old"),
+    ("key", "fields", "values"),
     [
-        ("", ["k"], [""], [""]),
-        ("a,b", ["k"], ["a,b"], ["a,b"]),
-        ("id:1", ["id"], ["id:1"], ["1"]),
-        ("id:a,b,c,name:x", ["id"], ["a,b,c"], ["a", "b", "c"]),
-        ("id:1,t:10:20:30,n:b", ["t"], ["10:20:30"], ["10:20:30"]),
-        ("id:1,t:10:20:30", ["t"], ["10:20:30"], ["10:20:30"]),
-        ("id:__null__,n:__empty__", ["id", "n"], [None, ""], [None, ""]),
-        ("id:1,,", ["id"], ["1,,"], ["1"]),
+        ("", ["k"], [""]),
+        ("a,b", ["k"], ["a,b"]),
+        ("id:1", ["id"], ["id:1"]),
+        ("id:a,b,c,name:x", ["id"], ["a,b,c"]),
+        ("id:1,t:10:20:30,n:b", ["t"], ["10:20:30"]),
+        ("id:1,t:10:20:30", ["t"], ["10:20:30"]),
+        ("id:__null__,n:__empty__", ["id", "n"], [None, ""]),
+        ("id:1,,", ["id"], ["1,,"]),
     ],
 )
-def test_record_keys_have_their_values(
-    key: str, fields: list[str], new: list[str | None], old: list[str | None]
-) -> None:
-    assert extract_values(key, fields) == new
-    assert extract_values_legacy(key, fields) == old
+def test_record_keys_have_their_values(key: str, fields: list[str], values: list[str | None]) -> None:
+    assert extract_values(key, fields) == values
 
 
 def test_a_file_id_begins_with_its_bucket() -> None:
