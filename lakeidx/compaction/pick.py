@@ -52,14 +52,12 @@ class CompactUnit:
     output_level   level of what comes out
     files          inputs, in run order
     file_rewrite   rewrite each file by itself (a full compaction of a table that is all in the top level)
-    includes_all   the unit holds every run, so it is a full compaction whatever the reason
     """
 
     output_level: int
     files: tuple[DataFileMeta, ...]
     file_rewrite: bool = False
     reason: PickReason = PickReason.FULL
-    includes_all: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,12 +195,12 @@ def pick_full(
         files = tuple(f for f in runs[0].files if force_rewrite or f.file_name in must_rewrite)
         if not files:
             return None
-        return CompactUnit(max_level, files, True, PickReason.FULL, len(files) == len(runs[0].files))
+        return CompactUnit(max_level, files, True, PickReason.FULL)
     return _all_runs(max_level, runs, PickReason.FULL)
 
 
 def _all_runs(max_level: int, runs: Sequence[LevelRun], reason: PickReason) -> CompactUnit:
-    return CompactUnit(max_level, tuple(f for r in runs for f in r.files), False, reason, True)
+    return CompactUnit(max_level, tuple(f for r in runs for f in r.files), False, reason)
 
 
 def _pick_early_full(

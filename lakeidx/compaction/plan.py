@@ -80,14 +80,12 @@ class CompactionTask:
     output_level   level of all outputs
     max_level      highest level of the tree
     reason         why it was picked
-    is_full        every file of the bucket was picked
     """
 
     steps: tuple[Step, ...]
     output_level: int
     max_level: int
     reason: PickReason
-    is_full: bool
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -186,13 +184,7 @@ def _plan_unit(
         for section in sections_of(unit.files, schema.key_types):
             planner.add_section(section)
         planner.flush()
-    return CompactionTask(
-        tuple(planner.steps),
-        unit.output_level,
-        levels.max_level,
-        unit.reason,
-        unit.includes_all and not unit.file_rewrite,
-    )
+    return CompactionTask(tuple(planner.steps), unit.output_level, levels.max_level, unit.reason)
 
 
 def _newest_in_top_level(levels: Levels) -> int | None:
@@ -339,6 +331,5 @@ def plan_append_compaction(
     )
     if not steps:
         return None
-    everything = sum(len(s.files) for s in steps) == len(files)
     reason = PickReason.FULL if full else PickReason.FILE_COUNT
-    return CompactionTask(steps=steps, output_level=0, max_level=0, reason=reason, is_full=everything)
+    return CompactionTask(steps=steps, output_level=0, max_level=0, reason=reason)

@@ -76,7 +76,7 @@ def plan_buckets(
             task = plan_append_compaction(files, schema, full=full, must_rewrite=set(mine))
         if task is None and shrink and _has_dead_hashes(files, index):
             top = max((f.level for f in files), default=0)
-            task = CompactionTask((), top, top, PickReason.FULL, True)
+            task = CompactionTask((), top, top, PickReason.FULL)
         if task is None:
             continue
         replaced = {f.file_name for f in task.files}

@@ -33,15 +33,15 @@ def check_referenced_files(expected: Mapping[str, int | None], found: Mapping[st
     )
 
 
-def check_orphans(orphans: Mapping[str, int], *, max_files: int, max_bytes: int | None = None) -> RuleResult:
+def check_orphans(orphans: Mapping[str, int], *, max_files: int) -> RuleResult:
     """Check that unreferenced files stay below a limit.
 
     orphans    path -> bytes of files old enough not to belong to a running commit
-    max_files  files up to which the rule passes; max_bytes: bytes, None for no limit
+    max_files  files up to which the rule passes
     """
     total = sum(orphans.values())
     largest_first: Iterable[tuple[str, int]] = sorted(orphans.items(), key=lambda item: (-item[1], item[0]))
-    passed = len(orphans) <= max_files and (max_bytes is None or total <= max_bytes)
+    passed = len(orphans) <= max_files
     return RuleResult(
         name="orphans_below_limit",
         passed=passed,

@@ -88,7 +88,6 @@ class SequenceGroup:
 class MergeOptions:
     """Options of a merge engine.
 
-    key_positions       positions of the primary key columns
     remove_on_delete    the engine's remove-record-on-delete
     groups              sequence groups (partial-update)
     remove_on_sequence  positions of the sequence columns whose -D removes the row (partial-update)
@@ -98,7 +97,6 @@ class MergeOptions:
     engine: Engine
     ignore_delete: bool = False
     remove_on_delete: bool = False
-    key_positions: frozenset[int] = frozenset()
     groups: tuple[SequenceGroup, ...] = ()
     remove_on_sequence: frozenset[int] = frozenset()
     functions: Mapping[int, FunctionSpec]
@@ -118,20 +116,18 @@ def merge_options(schema: TableSchema) -> MergeOptions:
     if not schema.primary_keys:
         raise InvalidInputError("a table without primary key has no merge engine")
     engine = Engine(options.merge_engine)
-    keys = frozenset(schema.field_names.index(k) for k in schema.primary_keys)
     if engine is Engine.PARTIAL_UPDATE:
-        return _partial_update(schema, keys)
+        return _partial_update(schema)
     if engine is Engine.AGGREGATION:
         return MergeOptions(
             engine=engine,
             remove_on_delete=options.aggregation_remove_record_on_delete,
-            key_positions=keys,
             functions=_aggregation_functions(schema),
         )
-    return MergeOptions(engine=engine, ignore_delete=options.ignore_delete, key_positions=keys, functions={})
+    return MergeOptions(engine=engine, ignore_delete=options.ignore_delete, functions={})
 
 
-def _partial_update(schema: TableSchema, keys: frozenset[int]) -> MergeOptions:
+def _partial_update(schema: TableSchema) -> MergeOptions:
     options = schema.table_options
     remove_on_delete = options.partial_update_remove_record_on_delete
     remove_on_sequence = options.partial_update_remove_record_on_sequence_group
@@ -159,7 +155,6 @@ def _partial_update(schema: TableSchema, keys: frozenset[int]) -> MergeOptions:
         engine=Engine.PARTIAL_UPDATE,
         ignore_delete=options.ignore_delete,
         remove_on_delete=remove_on_delete,
-        key_positions=keys,
         groups=groups,
         remove_on_sequence=frozenset(schema.field_names.index(n) for n in remove_on_sequence),
         functions=_partial_update_functions(schema, groups, sequence_names),

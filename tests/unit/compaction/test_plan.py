@@ -45,7 +45,7 @@ def test_a_lone_file_is_upgraded() -> None:
     task = full([a_file("only", 0, size=1)])
     assert steps_of(task) == [("upgrade", "only")]
     assert task is not None
-    assert (task.output_level, task.is_full, task.rewrite_bytes, task.reason) == (5, True, 0, PickReason.FULL)
+    assert (task.output_level, task.rewrite_bytes, task.reason) == (5, 0, PickReason.FULL)
 
 
 @pytest.mark.parametrize("deletes", [1, None])
@@ -62,7 +62,7 @@ def test_deletes_may_be_upgraded_below_the_top_level() -> None:
     task = plan_compaction(files, schema_with({"compaction.force-up-level-0": "true"}), full=False)
     assert steps_of(task) == [("upgrade", "new")]
     assert task is not None
-    assert (task.output_level, task.is_full, task.reason) == (4, False, PickReason.LEVEL_0)
+    assert (task.output_level, task.reason) == (4, PickReason.LEVEL_0)
 
 
 def test_deletes_stay_while_older_rows_are_above() -> None:
