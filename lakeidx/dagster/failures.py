@@ -54,7 +54,7 @@ REACTIONS: dict[str, Reaction] = {
     "disk_full": Reaction(True, True, "A disk is full: free space, then run again; nothing was committed by halves."),
     "out_of_memory": Reaction(True, True, "Memory ran out: give the executors more, or make parts and buckets smaller."),
     "killed": Reaction(True, False, "The process died (killed, node lost): run again; finished stages are not repeated."),
-    "not_loaded": Reaction(False, True, "The run's process could not load its job: mend the project as it says, then run again."),
+    "not_started": Reaction(False, True, "No step could begin: mend project or environment as the error says, then run again."),
     "internal": Reaction(False, True, "A bug in lakeidx: report it with the run's log."),
     "unknown": Reaction(True, True, "Not an error of lakeidx (Spark, network, code): retried; read the stack trace."),
 }  # fmt: skip

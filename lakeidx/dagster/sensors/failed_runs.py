@@ -52,14 +52,14 @@ class Diagnosis:
         }
 
 
-def diagnose(failed_steps: Mapping[str, str | None], *, loaded: bool = True) -> Diagnosis:
+def diagnose(failed_steps: Mapping[str, str | None], *, started: bool = True) -> Diagnosis:
     """Diagnose a run.
 
     failed_steps   step -> error kind, None where the step did not say; none failed when the process died
-    loaded         whether its process could load the job
+    started        whether its process could begin with the steps
     """
     if not failed_steps:
-        kind = "killed" if loaded else "not_loaded"
+        kind = "killed" if started else "not_started"
         return Diagnosis(kind, (), REACTIONS[kind])
     kinds = [kind for kind in failed_steps.values() if kind in REACTIONS]
     # The worst first: what no one may retry, then what someone must look at.
@@ -79,19 +79,22 @@ def _kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None
 
 
 def _errors_before_steps(instance: dg.DagsterInstance, run_id: str) -> list[str]:
-    """List what kept the process of a run from beginning its first step: code that does not load, or a job that is gone."""
+    """List what kept the process of a run from beginning its first step: code that does not load, a job that is
+    gone, a variable of a resource that is not set.
+    """
     if instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_START):
         return []
-    events = [e.dagster_event for e in instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)]
+    kinds = {dg.DagsterEventType.ENGINE_EVENT, dg.DagsterEventType.RESOURCE_INIT_FAILURE}
+    events = [e.dagster_event for e in instance.all_logs(run_id, of_type=kinds)]
     errors = [e.engine_event_data.error for e in events if e is not None]
     return [_last_cause(error) for error in errors if error is not None]
 
 
 def _last_cause(error: Any) -> str:
-    """Return the line that says what is wrong: that of the error that all others were caused by."""
+    """Return what is wrong, without the way to it: the message of the error that all others were caused by."""
     while error.cause is not None:
         error = error.cause
-    return str(error.message).strip()
+    return str(error.message).partition("\n\nStack Trace:")[0].strip()
 
 
 def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis, errors: Sequence[str]) -> Alert | None:
@@ -152,7 +155,7 @@ def build_failed_run_sensor(
             return
         kinds = _kinds_of_steps(context)
         errors = [] if kinds else _errors_before_steps(context.instance, context.dagster_run.run_id)
-        diagnosis = diagnose(kinds, loaded=not errors)
+        diagnosis = diagnose(kinds, started=not errors)
         context.instance.add_run_tags(context.dagster_run.run_id, diagnosis.tags)
         steps = ", ".join(diagnosis.steps) or "; ".join(errors) or "no step reported a reason"
         text = f"run {context.dagster_run.run_id} failed ({diagnosis.kind}, {steps}): {diagnosis.reaction.advice}"

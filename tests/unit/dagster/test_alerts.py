@@ -205,9 +205,35 @@ def test_a_run_whose_process_could_not_load_the_project_says_so() -> None:
         build_failed_run_sensor([tell])(context)
         tagged = instance.get_run_by_id(run.run_id)
     assert tagged is not None
-    assert (tagged.tags["lakeidx/error_kind"], tagged.tags["lakeidx/alert"]) == ("not_loaded", "yes")
+    assert (tagged.tags["lakeidx/error_kind"], tagged.tags["lakeidx/alert"]) == ("not_started", "yes")
     (alert,) = told
     assert alert.errors == ("KeyError: 'job d__t__batch is gone'",)
+
+
+class Broken(dg.ConfigurableResource[Any]):
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        raise UnavailableError("no server answers")
+
+
+def test_a_run_whose_resource_could_not_be_made_says_so() -> None:
+    @dg.op
+    def uses(broken: Broken) -> None: ...
+
+    @dg.job(resource_defs={"broken": Broken()})
+    def begins() -> None:
+        uses()
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        config = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+        result = begins.execute_in_process(config, instance=instance, raise_on_error=False)
+        context = dg.build_run_status_sensor_context(
+            "s", result.get_run_failure_event(), instance, result.dagster_run
+        ).for_run_failure()
+        build_failed_run_sensor([tell])(context)
+    (alert,) = told
+    assert alert.kind == "not_started"
+    assert "no server answers" in alert.errors[0]
+    assert "File " not in alert.errors[0]
 
 
 def fail_a_run(tags: dict[str, str], tables: Any) -> dict[str, str]:

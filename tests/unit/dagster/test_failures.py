@@ -62,7 +62,7 @@ def test_what_dagster_raises_itself_is_left_alone() -> None:
 
 def test_a_run_is_diagnosed_by_its_worst_step() -> None:
     assert diagnose({}).kind == "killed"
-    assert diagnose({}, loaded=False).kind == "not_loaded"
+    assert diagnose({}, started=False).kind == "not_started"
     assert diagnose({"a": None}).kind == "unknown"
     assert diagnose({"a": "unavailable", "b": "corrupt_file"}).kind == "corrupt_file"
     assert diagnose({"a": "commit_conflict", "b": "disk_full"}).kind == "disk_full"
