@@ -120,8 +120,8 @@ def ask(table: Table, everything: pa.Table, where: str, rounds: int) -> Figure:
     if not found.sort_by(keys).equals(expected.sort_by(keys)):
         raise SystemExit(f"{where}: other rows than a full scan gives")
     explained = scan.explain().metrics
-    if explained.read != scan.counters or explained.rows_selected != found.num_rows:
-        raise SystemExit(f"{where}: the explanation says {explained.read}, the run counted {scan.counters}")
+    if explained.read != scan.metrics.read or explained.rows_selected != found.num_rows:
+        raise SystemExit(f"{where}: the explanation says {explained.read}, the run counted {scan.metrics.read}")
     seconds, cpu = best(lambda: table.scan(where=where, columns=_SHOWN).to_arrow(), rounds)
     holding = explained.read.files - explained.false_positives
     return Figure(where, seconds, cpu, found.num_rows, explained.read.files, holding, explained.read.row_groups_read)

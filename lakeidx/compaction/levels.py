@@ -37,11 +37,6 @@ class Levels:
         """The highest level with files, -1 when there are none."""
         return self.runs[-1].level if self.runs else -1
 
-    @property
-    def files(self) -> tuple[DataFileMeta, ...]:
-        """All files, in run order."""
-        return tuple(f for r in self.runs for f in r.files)
-
 
 def build_levels(files: Sequence[DataFileMeta], key_types: Sequence[DataType], *, num_levels: int) -> Levels:
     """Sort the files of a bucket into levels.

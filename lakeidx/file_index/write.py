@@ -79,14 +79,6 @@ class DataFileIndexWriter:
                 self._maintainers[indexed.reference] = maintainer
             maintainer.writers[indexed.index] = writer
 
-    @classmethod
-    def from_options(cls, schema: TableSchema) -> DataFileIndexWriter | None:
-        """Make the writer by a table's options; None when they name no index."""
-        indexes = indexed_columns(schema.options)
-        if not indexes:
-            return None
-        return cls(schema, indexes, threshold=schema.table_options.file_index_in_manifest_threshold)
-
     @property
     def columns(self) -> tuple[str, ...]:
         """The table columns that `add` needs."""

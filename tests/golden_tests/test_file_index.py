@@ -24,7 +24,7 @@ from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, Ver
 from lakeidx.file_index.kinds.value_keys import KeyCollector, read_key
 from lakeidx.file_index.options import indexed_columns, split_reference, validate_file_index_options
 from lakeidx.file_index.registry import file_index_of
-from lakeidx.file_index.write import DataFileIndexWriter
+from lakeidx.file_index.write import index_builder
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import Predicate, and_, between, evaluate, leaves, or_
@@ -252,8 +252,9 @@ def reference_type(case: dict[str, Any], reference: str) -> DataType:
 def multi_written(case: dict[str, Any]) -> bytes:
     schema = multi_schema(case)
     validate_file_index_options(schema)
-    writer = DataFileIndexWriter.from_options(schema)
-    assert writer is not None
+    builder = index_builder(schema)
+    assert builder is not None
+    writer = builder()
     table = multi_table(case)
     writer.add(table.slice(0, 5))
     writer.add(table.slice(5))

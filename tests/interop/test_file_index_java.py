@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.file_index.container import FileIndexContainer
-from lakeidx.file_index.write import INDEX_SUFFIX, DataFileIndexWriter
+from lakeidx.file_index.write import INDEX_SUFFIX, index_builder
 from lakeidx.format.manifest import decode_manifest, encode_manifest
 from lakeidx.format.schema.schema_file import decode_schema
 from lakeidx.format.schema.table_schema import TableSchema
@@ -52,8 +52,9 @@ class Copy:
         return pq.ParquetFile(file).read(columns=names).cast(to_arrow_schema(self.schema.fields))
 
     def container(self, rows: pa.Table) -> bytes:
-        writer = DataFileIndexWriter.from_options(self.schema)
-        assert writer is not None
+        builder = index_builder(self.schema)
+        assert builder is not None
+        writer = builder()
         writer.add(rows)
         parts = writer.finish()
         made = parts.embedded or parts.side_files[0][1]

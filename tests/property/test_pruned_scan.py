@@ -189,13 +189,13 @@ def test_the_explanation_adds_up(table: Table, where: str) -> None:
     scan = table.scan(where=where)
     explained = scan.explain()
     rows = scan.to_arrow(threads=1)
-    assert explained.rows == rows.num_rows == scan.rows_returned == explained.metrics.rows_selected
-    assert explained.metrics.read == scan.counters
+    assert explained.rows == rows.num_rows == explained.metrics.rows_selected
+    assert explained.metrics.read == scan.metrics.read
     by_name = {layer.layer: layer for layer in explained.layers}
     assert by_name["file index"].came_in == sum(len(b.files()) for b in scan.plan.buckets)
-    assert by_name["file index"].kept == scan.counters.files
-    assert by_name["row group"].kept == scan.counters.row_groups_read
-    assert by_name["row group"].bytes_kept == scan.counters.bytes_read
+    assert by_name["file index"].kept == scan.metrics.read.files
+    assert by_name["row group"].kept == scan.metrics.read.row_groups_read
+    assert by_name["row group"].bytes_kept == scan.metrics.read.bytes_read
     assert by_name["filter"].kept == rows.num_rows
     file_layers = [layer for layer in explained.planning if layer.unit == "files"]
     assert all(a.kept == b.came_in and a.bytes_kept == b.bytes_in for a, b in pairwise(file_layers))

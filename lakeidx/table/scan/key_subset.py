@@ -43,12 +43,8 @@ class KeySubset:
         """Return int64[m] ascending: rows of a table whose key is in the set, and a few others."""
         return self._filter.where(self._hashes(table)).astype(np.int64)
 
-    def positions(self, table: pa.Table) -> npt.NDArray[np.int64]:
-        """Return int64[m] ascending: rows of a table whose key is in the set."""
-        return self.positions_in([table])
-
     def positions_in(self, batches: Iterable[pa.Table]) -> npt.NDArray[np.int64]:
-        """Return the positions in concatenated batches; see `positions`."""
+        """Return int64[m] ascending: rows of concatenated batches whose key is in the set."""
         found, encoded, first = [np.empty(0, np.int64)], [], 0
         for table in batches:
             maybe = self.candidates(table)

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from lakeidx.data.positions import ReadCounters
 from lakeidx.data.read_data_file import RowChoice
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, TableSchema
@@ -76,7 +75,6 @@ class TableScan:
         self.keep_sequence = keep_sequence
         self.limit = limit
         self.metrics = ScanMetrics()
-        self.rows_returned = 0
         self._lock = threading.Lock()
         self._selects = ScanFilter(metadata.store, plan)
         self._fallback: TableScan | None = None
@@ -85,11 +83,6 @@ class TableScan:
                 *plan.fallback, columns=self.columns, keep_deletes=keep_deletes, keep_sequence=keep_sequence
             )
             self._fallback.metrics, self._fallback._lock = self.metrics, self._lock
-
-    @property
-    def counters(self) -> ReadCounters:
-        """Of the data files that were read."""
-        return self.metrics.read
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -140,7 +133,6 @@ class TableScan:
                 rows = rows.slice(0, left)
                 left -= rows.num_rows
             if rows.num_rows:
-                self.rows_returned += rows.num_rows
                 yield rows
             if left is not None and left <= 0:
                 return

@@ -25,7 +25,7 @@ def test_level_0_is_newest_first_and_files_without_time_are_oldest() -> None:
         a_file("timeless", sequence=30, created=None),
     ]
     levels = build_levels(files, INT_KEY, num_levels=6)
-    assert [f.file_name for f in levels.files] == ["timeless", "early", "a", "b", "old"]
+    assert [f.file_name for r in levels.runs for f in r.files] == ["timeless", "early", "a", "b", "old"]
 
 
 def test_levels_grow_with_the_files() -> None:

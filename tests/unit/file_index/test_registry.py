@@ -13,7 +13,7 @@ from lakeidx.file_index.evaluate import evaluate_container
 from lakeidx.file_index.kinds.types import Verdict
 from lakeidx.file_index.options import validate_file_index_options
 from lakeidx.file_index.registry import file_index_names, file_index_of, find_file_index, register_file_index
-from lakeidx.file_index.write import DataFileIndexWriter
+from lakeidx.file_index.write import index_builder
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.predicate import col
 
@@ -85,8 +85,9 @@ def test_a_type_of_another_package_works_everywhere() -> None:
     options = {"file-index.greatest.columns": "a", "file-index.greatest.a.note": "x"}
     schema = new_schema({"fields": [{"name": "a", "type": "INT"}], "options": options})
     validate_file_index_options(schema)
-    writer = DataFileIndexWriter.from_options(schema)
-    assert writer is not None
+    builder = index_builder(schema)
+    assert builder is not None
+    writer = builder()
     writer.add(pa.table({"a": pa.array([3, None, 9], pa.int32())}))
     container = writer.finish().embedded
     assert container is not None

@@ -12,7 +12,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.container import FileIndexContainer, decode_index_container
 from lakeidx.file_index.evaluate import evaluate_container
 from lakeidx.file_index.kinds.types import Verdict
-from lakeidx.file_index.write import DataFileIndexWriter, FileIndexParts
+from lakeidx.file_index.write import FileIndexParts, index_builder
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.predicate import col
@@ -24,8 +24,9 @@ def schema_of(types: dict[str, Any], options: dict[str, str]) -> TableSchema:
 
 
 def write(schema: TableSchema, *tables: pa.Table) -> FileIndexParts:
-    writer = DataFileIndexWriter.from_options(schema)
-    assert writer is not None
+    builder = index_builder(schema)
+    assert builder is not None
+    writer = builder()
     for table in tables:
         writer.add(table)
     return writer.finish()
@@ -35,7 +36,7 @@ MAP = {"type": "MAP", "key": "STRING", "value": "INT"}
 
 
 def test_no_options_no_writer() -> None:
-    assert DataFileIndexWriter.from_options(schema_of({"a": "INT"}, {})) is None
+    assert index_builder(schema_of({"a": "INT"}, {})) is None
 
 
 def test_threshold_decides_where_the_container_goes() -> None:
@@ -116,20 +117,23 @@ def test_values_that_cannot_be_kept_leave_the_index_out(caplog: pytest.LogCaptur
 
 def test_columns_it_needs() -> None:
     schema = schema_of({"a": "INT", "b": "INT", "m": MAP}, {"file-index.bitmap.columns": "m[x],a,m[y]"})
-    writer = DataFileIndexWriter.from_options(schema)
-    assert writer is not None
+    builder = index_builder(schema)
+    assert builder is not None
+    writer = builder()
     assert writer.columns == ("m", "a")
     with pytest.raises(InvalidInputError, match="needs columns m"):
         writer.add(pa.table({"a": pa.array([1], pa.int32())}))
 
 
 def test_bad_configuration_of_an_existing_table() -> None:
-    with pytest.raises(InvalidInputError, match="unknown column 'gone'"):
-        DataFileIndexWriter.from_options(
-            schema_of({"a": "INT"}, {}).__class__(
-                id=0,
-                fields=schema_of({"a": "INT"}, {}).fields,
-                highest_field_id=0,
-                options={"file-index.bitmap.columns": "gone"},
-            )
+    builder = index_builder(
+        schema_of({"a": "INT"}, {}).__class__(
+            id=0,
+            fields=schema_of({"a": "INT"}, {}).fields,
+            highest_field_id=0,
+            options={"file-index.bitmap.columns": "gone"},
         )
+    )
+    assert builder is not None
+    with pytest.raises(InvalidInputError, match="unknown column 'gone'"):
+        builder()

@@ -73,7 +73,7 @@ def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pyte
         # What a scan makes of that.
         scan = table.scan(where=ALL)
         assert scan.to_arrow(threads=1).num_rows == 0
-        assert (scan.metrics.index_failures, scan.counters.files) == (1, 1), n
+        assert (scan.metrics.index_failures, scan.metrics.read.files) == (1, 1), n
         where = SINGLE[n // 25 % len(SINGLE)]
         assert table.scan(where=where).to_arrow(threads=1).equals(expected[where]), n
     path.unlink()
