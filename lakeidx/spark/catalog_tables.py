@@ -19,6 +19,7 @@ import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
+import pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
@@ -38,6 +39,8 @@ _SECRET = ("secret", "token", "password", "access_key", "access-key")
 #: Names that are looked at after an upsert; each takes Spark milliseconds, and a request where the catalog is a service.
 _FEW_NAMES = 200
 _HOW_TO_REFRESH = "where one of this table is cached, call spark.catalog.refreshTable(name)"
+#: Whose INSERT has the options of its name in the query instead of its own (SPARK-58330, mended in 4.2.1).
+_TAKES_OPTIONS_OF_READS = "4.2.0"
 _HOW_TO_CREATE = "CREATE TABLE name USING lakeidx LOCATION '/lake/db.db/table'"
 
 
@@ -121,9 +124,11 @@ def options_of_write(options: Mapping[str, str]) -> Mapping[str, str]:
     errors   InvalidInputError when there is no path
     """
     if "path" not in options:
+        dropped = "Spark 4.2.0 drops it where the query reads the same name: read a view, or use a newer Spark. "
         raise InvalidInputError(
             "Spark does not say which table is written: INSERT INTO name WITH (path = '/lake/db.db/table') SELECT ..., "
-            ".writeTo(name).option('path', ...), .save('/lake/db.db/table') or .start('/lake/db.db/table') do. A name that was "
+            ".writeTo(name).option('path', ...), .save('/lake/db.db/table') or .start('/lake/db.db/table') do. "
+            f"{dropped if pyspark.__version__ == _TAKES_OPTIONS_OF_READS else ''}A name that was "
             f"created with columns, or is to be made of a query: DROP TABLE IF EXISTS name, then {_HOW_TO_CREATE}, or "
             "lakeidx.spark.create(..., name=)"
         )

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeidx.api import Table
+from lakeidx.spark import sql
 
 pytestmark = pytest.mark.spark
 
@@ -61,6 +62,34 @@ def test_a_table_of_the_catalog_is_read_and_written(spark: SparkSession, table: 
         spark.sql("DROP TABLE orders")
     # The catalog forgets the table; its rows stay.
     assert content(table)[7] == "c7"
+
+
+def test_uses_of_a_name_in_a_statement_are_one_state(spark: SparkSession, table: Table) -> None:
+    """Spark plans a Python source once for all of them. When the first asserts fail, it no longer does: tell the pages."""
+    table.upsert([{"id": 5, "day": DAY, "v": "a5"}])
+    spark.sql(f"CREATE TABLE orders USING lakeidx LOCATION '{table.uri}'")
+    old = "`scan.snapshot-id` = '1'"
+    two_states = "SELECT count(*) FROM {} UNION ALL SELECT count(*) FROM {}"
+
+    def counts(statement: str) -> list[int]:
+        return [r[0] for r in spark.sql(statement).collect()]
+
+    try:
+        assert counts(two_states.format(f"orders WITH ({old})", "orders")) == [5, 5]
+        assert counts(two_states.format("orders", f"orders WITH ({old})")) == [6, 6]
+        spark.sql("CACHE TABLE orders")
+        assert counts(f"SELECT count(*) FROM orders WITH ({old})") == [6]
+        # These are of two states.
+        versions = two_states.format("orders VERSION AS OF 1", "orders")
+        assert [r[0] for r in sql(spark, versions).collect()] == [5, 6]
+        spark.sql(f"CREATE TEMPORARY VIEW early USING lakeidx OPTIONS (path '{table.uri}', {old.replace('=', '')})")
+        assert counts(two_states.format("early", "orders")) == [5, 6]
+        reader = spark.read.format("lakeidx")
+        both = reader.load(table.uri).join(reader.option("scan.snapshot-id", "1").load(table.uri), "id", "left_anti")
+        assert [r.id for r in both.collect()] == [5]
+    finally:
+        spark.sql("DROP TABLE orders")
+        spark.catalog.dropTempView("early")
 
 
 def test_a_temporary_view_is_read_and_written(spark: SparkSession, table: Table) -> None:
