@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from lakeidx.table import manifest_files, metadata
+from lakeidx.table import entry_decoder, manifest_files, metadata
 
 #: Decoders, where they are called.
 _DECODERS = (
-    (manifest_files, "decode_entries"),
+    (entry_decoder, "decode_entries"),
     (manifest_files, "decode_manifest_list"),
     (manifest_files, "decode_index_manifest"),
     (metadata, "decode_schema"),
@@ -33,11 +33,11 @@ def decoded_once() -> Iterator[None]:
 def _remembering(decode: Callable[..., Any]) -> Callable[..., Any]:
     known: dict[bytes, Any] = {}
 
-    def decoded(data: bytes, path: str, **which: Any) -> Any:
+    def decoded(data: bytes, *path: str, **which: Any) -> Any:
         if any(which.get(part) is not None for part in _PARTS):
-            return decode(data, path, **which)
+            return decode(data, *path, **which)
         if data not in known:
-            known[data] = decode(data, path, **which)
+            known[data] = decode(data, *path, **which)
         return known[data]
 
     return decoded
