@@ -47,6 +47,15 @@ from lakeidx.pipeline_file.feed import FeedConfig
 from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig
 from lakeidx.pipeline_file.sections import AlertConfig
 
+#: What the jobs of one asset do, of a table.
+_SAID = {
+    COMPACTION: "Merges the sorted runs of buckets of {} that have too many, and checks the result.",
+    SNAPSHOT_EXPIRY: "Removes old snapshots of {}, and the files that only they needed.",
+    VERIFICATION: "Reads all of {} and checks that its files, index and rows agree.",
+    LOOKUP_STORE: "Builds lookup files for data files of {} that have none.",
+    CHANGES: "Writes the changes of {} since the last run to files.",
+}
+
 
 @dataclass(slots=True)
 class TableDefinitions:
@@ -74,13 +83,12 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
 
         out.assets.append(build_lookup_asset(pipeline))
         checks += lookup_checks(pipeline)
-        key = asset_key(pipeline, LOOKUP_STORE)
-        out.jobs.append(_asset_job(pipeline, asset_job_name(pipeline, LOOKUP_STORE), selection=[key]))
+        out.jobs.append(_own_job(pipeline, LOOKUP_STORE))
     if pipeline.changes is not None:
         from lakeidx.dagster.assets.changes import build_changes_asset
 
         out.assets.append(build_changes_asset(pipeline, pipeline.changes))
-        job = _asset_job(pipeline, asset_job_name(pipeline, CHANGES), selection=[asset_key(pipeline, CHANGES)])
+        job = _own_job(pipeline, CHANGES)
         out.jobs.append(job)
         out.sensors.append(build_changes_sensor(pipeline, job))
     batch = _asset_job(
@@ -146,6 +154,14 @@ def _asset_job(
     return dg.define_asset_job(name, chosen, executor_def=dg.in_process_executor, tags=tags, **how)
 
 
+def _own_job(pipeline: PipelineConfig, asset: str) -> Any:
+    """Define the job of one asset beside the batches."""
+    said = _SAID[asset].format(pipeline.table)
+    return _asset_job(
+        pipeline, asset_job_name(pipeline, asset), selection=[asset_key(pipeline, asset)], description=said
+    )
+
+
 def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig, batch_checks: Sequence[dg.AssetCheckSpec] = ()) -> None:
     """Add compaction, snapshot expiry and verification of a table, with their jobs, schedules and sensor, and all its checks; and
     the jobs of verbs.
@@ -155,8 +171,7 @@ def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig, batch_checks: Se
     out.assets += [build_compaction_asset(pipeline), build_expiry_asset(pipeline), build_verification_asset(pipeline)]
     checks = [*batch_checks, *compaction_checks(pipeline), *verification_checks(pipeline)]
     out.checks.append(reported_checks(pipeline, checks))
-    assets = (COMPACTION, SNAPSHOT_EXPIRY, VERIFICATION)
-    jobs = {n: _asset_job(pipeline, asset_job_name(pipeline, n), selection=[asset_key(pipeline, n)]) for n in assets}
+    jobs = {name: _own_job(pipeline, name) for name in (COMPACTION, SNAPSHOT_EXPIRY, VERIFICATION)}
     out.jobs += [*jobs.values(), *build_verb_jobs(pipeline)]
     out.sensors.append(build_compaction_sensor(pipeline, jobs[COMPACTION]))
     of_expiry = {"expiry": SNAPSHOT_EXPIRY, "orphans": SNAPSHOT_EXPIRY}

@@ -71,7 +71,12 @@ def test_the_asset_graph_is_the_one_that_was_reviewed(tmp_path: Path) -> None:
     for file in (ROOT / "pipelines").glob("*.yaml"):
         (tmp_path / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "all.yaml").write_text(yaml.safe_dump(EVERYTHING), encoding="utf-8")
-    found = "\n".join(lines(build_definitions(tmp_path))) + "\n"
+    defs = build_definitions(tmp_path)
+    untold = [
+        j.name for j in defs.get_repository_def().get_all_jobs() if not (j.description or j.name.startswith("__"))
+    ]
+    assert not untold, "`dg list defs` has nothing to say of these jobs"
+    found = "\n".join(lines(defs)) + "\n"
     reviewed = HERE / "asset_graph.txt"
     if os.environ.get("LAKEIDX_WRITE_GRAPH"):
         reviewed.write_text(found, encoding="utf-8")
