@@ -43,12 +43,11 @@ event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile on first call, keep on disk, release the interpreter lock while running."""
-    return _on_disk(function, nogil=True)
-
-
-def kernel_with_lock(function: Callable[..., Any]) -> Any:
-    """Compile as `kernel` does, but keep the interpreter lock: for very short calls, and to read what other threads drop."""
-    return _on_disk(function)
+    try:
+        return _compiled(function, cache=True, nogil=True)
+    except RuntimeError:
+        # No folder to keep the compiled code in (read-only install without a home): compile in every process.
+        return _compiled(function, nogil=True)
 
 
 def helper(function: Callable[..., Any]) -> Any:
@@ -59,14 +58,6 @@ def helper(function: Callable[..., Any]) -> Any:
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a function into each kernel that calls it."""
     return _compiled(function, inline="always")
-
-
-def _on_disk(function: Callable[..., Any], **options: Any) -> Any:
-    try:
-        return _compiled(function, cache=True, **options)
-    except RuntimeError:
-        # No folder to keep the compiled code in (read-only install without a home): compile in every process.
-        return _compiled(function, **options)
 
 
 def _compiled(function: Callable[..., Any], **options: Any) -> Any:

@@ -68,23 +68,7 @@ store_u32 = _make_store(32)
 store_i64 = _make_store(64)
 
 
-_struct_proxy: Any = cgutils.create_struct_proxy
 _get_function: Any = cgutils.get_or_insert_function
-
-
-def _bytes_address(typing_context: Any, value: Any) -> Any:
-    if not isinstance(value, types.Bytes):
-        return None
-
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        view = _struct_proxy(signature.args[0])(context, builder, value=args[0])
-        return builder.ptrtoint(view.data, ir.IntType(64))
-
-    return types.int64(value), emit
-
-
-# Address of the first byte of a Python ``bytes`` argument.
-bytes_address: Any = intrinsic(_bytes_address)
 
 
 def _prefetch(typing_context: Any, address: Any) -> Any:

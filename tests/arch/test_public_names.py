@@ -16,8 +16,6 @@ FOR_TESTS = {
     "lakeidx.batch.upsert:upsert_table": "rows in memory through all stages in one call, as tests and benchmarks fill tables",
     "lakeidx.bucket_assignment.hash_map:HashMap.memory_bytes": "the bound on memory of an assignment",
     "lakeidx.bucket_assignment.hash_set:HashFilter.memory_bytes": "the bound on memory of finding keys",
-    "lakeidx.codec.jit:kernel_with_lock": "kernels that look one thing up in what other threads change",
-    "lakeidx.codec.memory:bytes_address": "bytes that are read by address",
     "lakeidx.lookup.bloom:LookupBloom.might_contain": "scalar twin of might_contain_many",
     "lakeidx.lookup.keys.order:KeyOrder.unsigned_bytes": "the order of stores whose keys are no rows",
 }  # fmt: skip

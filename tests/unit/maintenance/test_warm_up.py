@@ -79,4 +79,4 @@ def _functions() -> Iterator[tuple[str, int]]:
 
 
 def _compiles(decorator: str) -> bool:
-    return decorator in ("kernel", "kernel_with_lock") or "cache=True" in decorator
+    return decorator == "kernel" or "cache=True" in decorator
