@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import BaseModel
 
 from lakeidx.dagster.components.attributes import Attributes, FeedTablesAttributes, as_given
-from lakeidx.dagster.components.members import Member, members_of, quiet
+from lakeidx.dagster.components.members import Member, quiet
 from lakeidx.dagster.components.scaffolding import FeedTablesScaffolder
 from lakeidx.dagster.factory import TableDefinitions, build_feed, merged_definitions
 from lakeidx.pipeline_file.problems import PipelineFileError
@@ -70,7 +70,7 @@ class FeedTables(Member, dg.Component):
         if self.problems or self.feed is None:
             return self.build_left_out(self.problems)
         made = self._built(self.feed)
-        earlier: Any = [] if self.given is None else itertools.takewhile(lambda m: m is not self, members_of(context))
+        earlier: Any = [] if self.given is None else itertools.takewhile(lambda m: m is not self, self.members(context))
         for member in (m for m in earlier if not m.problems):
             shared = next((name for name in made.told if member.claims(name)), None)
             if shared is not None:

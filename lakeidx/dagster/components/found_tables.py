@@ -25,7 +25,7 @@ from lakeidx.dagster.components.attributes import (
     WarehouseTablesAttributes,
     as_given,
 )
-from lakeidx.dagster.components.members import Member, members_of, quiet
+from lakeidx.dagster.components.members import Member, quiet
 from lakeidx.dagster.components.scaffolding import TableMaintenanceScaffolder, WarehouseTablesScaffolder
 from lakeidx.dagster.factory import TableDefinitions, add_upkeep, merged_definitions
 from lakeidx.dagster.failures import failures_explained
@@ -167,7 +167,7 @@ class _FoundTables(Member, dg.StateBackedComponent):
 
         errors   InvalidInputError for a name or option that pipeline files do not take, and a table of another component
         """
-        earlier = itertools.takewhile(lambda m: m is not self, members_of(context))
+        earlier = itertools.takewhile(lambda m: m is not self, self.members(context))
         owner = next((m.file for m in earlier if not m.problems and m.claims(name)), None)
         if owner is not None:
             raise InvalidInputError(f"table {name} is described by {owner} already: leave it to one of them")

@@ -30,14 +30,14 @@ class Member:
 
     given      its attributes as they are written; None for one that code has made
     problems   what is wrong with it, each one line
-    first      the first of its project, which builds what a project has once; None as long as none of them has asked
+    known      the components of its project, once one of them has asked
     """
 
     #: Of two components with one table the lower one keeps it.
     rank = 0
     given: Attributes | None = None
     problems: tuple[str, ...] = ()
-    first: Member | None = None
+    known: tuple[Member, ...] = ()
 
     @property
     def file(self) -> str:
@@ -61,9 +61,18 @@ class Member:
         taken = self.resources_taken
         if taken is None:
             return {}
-        others = [] if self.given is None else members_of(context)
+        others = () if self.given is None else self.members(context)
         by_project = (taken[0], "project")
         return {} if any(m.resources_taken == by_project for m in (self, *others)) else shared_resources(taken[0])
+
+    def members(self, context: dg.ComponentLoadContext) -> tuple[Member, ...]:
+        """List the components of lakeidx in its project, those first that keep a table which two have: once for all of them."""
+        if not self.known:
+            found: Any = context.component_tree.get_all_components(of_type=Member)
+            known = tuple(sorted(found, key=lambda m: (m.rank, m.file)))
+            for member in (*known, self):
+                member.known = known
+        return self.known
 
     def claims(self, table: str) -> bool:
         """Return whether a table, ``database.table``, is one of its own."""
@@ -73,13 +82,9 @@ class Member:
         """Build what a project has once: its first component does it."""
         if self.given is None:
             return []
-        if self.first is None:
-            found = members_of(context)
-            for member in found:
-                member.first = found[0]
-        if self.first is not self:
+        members = self.members(context)
+        if members[0] is not self:
             return []
-        members = members_of(context)
 
         def told(table: str) -> Sequence[AlertConfig] | None:
             return next((m.told for m in members if not m.problems and m.claims(table)), None)
@@ -99,12 +104,6 @@ class Member:
         key = dg.AssetKey(["lakeidx", "components", *words])
         found = build_pipeline_files(f"What is left out of the component {self.file}.", 0, left_out, key=key)
         return [dg.Definitions(assets=[found.asset], asset_checks=[found.check], sensors=[found.sensor])]
-
-
-def members_of(context: dg.ComponentLoadContext) -> list[Member]:
-    """List the components of lakeidx in a project, those first that keep a table which two have."""
-    found: Any = context.component_tree.get_all_components(of_type=Member)
-    return sorted(found, key=lambda m: (m.rank, m.file))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import BaseModel
 
 from lakeidx.dagster.components.attributes import Attributes, PrimaryKeyTableAttributes, Resources, as_given
-from lakeidx.dagster.components.members import Member, members_of, quiet
+from lakeidx.dagster.components.members import Member, quiet
 from lakeidx.dagster.components.scaffolding import PrimaryKeyTableScaffolder
 from lakeidx.dagster.factory import build_table, merged_definitions
 from lakeidx.dagster.names import key_prefix
@@ -65,7 +65,7 @@ class PrimaryKeyTable(Member, dg.Component):
 
     def _build_own(self, context: dg.ComponentLoadContext) -> list[dg.Definitions]:
         if not self.compared and self.given is not None:
-            _compare([m for m in members_of(context) if isinstance(m, PrimaryKeyTable)])
+            _compare([m for m in self.members(context) if isinstance(m, PrimaryKeyTable)])
         if self.problems or self.pipeline is None:
             return self.build_left_out(self.problems)
         return [merged_definitions([build_table(self.pipeline)], self.build_resources(context))]
