@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lakeidx.spark.joins import lookup_join
     from lakeidx.spark.lake_table import LakeTable
     from lakeidx.spark.new_tables import create
-    from lakeidx.spark.statements.select import sql
+    from lakeidx.spark.statements.sql import sql
 
 __all__ = ["LakeTable", "create", "lookup_join", "read_table", "register", "sql", "upsert"]
 
@@ -27,7 +27,7 @@ _PLACES = {
     "lookup_join": "lakeidx.spark.joins",
     "read_table": "lakeidx.spark.datasource",
     "register": "lakeidx.spark.datasource",
-    "sql": "lakeidx.spark.statements.select",
+    "sql": "lakeidx.spark.statements.sql",
     "upsert": "lakeidx.spark.frame_upsert",
 }
 __getattr__ = lazy_names(__name__, _PLACES, needs=("pyspark", "Spark needs pyspark: pip install 'lakeidx[spark]'"))

@@ -1,4 +1,4 @@
-"""SELECT in Spark, with the columns and conditions that it names given to the tables that it reads; the door of all statements.
+"""SQL statements in Spark: SELECT with its columns and conditions given to the tables that it reads, and those that change tables.
 
     sql(spark, "SELECT sum(total) FROM orders WHERE day = '2026-11-02'")
     sql(spark, "SELECT count(*) FROM lakeidx.`/lake/shop.db/orders` VERSION AS OF 3")
@@ -7,10 +7,9 @@ Spark gives a Python source no columns, and its conditions only at the risk of w
 statement is read here, and every name of a table of lakeidx becomes a frame of `read_table` with what the statement surely needs.
 Spark runs the whole statement all the same: a condition that is not understood here is only not given to the table.
 
-Statements that change tables or tell about them, in Spark: what it does not do with a Python source, or by a table's path.
-
-An INSERT is an upsert of a frame, the other verbs are those of `lakeidx.spark.LakeTable`: rows are computed, joined and written in
-Spark's tasks, and none comes to this process.
+Spark does not change tables of a Python source, or tell about them by their path, so that is done here. An INSERT is an upsert of a
+frame, the other verbs are those of `lakeidx.spark.LakeTable`; rows are computed, joined and written in Spark's tasks, and none
+comes to this process.
 """
 
 from __future__ import annotations
