@@ -257,8 +257,8 @@ def plot(figures: Sequence[Figure], path: Path) -> None:
         "hit": "batch lookup, present keys",
         "miss": "batch lookup, absent keys",
     }
-    chart, axes = plt.subplots(2, 2, figsize=(11, 8.6), constrained_layout=True)
-    for axis, (operation, title) in zip(axes.flat, panels.items(), strict=True):
+    chart, axes = plt.subplots(1, len(panels), figsize=(15, 5.4), constrained_layout=True)
+    for axis, (operation, title) in zip(axes, panels.items(), strict=True):
         for store in StoreType:
             own = sorted(
                 (f.rows, f.million_per_s, f.cpu_million_per_s or 0.0) for f in figures
@@ -287,7 +287,7 @@ def plot(figures: Sequence[Figure], path: Path) -> None:
         "Lookup stores, one core, codec none, 12-byte keys, 16-byte values (Java: values of 15 to 23 bytes); dashes: targets"
     )
     # All panels have the lines of the first one.
-    chart.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    chart.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     chart.savefig(path, dpi=110)
     plt.close(chart)
 
