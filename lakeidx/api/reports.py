@@ -139,7 +139,7 @@ class RollbackResult(Result):
         return cls(
             report.snapshot_id, report.dry_run, list(report.snapshots), list(report.tags), report.restored,
             len(report.files), list(report.notes), list(loses), keep_history, sum(f.size for f in report.files),
-            round(seconds, 3), peak_bytes(),
+            round(seconds, 6), peak_bytes(),
         )  # fmt: skip
 
     def note(self) -> str:

@@ -69,4 +69,4 @@ def run_snapshot_expiry(
         }
     lookup = clean_lookup_files(table.metadata, dry_run=dry_run)
     out["lookup"] = {"files": len(lookup.files), "bytes": lookup.bytes}
-    return {**out, "seconds": round(time.monotonic() - begun, 3), "memory": peak_bytes()}
+    return {**out, "seconds": round(time.monotonic() - begun, 6), "memory": peak_bytes()}

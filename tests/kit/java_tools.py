@@ -147,9 +147,16 @@ def compiled(program: str, classpath: str, version: str = RELEASED) -> str:
     return path
 
 
+@functools.cache
+def _spilled() -> tempfile.TemporaryDirectory[str]:
+    """A folder for what Paimon spills and never removes; it goes with this process."""
+    return tempfile.TemporaryDirectory(prefix="lakeidx-java-", ignore_cleanup_errors=True)
+
+
 def java_command(program: str, classpath: str, *arguments: object) -> list[str]:
     """The command that runs a program with what Paimon needs opened."""
-    return ["java", "-Xmx3g", *_OPENS, "-cp", classpath, program, *map(str, arguments)]
+    temporary = f"-Djava.io.tmpdir={_spilled().name}"
+    return ["java", "-Xmx3g", temporary, *_OPENS, "-cp", classpath, program, *map(str, arguments)]
 
 
 class _Witness:

@@ -105,7 +105,7 @@ class BatchPlan(BatchResult):
             "dataBytes": self.write.data_bytes,
             "indexFiles": self.write.index_files,
             "indexBytes": self.write.index_bytes,
-            "seconds": round(self.seconds, 3),
+            "seconds": round(self.seconds, 6),
             "memoryBytes": self.memory,
             "beyond": list(self.beyond),
             "partitions": [dict(p) for p in self.partitions],

@@ -279,7 +279,7 @@ def build_verification_asset(
                 "lakeidx/buckets": found.buckets,
                 "lakeidx/data_files": found.data_files,
                 "lakeidx/index_hashes": found.index_hashes,
-                "lakeidx/seconds": round(seconds, 3),
+                "lakeidx/seconds": round(seconds, 6),
                 **view_plots(view),
                 **hash_plot(found.hash_counts),
                 **history_plot(table.metadata, view.snapshot),

@@ -56,7 +56,7 @@ def ingest_metadata(report: IngestReport) -> dict[str, Any]:
         "lakeidx/bytes_in": sum(s.size for s in report.sources),
         "lakeidx/rows_in": report.rows_in,
         "lakeidx/rows_rejected": report.rows_rejected,
-        "lakeidx/seconds": round(report.seconds, 3),
+        "lakeidx/seconds": round(report.seconds, 6),
     }
     if report.rows_ignored:
         out["lakeidx/rows_ignored"] = report.rows_ignored
@@ -84,7 +84,7 @@ def assign_metadata(report: BucketAssignmentReport) -> dict[str, Any]:
         "dagster/row_count": report.rows,
         "lakeidx/batch_id": report.batch_id,
         **_attempt(report.attempt),
-        "lakeidx/seconds": round(report.seconds, 3),
+        "lakeidx/seconds": round(report.seconds, 6),
         **{f"lakeidx/{name}": value for name, value in report.index_metrics.items()},
     }
 
@@ -100,7 +100,7 @@ def write_metadata(report: IndexWriteReport, ingest: IngestReport) -> dict[str, 
         "lakeidx/data_files": report.data_files,
         "lakeidx/index_files": report.index_files,
         "lakeidx/write_amplification": round(written / came_in, 4) if came_in else 0.0,
-        "lakeidx/seconds": round(report.seconds, 3),
+        "lakeidx/seconds": round(report.seconds, 6),
     }
 
 
@@ -125,7 +125,7 @@ def commit_metadata(
         "lakeidx/new_buckets": assign.new_buckets,
         "lakeidx/data_bytes_written": write.data_bytes,
         "lakeidx/index_bytes_written": write.index_bytes,
-        "lakeidx/seconds": round(report.seconds, 3),
+        "lakeidx/seconds": round(report.seconds, 6),
     }
     if report.snapshot_ids:
         out["lakeidx/snapshot_id"] = report.snapshot_ids[-1]
@@ -158,7 +158,7 @@ def run_metadata(reports: BatchResult | None) -> dict[str, Any]:
         "lakeidx/files_written": write.data_files,
         "lakeidx/buckets_touched": len(assign.targets),
         "lakeidx/bytes_written": write.data_bytes + write.index_bytes,
-        "lakeidx/seconds": round(ingest.seconds + assign.seconds + write.seconds + commit.seconds, 3),
+        "lakeidx/seconds": round(ingest.seconds + assign.seconds + write.seconds + commit.seconds, 6),
     }
     snapshots = ", ".join(map(str, commit.snapshot_ids)) or "none: nothing changed"
     cells = {
