@@ -24,8 +24,8 @@ from typing import Any
 
 import psutil
 from rich.console import Console
-from rich.table import Table
 
+from bench.figures import show
 from bench.report import RESULTS, report
 
 HERE = Path(__file__).resolve().parent
@@ -89,25 +89,6 @@ def run(name: str, arguments: Sequence[str], seconds: float) -> tuple[list[dict[
     if done.returncode != 0:
         error = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")], error
-
-
-def show(console: Console, name: str, figures: Sequence[Mapping[str, Any]]) -> None:
-    """Print one table per benchmark."""
-    columns = [
-        c for c in dict.fromkeys(k for f in figures for k in f) if not isinstance(figures[0].get(c), (list, dict))
-    ]
-    view = Table(*columns, title=name, title_justify="left")
-    for figure in figures:
-        view.add_row(*(_shown(figure.get(c)) for c in columns))
-    console.print(view)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return "" if value is None else str(value)
 
 
 def of_the_clock_alone(figures: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -19,14 +19,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table as View
 
+from bench.figures import tell
 from lakeidx.api import Table
 
 ROWS = 100
@@ -109,14 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
         figures = cases(Path(folder), args.rounds)
-    if args.json:
-        for f in figures:
-            print(json.dumps(asdict(f)))
-    else:
-        view = View("case", "seconds", "CPU seconds", "kernels compiled", "load", title="Fresh processes")
-        for f in figures:
-            view.add_row(f.case, f"{f.seconds:.3f}", f"{f.cpu_seconds:.3f}", str(f.kernels), f"{f.load_average:g}")
-        Console(width=110).print(view)
+    tell("Fresh processes", figures, as_json=args.json)
     return int(any(f.kernels for f in figures))
 
 

@@ -15,7 +15,6 @@ Without --lineitem the data comes from tpchgen-cli (PyPI) into a cache folder.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import shutil
@@ -23,18 +22,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
 import lakeidx
 from bench.clock import best_of
+from bench.figures import tell
 from bench.lineitem import CACHE, KEYS, copy_table, lineitem, plain, table_spec
 from lakeidx.batch.context import make_context
 from lakeidx.batch.upsert import upsert_files
@@ -231,27 +229,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             Path(folder),
             with_java=not args.no_java,
         )
-    if args.json:
-        print("\n".join(json.dumps(asdict(f)) for f in figures))
-    else:
-        table = Table(title=f"Compaction, {args.threads} threads")
-        for name in (
-            "case",
-            "rows in",
-            "rows out",
-            "wall s",
-            "cpu s",
-            "peak MiB",
-            "load",
-            "limit s",
-            "Java s",
-            "x pyarrow",
-        ):
-            table.add_column(name, justify="left" if name == "case" else "right")
-        for f in figures:
-            values = (f"{f.rows_in:,}", f"{f.rows_out:,}", f.seconds, f.cpu_seconds, f.peak_mib, f.load_average)
-            table.add_row(f.case, *map(str, values), str(f.limit or ""), str(f.java or ""), str(f.times_pyarrow or ""))
-        Console().print(table)
+    tell(f"Compaction, {args.threads} threads", figures, as_json=args.json)
     return int(any(f.cpu_seconds / args.threads > TARGETS.get(f.case, 1e9) for f in figures))
 
 

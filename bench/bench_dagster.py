@@ -28,9 +28,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from rich.console import Console
-from rich.table import Table as View
 
+from bench.figures import tell
 from bench.peers.environments import ROOT, of_lakeidx, python_of
 from lakeidx.api.table import Table
 
@@ -350,15 +349,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
-        figures = list(cases(Path(folder), args))
-    if args.json:
-        for figure in figures:
-            print(json.dumps(figure))
-    else:
-        view = View("case", "seconds", "CPU seconds", "events", "bytes stored", "more", title="Dagster beside a batch")
-        for f in figures:
-            view.add_row(*(str(f.get(k, "")) for k in ("case", "seconds", "cpu_seconds", "events", "bytes", "said")))
-        Console(width=140).print(view)
+        tell("Dagster beside a batch", cases(Path(folder), args), as_json=args.json)
     return 0
 
 

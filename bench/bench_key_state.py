@@ -9,7 +9,6 @@ processor.
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import tempfile
 from collections.abc import Callable
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bench.figures import tell
 from lakeidx.api import Table
 from lakeidx.batch.index_types import TableIndex, index_folder
 from lakeidx.key_index.table_view import key_batch
@@ -102,12 +102,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=6_000_000)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    found = measure(given.rows)
-    if given.json:
-        print(json.dumps({"name": "key_state", "rows": given.rows, **found}))
-        return
-    for name, value in found.items():
-        print(f"{name:24} {value:10.4f}")
+    figure = {"name": "key_state", "rows": given.rows, **measure(given.rows)}
+    tell("Key state", [figure], as_json=given.json)
 
 
 if __name__ == "__main__":

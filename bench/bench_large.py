@@ -30,11 +30,10 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
 from bench.bench_peers import WARM_ROWS
 from bench.bench_upsert import make_input
+from bench.figures import tell
 from bench.lineitem import CACHE, lineitem, streamed
 from bench.peers.base import KEYS, SUMMED, Answer, key_numbers, state_of
 from bench.peers.data import READ_ROUNDS, Data, make_data
@@ -214,15 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     need_disk(args.folder, args.rows)
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-", dir=args.folder) as folder:
         figures = measure(args, Path(folder))
-    if args.json:
-        for figure in figures:
-            print(json.dumps(figure))
-    else:
-        view = Table("case", "s", "cpu s", "peak MiB", "why there is no time", title="A large table")
-        shown = ("case", "seconds", "cpu_seconds", "peak_mib", "why")
-        for f in figures:
-            view.add_row(*("" if f[k] is None else str(f[k]) for k in shown))
-        Console(width=None if sys.stdout.isatty() else 200).print(view)
+    tell("A large table", figures, as_json=args.json)
     wrong = [f["case"] for f in figures if f["status"] == "wrong" or (f["seconds"] is None and "lakeidx" in f["case"])]
     if wrong:
         print(f"no right result: {'; '.join(wrong)}", file=sys.stderr)

@@ -10,7 +10,6 @@ and the files hold all rows.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import resource
@@ -18,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.figures import tell
 from bench.lineitem import CACHE, KEYS, lineitem, plain
 
 
@@ -108,10 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
         figure = run(args.lineitem or lineitem(1, args.cache), args.rounds, args.processes, Path(folder))
-    if args.json:
-        print(json.dumps(asdict(figure)))
-    else:
-        print(f"{figure.case}: {figure.rows:,} rows in {figure.seconds} s, load {figure.load_average}")
+    tell("The bare limit", [figure], as_json=args.json)
     return 0
 
 

@@ -25,13 +25,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.table import Table
 
+from bench.figures import tell
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.factory import LookupStoreFactory
@@ -219,32 +217,6 @@ def java_sizes(choice: str, sizes: Sequence[int]) -> Sequence[int]:
     return sizes if choice == "all" else [n for n in sizes if n == TARGET_ROWS]
 
 
-def show(figures: Sequence[Figure]) -> None:
-    """Print a table, one line per store and program."""
-    operations = ("build", "hit", "miss")
-    table = Table(title="lookup stores, million entries or keys per second, one core (>= target)")
-    for column in ("program", "store", "codec", "entries", "values", "file MB"):
-        table.add_column(column)
-    for operation in operations:
-        table.add_column(operation, justify="right")
-    lines: dict[tuple[Any, ...], dict[str, Figure]] = {}
-    for f in figures:
-        lines.setdefault((f.program, f.store, f.codec, f.rows, f.values), {})[f.operation] = f
-    for (program, store, codec, rows, values), by_operation in lines.items():
-        cells = []
-        for operation in operations:
-            if operation not in by_operation:
-                cells.append("")
-                continue
-            f = by_operation[operation]
-            goal = f" (>= {f.target:g})" if f.target else ""
-            colour = "red" if f.target and f.million_per_s < f.target else "green" if f.target else "default"
-            cells.append(f"[{colour}]{f.million_per_s:.2f}{goal}[/]")
-        size = next(iter(by_operation.values())).file_bytes / 1e6
-        table.add_row(program, store, codec, f"{rows:,}", values, f"{size:.1f}", *cells)
-    Console(width=max(150, Console().width)).print(table)
-
-
 def plot(figures: Sequence[Figure], path: Path) -> None:
     """Plot rates against table size, one panel per operation; Java's as points."""
     import matplotlib as mpl
@@ -313,11 +285,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for rows in java_sizes(args.java, sizes):
             figures += compare_with_java(folder, args.rounds, rows)
     machine = {"machine": platform.machine(), "python": platform.python_version(), "numpy": np.__version__}
-    if args.json:
-        for f in figures:
-            print(json.dumps(asdict(f) | machine))
-    else:
-        show(figures)
+    tell("Lookup stores, one core", (asdict(f) | machine for f in figures), as_json=args.json)
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
         report = machine | {"figures": [asdict(f) for f in figures]}

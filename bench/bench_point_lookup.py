@@ -16,20 +16,18 @@ scratch files); "hash" is the hash store, else by default; "position" and "key" 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table as View
 
+from bench.figures import tell
 from bench.lineitem import lineitem
 from lakeidx.api import Table
 from lakeidx.format.schema.changes import evolve, remove_options, set_options
@@ -184,17 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         expected = sample(make_table(uri, source), rows, args.rounds + 1, args.keys)
         for case in cases:
             figures += measure(case, uri, expected, rows)
-    if args.json:
-        for f in figures:
-            print(json.dumps(asdict(f)))
-    else:
-        view = View("case", "operation", "keys", "least ms", "median ms", "cpu ms", "limit ms", "lookup files MB",
-                    title=f"Point lookups, {rows:,} rows, local disk")  # fmt: skip
-        for f in figures:
-            view.add_row(f.case, f.operation, f"{f.per_call:,}", f"{f.ms:.2f}", f"{f.median_ms:.2f}",
-                         f"{f.cpu_ms:.2f}", "" if f.limit_ms is None else f"{f.limit_ms:g}",
-                         f"{f.megabytes:g}")  # fmt: skip
-        Console(width=110).print(view)
+    tell(f"Point lookups, {rows:,} rows, local disk", figures, as_json=args.json)
     missed = [f for f in figures if f.limit_ms is not None and f.ms > f.limit_ms]
     for f in missed:
         print(

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.clock import best_of
+from bench.figures import tell
 from bench.lineitem import CACHE, lineitem, plain_schema, table_spec
 from lakeidx import Table
 from lakeidx.storage import open_store
@@ -295,8 +296,7 @@ def main() -> None:
             looked_up(server, options, requests),
             large_table(server, lineitem(args.scale, CACHE), Path(folder), args.rounds) if args.scale else (),
         )
-        for each in figures:
-            print(json.dumps(asdict(each)) if args.json else each, flush=True)
+        tell("An object store beside a local disk", figures, as_json=args.json)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,12 @@ cache folder; --table reads a table that an earlier run has left there (``--tabl
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.bench_upsert import Usage
+from bench.figures import tell
 from bench.lineitem import lineitem, table_spec
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
@@ -269,21 +269,7 @@ def main(argv: list[str] | None = None) -> int:
         figures = measure(table, folder, arguments.rounds, spark=not arguments.no_spark)
     finally:
         shutil.rmtree(folder)
-    for f in figures:
-        if arguments.json:
-            print(json.dumps(asdict(f)))
-            continue
-        wall = "" if f.seconds is None else f"{f.seconds * 1000:8.1f} ms"
-        cpu = "" if f.cpu_seconds is None else f"{f.cpu_seconds * 1000:8.1f} ms cpu"
-        files = "" if f.files is None else f"{f.files} files ({f.files_holding} hold rows)"
-        groups = "" if f.row_groups is None else f", {f.row_groups} row groups"
-        times = f.times_holding or f.times_without
-        beside = (
-            ""
-            if times is None
-            else f"  {times:.3f} times {'the files that hold rows' if f.times_holding else 'as without'}"
-        )
-        print(f"{f.case:<62} {wall:>11} {cpu:>15} {f.rows:>8} rows  {files}{groups}{beside}")
+    tell("Scans", figures, as_json=arguments.json)
     return 0
 
 

@@ -20,7 +20,6 @@ Iceberg metadata (`metadata.iceberg.storage`): the median of the pairs' shares i
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import sys
@@ -28,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from unittest import mock
 
@@ -37,6 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bench.figures import tell
 from lakeidx.api import Table
 from lakeidx.storage.local import local_path
 from lakeidx.table.view import load_view
@@ -303,8 +303,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for kind in BUCKETS if args.seconds else ():
             figures.append(row_after_row(kind, args.seconds, args.per_second, f"{folder}/small.db/{kind}"))
         figures += iceberg_cost(args.rounds, f"{folder}/iceberg.db")
-    for figure in figures:
-        print(json.dumps(asdict(figure)) if args.json else figure)
+    tell("Small batches", figures, as_json=args.json)
     return 0
 
 

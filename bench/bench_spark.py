@@ -293,40 +293,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         name, step, folder = args.work
         print(json.dumps(work(name, step, Path(folder), args.rows, args.rounds)))
         return 0
-    figures = []
+    # What the environment of a peer need not have.
+    from bench.figures import tell
+
+    tell("Seconds; bare: mapInArrow before the step", _measured(args), as_json=args.json)
+    return 0
+
+
+def _measured(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for label, name, python, more in environments(args.peers, args.cache.absolute()):
         with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as kept:
             for step in STEPS:
                 print(f"{label}: {step} ...", file=sys.stderr)
-                figures.append(measure(label, name, python, more, step, Path(kept), args))
-                if args.json:
-                    print(json.dumps(figures[-1]), flush=True)
-    if not args.json:
-        _show(figures)
-    return 0
-
-
-def _show(figures: Sequence[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    names = (
-        "case",
-        "connector",
-        "pyspark",
-        "step",
-        "session",
-        "bare_cold",
-        "bare_warm",
-        "cold",
-        "warm",
-        "cold_cpu",
-        "warm_cpu",
-    )
-    view = Table(*(n.replace("_", " ") for n in names), title="Seconds; bare: mapInArrow before the step")
-    for figure in figures:
-        view.add_row(*(str(figure[n]) for n in names))
-    Console(width=140).print(view)
+                yield measure(label, name, python, more, step, Path(kept), args)
 
 
 if __name__ == "__main__":

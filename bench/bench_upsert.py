@@ -13,7 +13,6 @@ Without --lineitem the data comes from tpchgen-cli (PyPI) into a cache folder.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import sys
@@ -22,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,10 @@ import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from rich.console import Console
-from rich.table import Table
 
 import lakeidx
 from bench.bench_limit import shuffled
+from bench.figures import tell
 from bench.lineitem import CACHE, KEYS, lineitem, streamed, table_spec
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import make_context
@@ -278,27 +276,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="lakeidx-bench-") as folder:
         figures = measure(args, Path(folder))
-    if args.json:
-        for f in figures:
-            print(json.dumps(asdict(f)))
-        return 0
-    view = Table(
-        "case",
-        "rows",
-        "s",
-        "cpu s",
-        "driver MiB",
-        "jvm MiB",
-        "worker MiB",
-        "peak MiB",
-        "load",
-        "note",
-        title="Upsert on Spark",
-    )
-    for f in figures:
-        view.add_row(f.case, f"{f.rows:,}", f"{f.seconds:.2f}", f"{f.cpu_seconds:.2f}", str(f.driver_mib), str(f.jvm_mib),
-                     str(f.worker_mib), str(f.peak_mib), str(f.load_average), f.note)  # fmt: skip
-    Console().print(view)
+    tell("Upsert on Spark", figures, as_json=args.json)
     return 0
 
 

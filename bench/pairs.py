@@ -1,8 +1,7 @@
 """Compare a benchmark in two trees of lakeidx by processor time: ``python -m bench.pairs NAME ... --before TREE [-- ARGUMENTS]``.
 
 The trees take turns, ``--rounds`` times, so that both see the same machine; of each figure the least is taken. While a figure is
-more than ``--limit`` worse they go on, to ``--most`` rounds: a short kernel's least takes long to find. Where the machine's speed
-changes from minute to minute, ``--at-once`` runs both at the same time, each on a processor of its own, which they exchange.
+more than ``--limit`` worse they go on, to ``--most`` rounds: a short kernel's least takes long to find.
 
 In the benchmark's process, and in its workers, ``time.perf_counter`` is ``time.process_time``: on a machine that does other work
 only that tells. What other child processes use (Spark, Java) is seen only where a benchmark counts it itself. TREE is another
@@ -22,7 +21,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,15 +89,11 @@ def times(figures: Sequence[Mapping[str, Any]]) -> dict[Key, float]:
     return found
 
 
-def run_once(tree: Path, name: str, arguments: Sequence[str], *, processor: int | None = None) -> dict[Key, float]:
-    """Run one benchmark of a tree and return its times; errors RuntimeError when it prints none.
-
-    processor   the one to run on; None: any
-    """
+def run_once(tree: Path, name: str, arguments: Sequence[str]) -> dict[Key, float]:
+    """Run one benchmark of a tree and return its times; errors RuntimeError when it prints none."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "sitecustomize.py").write_text(SITE, encoding="utf-8")
         command = [sys.executable, str(tree / f"bench/bench_{name}.py"), *arguments, "--json"]
-        command = command if processor is None else ["taskset", "--cpu-list", str(processor), *command]
         environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{tree}", "BENCH_TREE": str(tree)}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=tree)
     figures = [json.loads(t) for t in done.stdout.splitlines() if t.startswith("{")]
@@ -117,27 +111,17 @@ def compare(
     rounds: int,
     most: int,
     limit: float,
-    at_once: bool,
 ) -> tuple[list[Pair], set[Key]]:
     """Run a benchmark in both trees by turns; return the pairs, and the figures that only one of them has.
 
     rounds, most   at least so many rounds each, and at most, while a pair's ratio is above the limit
-    at_once        run both at the same time, not by turns
     """
     least: dict[Path, dict[Key, float]] = {before: {}, after: {}}
     pairs: list[Pair] = []
     for round_ in range(most):
         trees = (before, after) if round_ % 2 == 0 else (after, before)
-        if at_once:
-            with ThreadPoolExecutor() as threads:
-                # As many as there are trees: `main` has looked.
-                own = zip(trees, sorted(os.sched_getaffinity(0)), strict=False)
-                runs = [threads.submit(run_once, tree, name, arguments, processor=n) for tree, n in own]
-                told = [run.result() for run in runs]
-        else:
-            told = [run_once(tree, name, arguments) for tree in trees]
-        for tree, found in zip(trees, told, strict=True):
-            for key, value in found.items():
+        for tree in trees:
+            for key, value in run_once(tree, name, arguments).items():
                 least[tree][key] = min(value, least[tree].get(key, value))
         pairs = [Pair(k, v, least[after][k]) for k, v in least[before].items() if k in least[after]]
         if round_ + 1 >= rounds and all(p.ratio <= limit for p in pairs):
@@ -172,18 +156,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most", type=int, default=6)
     parser.add_argument("--limit", type=float, default=1.05)
-    parser.add_argument(
-        "--at-once", action="store_true", help="both trees at the same time, each on a processor of its own"
-    )
     parser.add_argument("--json", action="store_true", help="one JSON object per figure")
     args = parser.parse_args(argv[:at])
-    if args.at_once and len(os.sched_getaffinity(0)) < 2:
-        parser.error("--at-once needs two processors")
     console = Console(width=None if sys.stdout.isatty() else 160)
     worse = False
     for name in args.names:
         trees = (args.before.resolve(), args.after.resolve())
-        how = {"rounds": args.rounds, "most": max(args.rounds, args.most), "limit": args.limit, "at_once": args.at_once}
+        how = {"rounds": args.rounds, "most": max(args.rounds, args.most), "limit": args.limit}
         pairs, single = compare(name, *trees, argv[at + 1 :], **how)
         worse |= any(p.ratio > args.limit for p in pairs)
         if args.json:
