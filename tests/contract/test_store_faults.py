@@ -67,6 +67,11 @@ def only(kind: str, act: Act, number: int, seen: str, key: str) -> Act:
 CALLS: dict[str, tuple[str, Callable[[ObjectStore], Any], Callable[[Any, ObjectStore], bool]]] = {
     "get": ("get", lambda s: s.get(PATH), lambda found, s: found == DATA),
     "range": ("get", lambda s: s.get_range(PATH, 7, 900), lambda found, s: found == DATA[7:907]),
+    "ranges": (
+        "get",
+        lambda s: s.get_ranges(PATH, [(0, 50), (50, 50)]),
+        lambda found, s: b"".join(found) == DATA[:100],
+    ),
     "size": ("head", lambda s: s.size(PATH), lambda found, s: found == len(DATA)),
     "list": ("list", lambda s: [f.name for f in s.list(DIR)], lambda found, s: found == ["f"]),
     "walk": ("list", lambda s: [f.name for f in s.walk(DIR)], lambda found, s: found == ["f"]),

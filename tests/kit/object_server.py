@@ -43,6 +43,7 @@ class ObjectServer:
     page     keys of one page of a listing
     lag      seconds that pass before listings show an object
     code     what an answer that refuses says in its body; else what its status usually means
+    stays    keys that are not deleted, and the code that an answer gives for each
     minio    as MinIO does: nothing can be put below an object
     hear     called with the address and the headers of each request
     at_once  the most requests that were answered at a time
@@ -54,6 +55,7 @@ class ObjectServer:
     lag: float = 0
     minio: bool = False
     code: str = ""
+    stays: Mapping[str, str] = field(default_factory=dict)
     hear: Callable[[str, Mapping[str, str]], None] = lambda address, headers: None
     under_way: int = 0
     at_once: int = 0
@@ -73,6 +75,7 @@ class ObjectServer:
         """Answer all requests, and forget what was done."""
         self.act, self.lag, self.page = (lambda number, kind, key: "pass"), 0, 1000
         self.hear, self.at_once, self.code = (lambda address, headers: None), 0, ""
+        self.stays = {}
         with self.lock:
             self.acts.clear()
             self.objects.clear()
@@ -172,9 +175,16 @@ class _Handler(BaseHTTPRequestHandler):
         with here.lock:
             if kind == "delete" and self.command == "POST":
                 keys = [e.text or "" for e in ElementTree.fromstring(body).iter() if e.tag.endswith("Key")]
+                if len(keys) > 1000:
+                    return 400, {}, error(400, "MalformedXML")
+                done = ""
                 for each in keys:
-                    here.objects.pop(each, None)
-                done = "".join(f"<Deleted><Key>{escape(each)}</Key></Deleted>" for each in keys)
+                    key, code = escape(each), here.stays.get(each)
+                    if code is None:
+                        here.objects.pop(each, None)
+                        done += f"<Deleted><Key>{key}</Key></Deleted>"
+                    else:
+                        done += f"<Error><Key>{key}</Key><Code>{code}</Code><Message>as told</Message></Error>"
                 return 200, {}, f"<DeleteResult>{done}</DeleteResult>".encode()
             if kind == "delete":
                 return (404, {}, error(404)) if here.objects.pop(key, None) is None else (204, {}, b"")
