@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.bloom import BloomShape, LookupBloom
-from tests.unit.lookup import models
 
 
 # Sizes and probes as Java gave them: format sheets and golden files.
@@ -35,11 +34,11 @@ def test_bits_of_java() -> None:
     st.lists(st.binary(max_size=20), max_size=30), st.lists(st.binary(max_size=20), max_size=30),
     st.integers(1, 60), st.sampled_from([0.001, 0.05, 0.3, 0.9]),
 )  # fmt: skip
-def test_against_the_model(keys: list[bytes], others: list[bytes], expected: int, fpp: float) -> None:
+def test_no_key_is_missed_and_many_are_asked_as_each(
+    keys: list[bytes], others: list[bytes], expected: int, fpp: float
+) -> None:
     filter_ = LookupBloom(BloomShape.for_rate(expected, fpp))
     filter_.add(RowBytes.from_list(keys))
-    if filter_.shape.byte_size:
-        assert filter_.bits.tobytes() == models.bloom(keys, expected, fpp)
     answers = filter_.might_contain_many(RowBytes.from_list(keys + others)).tolist()
     assert all(answers[: len(keys)])
     assert answers == [filter_.might_contain(key) for key in keys + others]

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakeidx.codec.containers.compress import BlockCodec
 from lakeidx.codec.rows.compacted_row import encode_compacted
@@ -71,6 +74,38 @@ def test_both_stores_have_one_interface(store_type: StoreType, tmp_path: Path) -
             assert ask(reader, [b"a"]) == [b"1"]
         with pytest.raises(CorruptFileError):
             made_by.open_reader(path, checksum=file.checksum ^ 1)
+
+
+#: Few different values and lengths, so that shared values, crowded tables and blocks of records of one size are common.
+ENTRIES = st.dictionaries(st.binary(max_size=5), st.sampled_from([b"", b"a", b"bb", b"c" * 200]), max_size=40)
+
+
+@BOTH
+@settings(deadline=None)
+@given(
+    ENTRIES, st.sampled_from([16, 64, 65536]), st.sampled_from([None, 0.05]), st.none() | st.integers(0, 50),
+    st.lists(st.integers(0, 40), max_size=4),
+)  # fmt: skip
+def test_a_file_is_the_same_however_its_input_comes(
+    store_type: StoreType,
+    tmp_path_factory: pytest.TempPathFactory,
+    entries: dict[bytes, bytes],
+    block_size: int,
+    fpp: float | None,
+    expected: int | None,
+    cuts: list[int],
+) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    made_by = factory(store_type, compression="none", block_size=block_size, bloom_fpp=fpp)
+    rows = sorted(entries.items()) if store_type is StoreType.SORT else list(entries.items())
+    whole = build(made_by, folder / "whole", rows, expected=expected)
+    with made_by.create_writer(folder / "parts", expected_entries=expected) as writer:
+        for start, end in itertools.pairwise([0, *sorted(cuts), len(rows)]):
+            part = rows[start:end]
+            writer.write(RowBytes.from_list([k for k, _ in part]), RowBytes.from_list([v for _, v in part]))
+        parts = writer.finish()
+    assert Path(parts.path).read_bytes() == Path(whole.path).read_bytes()
+    assert (parts.size, parts.entries, parts.checksum) == (Path(whole.path).stat().st_size, len(rows), whole.checksum)
 
 
 @BOTH

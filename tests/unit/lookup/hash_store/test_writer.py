@@ -3,45 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lakeidx.codec.rows.compacted_row import encode_compacted
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.lookup.hash_store import decode_context
-from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter, context_path
+from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.keys.order import KeyOrder
-from lakeidx.lookup.store import LookupStoreOptions, StoreType
+from lakeidx.lookup.store import StoreType
 from lakeidx.types import parse_type
-from tests.unit.lookup import models
-from tests.unit.lookup.stores import PLAIN, ask, build, factory
-
-# Few different values and lengths, so that shared values and crowded tables are common.
-puts = st.dictionaries(st.binary(max_size=5), st.sampled_from([b"", b"a", b"bb", b"c" * 200]), max_size=40).flatmap(
-    lambda d: st.permutations(list(d.items()))
-)
-
-
-@settings(deadline=None)
-@given(puts, st.sampled_from([0.1, 0.75, 0.99]), st.sampled_from([None, 0.05]), st.none() | st.integers(0, 50))
-def test_bytes_are_those_of_the_model(
-    tmp_path_factory: pytest.TempPathFactory,
-    entries: list[tuple[bytes, bytes]],
-    load: float,
-    fpp: float | None,
-    expected: int | None,
-) -> None:
-    path = tmp_path_factory.mktemp("store") / "x.hash"
-    made_by = factory(StoreType.HASH, compression="none", hash_load_factor=load, bloom_fpp=fpp)
-    file = build(made_by, path, entries, expected=expected)
-    for_entries = len(entries) if expected is None else expected
-    filter_for = (for_entries, fpp) if fpp is not None and for_entries else None
-    assert path.read_bytes() == models.hash_image(entries, load, filter_for)
-    assert (file.size, file.entries) == (path.stat().st_size, len(entries))
-    assert file.side_files == (str(context_path(path)),)
-    context = decode_context(context_path(path).read_bytes())
-    assert (context.entries, context.image_size) == (len(entries), file.size)
+from tests.unit.lookup.stores import ask, build, factory
 
 
 def test_the_worked_file(tmp_path: Path) -> None:
@@ -64,18 +34,14 @@ def test_a_key_put_twice_is_refused(tmp_path: Path, entries: list[bytes]) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_writes_keep_their_order(tmp_path: Path) -> None:
-    entries = [(bytes([i]), bytes([i // 2])) for i in range(40)]
-    options = LookupStoreOptions.of(compression="none")
-    with HashLookupStoreWriter(tmp_path / "x.hash", options=options, order=PLAIN) as out:
-        for part in (entries[:1], entries[1:30], [], entries[30:]):
-            out.write(RowBytes.from_list([k for k, _ in part]), RowBytes.from_list([v for _, v in part]))
-        out.finish()
+def test_a_finished_writer_takes_no_more(tmp_path: Path) -> None:
+    with factory(StoreType.HASH).create_writer(tmp_path / "x.hash") as out:
+        file = out.finish()
+        assert file.side_files == (str(context_path(tmp_path / "x.hash")),)
         with pytest.raises(InvalidInputError, match="finished"):
             out.finish()
         with pytest.raises(InvalidInputError, match="finished"):
             out.write(RowBytes.empty(), RowBytes.empty())
-    assert (tmp_path / "x.hash").read_bytes() == models.hash_image(entries, 0.75, (40, 0.05))
 
 
 def test_other_input_that_is_refused(tmp_path: Path) -> None:

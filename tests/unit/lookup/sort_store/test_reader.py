@@ -13,11 +13,12 @@ import zstandard
 
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.codec.varint import encode_varint
 from lakeidx.errors import CorruptFileError
+from lakeidx.format.lookup.sst import encode_body
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.sort_store.reader import SortFile
 from lakeidx.lookup.store import StoreType
-from tests.unit.lookup import models
 from tests.unit.lookup.stores import ask, build, factory, show
 
 
@@ -167,11 +168,11 @@ def test_bytes_between_blocks_and_filter_are_for_files_of_ours_only(tmp_path: Pa
     """Development versions wrote an index of parts of blocks there, and blocks of several zstd frames."""
     path = tmp_path / "x"
     entries = [(b"%04d" % i, b"v" * (i % 90)) for i in range(200)]
-    body = models._block(entries)
+    body = encode_body(entries)
     frames = b"".join(zstandard.compress(part) for part in (body[:900], body[900:]))
-    stored = models.varint(len(body)) + frames + b"\1"
+    stored = encode_varint(len(body)) + frames + b"\1"
     block = stored + struct.pack("<I", zlib.crc32(stored))
-    index = models._block([(entries[-1][0], models.varint(0) + models.varint(len(stored) - 1))]) + b"\0"
+    index = encode_body([(entries[-1][0], encode_varint(0) + encode_varint(len(stored) - 1))]) + b"\0"
     index += struct.pack("<I", zlib.crc32(index))
     gap = b"parts of blocks"
     footer = struct.pack("<qiqqii", 0, 0, 0, len(block) + len(gap), len(index) - 5, 1481571681)
