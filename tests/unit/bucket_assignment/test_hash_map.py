@@ -74,13 +74,6 @@ def test_assign_stops_before_the_first_new_hash_without_room() -> None:
     assert fill(hash_map, column([5, 6, 12]), bucket=8, room=0) == (2, [3, 3], [False, False])
 
 
-def test_buckets_survive_growth() -> None:
-    hash_map = HashMap()
-    hash_map.store(np.arange(40, dtype=np.int32), 1)
-    fill(hash_map, np.arange(20, 5000, dtype=np.int32), bucket=2, room=10_000)
-    assert hash_map.lookup(np.arange(5001, dtype=np.int32)).tolist() == [1] * 40 + [2] * 4960 + [ABSENT]
-
-
 def test_memory_is_8_to_10_bytes_per_hash() -> None:
     hashes = np.random.default_rng(RNG_SEED).permutation(np.arange(300_000, dtype=np.int32))
     loaded = HashMap()

@@ -28,27 +28,6 @@ def empty(**rules: int) -> PartitionIndex:
     return PartitionIndex.load([], rules=AssignRules(**rules), pick=no_draw)
 
 
-def test_buckets_fill_up_one_after_another() -> None:
-    index = empty(target_rows=2)
-    result = index.assign_rows(column([10, 11, 10, 12, 13, 14, 11]))
-    assert result.buckets.tolist() == [0, 0, 0, 1, 1, 2, 0]
-    assert result.is_new.tolist() == [True, True, False, True, True, True, False]
-    assert index.counts == {0: 2, 1: 2, 2: 1}
-    assert index.assign_rows(column([14, 15, 16])).buckets.tolist() == [2, 2, 3]
-
-
-def test_buckets_that_were_loaded_are_filled_before_a_new_one_opens() -> None:
-    files = [(4, column([1, 2, 3])), (1, column([5])), (7, column([8, 9]))]
-    index = PartitionIndex.load(files, rules=AssignRules(target_rows=3), pick=no_draw)
-    assert index.assign_rows(column([100, 101, 102, 103, 104, 8, 1])).buckets.tolist() == [1, 1, 7, 0, 0, 7, 4]
-    assert index.new_counts() == {0: 2, 1: 2, 7: 1}
-
-
-def test_an_assigner_opens_its_own_ids_only() -> None:
-    index = empty(target_rows=1, num_assigners=3, assign_id=2)
-    assert index.assign_rows(column([1, 2, 3])).buckets.tolist() == [2, 5, 8]
-
-
 def test_hashes_of_other_assigners_count_but_are_not_known() -> None:
     # Bucket 0 is ours, bucket 1 is not; even hashes are routed here.
     files = [(0, column([1, 2, 3])), (1, column([4, 5, 6, 8]))]
@@ -57,18 +36,6 @@ def test_hashes_of_other_assigners_count_but_are_not_known() -> None:
     assert index.counts == {0: 3}
     assert index.lookup(column([2, 4, 1, 5])).tolist() == [0, 1, -1, -1]
     assert index.assign_rows(column([10, 12, 8])).buckets.tolist() == [0, 2, 1]
-
-
-def test_at_max_buckets_new_hashes_are_drawn_and_stay() -> None:
-    rules = AssignRules(target_rows=1, max_buckets=3)
-    index = PartitionIndex.load([], rules=rules, pick=RandomBuckets(5))
-    hashes = np.arange(1000, dtype=np.int32)
-    first = index.assign_rows(hashes).buckets
-    assert first[:3].tolist() == [0, 1, 2]
-    assert set(first.tolist()) == {0, 1, 2}
-    assert index.assign_rows(hashes).buckets.tolist() == first.tolist()
-    assert sum(index.counts.values()) == 1000
-    assert index.counts == index.new_counts()
 
 
 def test_running_out_of_bucket_ids_is_an_error_and_keeps_what_was_assigned() -> None:
@@ -94,21 +61,6 @@ def test_an_assigner_without_a_bucket_below_max_buckets_is_an_error() -> None:
     index = empty(target_rows=1, max_buckets=2, num_assigners=5, assign_id=3)
     with pytest.raises(InvalidInputError, match=r"dynamic-bucket.max-buckets: 2 leaves assigner 3 of 5 without"):
         index.assign_rows(column([1]))
-
-
-def test_keys_with_one_hash_share_its_bucket_and_are_counted_once() -> None:
-    # Two keys collide on 7: to the index they are one entry, whatever row brings it.
-    index = empty(target_rows=2)
-    assert index.assign_rows(column([7, 7, 8, 9])).buckets.tolist() == [0, 0, 0, 1]
-    assert index.counts == {0: 2, 1: 1}
-    assert index.assign_rows(column([9, 7, 7])).buckets.tolist() == [1, 0, 0]
-    assert index.counts == {0: 2, 1: 1}
-
-
-def test_a_hash_in_two_files_belongs_to_the_one_scanned_last() -> None:
-    # A damaged table. Java's map keeps the later entry, so the key stays findable in one place.
-    index = PartitionIndex.load([(0, column([1, 2])), (3, column([2]))], rules=AssignRules(target_rows=9), pick=no_draw)
-    assert index.lookup(column([1, 2])).tolist() == [0, 3]
 
 
 @pytest.mark.parametrize(
