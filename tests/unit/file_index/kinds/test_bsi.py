@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from lakeidx.codec.roaring import serialize
 from lakeidx.errors import CorruptFileError
 from lakeidx.file_index.kinds.bsi import BsiIndexer
-from lakeidx.predicate import Predicate, col
+from lakeidx.predicate import col
 from lakeidx.types import parse_type
 from tests.unit.file_index.kinds import payloads
 
@@ -47,43 +47,6 @@ def test_the_bytes_are_those_of_java() -> None:
     assert (
         build("INT", pa.array([0], pa.int32())) == struct.pack(">Bi", 1, 1) + b"\x01" + slices(0, bitmap(0)) + b"\x00"
     )
-
-
-@pytest.mark.parametrize(
-    ("pred", "rows"),
-    [
-        (c == 3, [1]),
-        (c == -2, [3]),
-        (c == 2, []),
-        (c != 3, [0, 3]),
-        (c < -2, []),
-        (c <= -2, [3]),
-        (c < 3, [0, 3]),
-        (c <= 3, [0, 1, 3]),
-        (c > -2, [0, 1]),
-        (c >= -2, [0, 1, 3]),
-        (c > 2**31 - 1, []),
-        (c >= -(2**31), [0, 1, 3]),
-        (c.is_in([1, -2, 7, None]), [0, 3]),
-        (c.not_in([1]), [1, 3]),
-        (c.not_in([1, None]), []),
-        (c.is_null(), [2]),
-        (c.is_not_null(), [0, 1, 3]),
-    ],
-)
-def test_conditions_select_their_rows(pred: Predicate, rows: list[int]) -> None:
-    assert ask("INT", SAMPLE, pred) == BitMap(rows)
-
-
-def test_extreme_values_are_found() -> None:
-    values = [2**63 - 1, -(2**63) + 1, 0, None]
-    payload = build("BIGINT", pa.array(values, pa.int64()))
-    assert payload is not None
-    assert ask("BIGINT", payload, c == 2**63 - 1) == BitMap([0])
-    assert ask("BIGINT", payload, c < -(2**62)) == BitMap([1])
-    assert ask("BIGINT", payload, c == -(2**63)) == BitMap()
-    assert ask("BIGINT", payload, c >= -(2**63)) == BitMap([0, 1, 2])
-    assert build("BIGINT", pa.array([-(2**63)], pa.int64())) is None
 
 
 def test_rows_of_many_containers() -> None:

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 from lakeidx.codec.roaring import serialize
 from lakeidx.errors import CorruptFileError
 from lakeidx.file_index.kinds.range_bitmap import RangeBitmapIndexer
-from lakeidx.predicate import Leaf, Predicate, col
+from lakeidx.predicate import Leaf, col
 from lakeidx.types import parse_type
 from tests.unit.file_index.kinds import payloads
 
@@ -51,34 +51,6 @@ def test_nothing_but_nulls() -> None:
     assert ask("STRING", payload, c.is_null()) == BitMap([0, 1, 2])
     assert ask("STRING", payload, c.is_not_null()) == BitMap()
     assert ask("STRING", payload, c < "x") == BitMap()
-
-
-@pytest.mark.parametrize(
-    ("pred", "rows"),
-    [
-        (c == 10, [0, 3]),
-        (c == 15, []),
-        (c == 5, []),
-        (c == 25, []),
-        (c != 10, [1]),
-        (c != 15, [0, 1, 3]),
-        (c < 10, []),
-        (c <= 10, [0, 3]),
-        (c < 15, [0, 3]),
-        (c <= 15, [0, 3]),
-        (c > 15, [1]),
-        (c >= 15, [1]),
-        (c > 20, []),
-        (c >= 20, [1]),
-        (c < 99, [0, 1, 3]),
-        (c > 1, [0, 1, 3]),
-        (c.is_in([20, 15, None]), [1]),
-        (c.not_in([20, 15]), [0, 3]),
-        (c.is_null(), [2]),
-    ],
-)
-def test_conditions_select_their_rows(pred: Predicate, rows: list[int]) -> None:
-    assert ask("INT", SAMPLE, pred) == BitMap(rows)
 
 
 @pytest.mark.slow
