@@ -12,7 +12,7 @@ from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.sort_store.writer import SortLookupStoreWriter
 from lakeidx.lookup.store import LookupStoreOptions, StoreType
 from lakeidx.types import parse_type
-from tests.unit.lookup.stores import PLAIN, ask, build, factory
+from tests.unit.lookup.stores import PLAIN, ask, build, factory, show
 
 
 def writer(path: Path, **options: object) -> SortLookupStoreWriter:
@@ -79,6 +79,19 @@ def test_an_older_file_is_replaced_whole(tmp_path: Path) -> None:
     with factory(StoreType.SORT).open_reader(second) as reader:
         assert ask(reader, [b"a"]) == [b"2"]
     assert [p.name for p in path.parent.iterdir()] == ["x.sst"]
+
+
+@pytest.mark.parametrize(
+    ("values", "block_size", "entries"),
+    [([b"1"], 20, 4), ([b"1"], 19, 3), ([b"1", b"22"], 24, 3), ([b"1", b"22"], 23, 2)],
+)
+def test_a_block_ends_with_the_record_that_makes_it_too_large(
+    tmp_path: Path, values: list[bytes], block_size: int, entries: int
+) -> None:
+    """Records of 5 bytes and a tail of as many; where sizes differ, 4 bytes more for each place of a record."""
+    rows = [(b"%02d" % i, values[i % len(values)]) for i in range(24)]
+    file = build(factory(StoreType.SORT, compression="none", block_size=block_size), tmp_path / "x.sst", rows)
+    assert show(file)["blocks"][0]["entries"] == entries
 
 
 def test_many_entries_in_one_column(tmp_path: Path) -> None:
