@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import struct
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,82 +8,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.bucket import buckets_of_hashes, fixed_buckets, hive_hashes
-from lakeidx.codec.hashes.murmur import hash_words
-from lakeidx.codec.rows.binary_row_write import encode_row
+from lakeidx.codec.bucket import buckets_of_hashes, fixed_buckets
 from lakeidx.errors import InvalidInputError
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root, parse_type
+from lakeidx.types import TIMESTAMP_ROOTS, DataType, parse_type
 from tests.unit.codec.strategies import LAYOUTS, atomic_types, columns_of, laid_out, tables
-
-
-def i32(value: int) -> int:
-    return (value + 2**31) % 2**32 - 2**31
-
-
-def java_long_hash(value: int) -> int:
-    value %= 2**64
-    return i32(value ^ value >> 32)
-
-
-def hive_hash(value: Any, t: DataType) -> int:
-    """Plain model of Hive's field hash, from Java's documented hashCode rules."""
-    if value is None:
-        return 0
-    if t.root is Root.FLOAT:
-        return 0 if value == 0 else 0x7FC00000 if value != value else struct.unpack("<i", struct.pack("<f", value))[0]
-    if t.root is Root.DOUBLE:
-        bits = 0 if value == 0 else struct.unpack("<q", struct.pack("<d", value))[0]
-        return java_long_hash(0x7FF8 << 48 if value != value else bits)
-    if t.root is Root.BIGINT:
-        return java_long_hash(value)
-    if t.root in STRING_ROOTS or t.root in BYTES_ROOTS:
-        h = 0
-        for byte in value.encode() if isinstance(value, str) else value:
-            h = 31 * h + (byte - 256 if byte > 127 else byte)
-        return i32(h)
-    if t.root is Root.DECIMAL:
-        sign, digits, exponent = value.as_tuple()
-        magnitude, scale = int("".join(map(str, digits))), -exponent
-        while magnitude and scale and magnitude % 10 == 0:
-            magnitude, scale = magnitude // 10, scale - 1
-        if magnitude == 0:
-            return 0
-        h = 0
-        for shift in (96, 64, 32, 0):
-            h = 31 * h + (magnitude >> shift) % 2**32
-        return i32(31 * (-h if sign else h) + scale)
-    return int(value)
 
 
 @pytest.mark.slow
 @given(tables(atomic_types, max_columns=4), st.sampled_from(LAYOUTS), st.integers(1, 2**31 - 1))
 @settings(deadline=None, max_examples=200)
-def test_equals_the_plain_rules(table: tuple[list[DataType], list[list[Any]]], layout: str, n: int) -> None:
+def test_a_row_has_the_bucket_that_it_has_alone(
+    table: tuple[list[DataType], list[list[Any]]], layout: str, n: int
+) -> None:
+    """In plain columns of one row, which are compared with Java in `tests/golden_tests/test_keys.py`."""
     types, rows = table
-    columns = [laid_out(c, t, layout) for c, t in zip(columns_of(types, rows), types, strict=True)]
-    hashes = [hash_words(encode_row(row, types)) for row in rows]
-    # Java's % is truncated: abs(h % n) is abs(h) % n.
-    assert fixed_buckets(columns, types, n).tolist() == [abs(h) % n for h in hashes]
-    if any(t.root in TIMESTAMP_ROOTS for t in types):
-        return
-    expected = []
-    for row in rows:
-        h = 0
-        for value, t in zip(row, types, strict=True):
-            h = i32(31 * h + hive_hash(value, t))
-        expected.append(h)
-    assert hive_hashes(columns, types).view(np.int32).tolist() == expected
-    assert fixed_buckets(columns, types, n, "hive").tolist() == [(h & 0x7FFFFFFF) % n for h in expected]
-
-
-def test_examples_of_java() -> None:
-    # Released Java Paimon 1.4.2.
-    assert fixed_buckets([pa.array([1, 7])], [parse_type("INT")], 4).tolist() == [2, 3]
-    assert fixed_buckets([pa.array([1, 7])], [parse_type("INT")], 7).tolist() == [5, 3]
-    types = [parse_type("INT"), parse_type("STRING"), parse_type("DECIMAL(10, 2)")]
-    columns = [pa.array([7]), pa.array(["ab"]), pa.array([Decimal("12.50")])]
-    assert hive_hashes(columns, types).tolist() == [106858]
-    assert fixed_buckets(columns, types, 8, "hive").tolist() == [2]
+    plain = columns_of(types, rows)
+    columns = [laid_out(c, t, layout) for c, t in zip(plain, types, strict=True)]
+    for function in ("default", "hive"):
+        if function == "hive" and any(t.root in TIMESTAMP_ROOTS for t in types):
+            continue
+        alone = [fixed_buckets([c.slice(i, 1) for c in plain], types, n, function).tolist() for i in range(len(rows))]
+        assert fixed_buckets(columns, types, n, function).tolist() == [bucket for (bucket,) in alone]
 
 
 def test_the_most_negative_hash() -> None:

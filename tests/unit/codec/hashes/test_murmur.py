@@ -9,22 +9,6 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    # Released Java Paimon: MurmurHashUtils.hashBytes.
-    [(b"a", 1485273170), (b"abcd", -396302900), (b"abcde", 814637928), ("é".encode(), 2119106806), (b"", 142593372)],
-)
-def test_byte_strings_have_the_hashes_of_java(data: bytes, expected: int) -> None:
-    assert hash_bytes(data) == expected
-    assert hash_bytes_many(RowBytes.from_list([data])).tolist() == [expected]
-
-
-def test_rows_have_the_hashes_of_java() -> None:
-    # Released Java Paimon: the rows (INT 1) and ().
-    assert hash_words(bytes.fromhex("00000000000000000100000000000000")) == 1465514398
-    assert hash_words(bytes(8)) == -1670924195
-
-
 @given(st.lists(st.binary(max_size=40)))
 @settings(deadline=None)
 def test_many_equals_one(rows: list[bytes]) -> None:

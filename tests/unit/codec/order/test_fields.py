@@ -1,23 +1,47 @@
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakeidx.codec.columns import BytesColumn
+from lakeidx.codec.order.key import argsort_keys
 from lakeidx.codec.order.normalized_key import WordField, order_fields
 from lakeidx.codec.values import internal_to_arrow
 from lakeidx.types import STRING_ROOTS, parse_type
-from tests.unit.codec.order.test_compare import IN_ORDER
+
+# Values of each type in Paimon's order, as the format's rules state it.
+IN_ORDER: dict[str, list[Any]] = {
+    "BOOLEAN": [None, False, True],
+    "TINYINT": [None, -128, -1, 0, 127],
+    "BIGINT": [None, -(2**63), -1, 0, 1, 2**63 - 1],
+    "DATE": [None, -1, 0, 1],
+    "DOUBLE": [None, -math.inf, -1.5, -0.0, 0.0, 5e-324, math.inf, math.nan],
+    "FLOAT": [None, -math.inf, -1.5, -0.0, 0.0, 1.5, math.inf, math.nan],
+    "STRING": [None, "", "\0", "\0\0", "A", "a", "a\0", "aa", "é", "\uffff", "\U0001f601"],
+    "BYTES": [None, b"", b"\0", b"\x7f", b"\x80", b"\xff", b"\xff\0"],
+    "DECIMAL(38, 2)": [None, Decimal("-1e35"), Decimal("-0.01"), Decimal("0.00"), Decimal("0.01"), Decimal("1e35")],
+    "TIMESTAMP(9)": [None, (-5, 999_999), (-4, 0), (0, 0), (0, 1), (1, 0)],
+}
+
+
+@pytest.mark.parametrize("type_text", IN_ORDER)
+def test_values_of_every_type_sort_in_their_order(type_text: str) -> None:
+    t, values = parse_type(type_text), IN_ORDER[type_text]
+    order = argsort_keys([internal_to_arrow(values[::-1], t)], [t])
+    assert order.tolist() == [*reversed(range(len(values)))]
 
 
 @pytest.mark.parametrize("type_text", [t for t in IN_ORDER if t not in ("STRING", "BYTES")])
 def test_words_have_the_order_of_the_values(type_text: str) -> None:
     t = parse_type(type_text)
     assert t.root not in STRING_ROOTS
-    fields, n = order_fields([internal_to_arrow(IN_ORDER[type_text], t)], [t])  # type: ignore[arg-type]
-    assert n == len(IN_ORDER[type_text])  # type: ignore[arg-type]
+    fields, n = order_fields([internal_to_arrow(IN_ORDER[type_text], t)], [t])
+    assert n == len(IN_ORDER[type_text])
     words = []
     for f in fields:
         assert isinstance(f, WordField)
