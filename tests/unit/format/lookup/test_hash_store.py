@@ -62,18 +62,6 @@ def test_the_byte_table() -> None:
     assert int.from_bytes(data[-4:], "little") == crc32(data[:-4])
 
 
-def test_every_flipped_byte_and_every_cut_is_found() -> None:
-    data = encode_context(CONTEXT)
-    for at in range(len(data)):
-        with pytest.raises(CorruptFileError) as caught:
-            decode_context(data[:at] + bytes([data[at] ^ 0x10]) + data[at + 1 :], path="c")
-        assert (caught.value.path, caught.value.offset is None) == ("c", False)
-        with pytest.raises(CorruptFileError):
-            decode_context(data[:at], path="c")
-    with pytest.raises(CorruptFileError):
-        decode_context(data + b"\0", path="c")
-
-
 def test_a_newer_version_is_refused_as_such() -> None:
     data = bytearray(encode_context(CONTEXT)[:-4])
     data[4] = 2

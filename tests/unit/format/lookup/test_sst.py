@@ -111,12 +111,6 @@ def test_every_flipped_byte_is_found(at: int, change: int) -> None:
     assert (caught.value.offset >= 28) == (at >= 28)
 
 
-@pytest.mark.parametrize("end", range(len(WORKED)))
-def test_every_cut_is_found(end: int) -> None:
-    with pytest.raises(CorruptFileError):
-        describe_sst(memoryview(WORKED[:end]), path="f")
-
-
 def test_places_of_blocks_are_encoded_and_decoded() -> None:
     for offset in (0, 127, 128, 1 << 40):
         handle = BlockHandle(offset, 65536)
