@@ -6,7 +6,6 @@ The live files of the snapshot before go into the plan; the files Java replaced,
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,42 +15,25 @@ from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.compaction.plan import Rewrite, Upgrade, plan_compaction
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.types import Field, parse_type
-from tests.conftest import GOLDEN
+from tests.kit.golden_tables import TABLES, GoldenTable
 from tests.kit.json_forms import json_to_internal
 
 pytestmark = pytest.mark.golden
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-
-
 def transitions() -> list[Any]:
-    """(case folder, id) of every COMPACT snapshot of a primary-key table whose predecessor's files are known."""
+    """(table, id) of every COMPACT snapshot of a primary-key table whose predecessor's files are known."""
     out = []
-    for case in sorted((GOLDEN / "tables").iterdir()):
-        info = json.loads((case / "case.json").read_text(encoding="utf-8"))
-        for snapshot in info["snapshots"]:
+    for case in TABLES:
+        for snapshot in case.info["snapshots"]:
             n = snapshot["id"]
-            known = all((case / f"files-{i}.jsonl").exists() for i in (n - 1, n))
-            if snapshot["kind"] == "COMPACT" and known and info["primary_keys"]:
+            known = all((case.folder / f"files-{i}.jsonl").exists() for i in (n - 1, n))
+            if snapshot["kind"] == "COMPACT" and known and case.info["primary_keys"]:
                 out.append(pytest.param(case, n, id=f"{case.name}-{n}"))
     return out
 
 
-def schema_of(info: dict[str, Any]) -> TableSchema:
-    return TableSchema(
-        id=0,
-        fields=tuple(Field(f["id"], f["name"], parse_type(f["type"])) for f in info["fields"]),
-        highest_field_id=10_000,
-        primary_keys=tuple(info["primary_keys"]),
-        partition_keys=tuple(info["partition_keys"]),
-        options=info["options"],
-    )
-
-
-def live_files(case: Path, snapshot: int, schema: TableSchema) -> dict[Any, list[DataFileMeta]]:
+def live_files(case: GoldenTable, snapshot: int, schema: TableSchema) -> dict[Any, list[DataFileMeta]]:
     buckets: dict[Any, list[DataFileMeta]] = {}
     types = schema.key_types
 
@@ -59,7 +41,7 @@ def live_files(case: Path, snapshot: int, schema: TableSchema) -> dict[Any, list
         row = encode_row([json_to_internal(v, t) for v, t in zip(values, types, strict=True)], types)
         return with_arity(row, len(types))
 
-    for line in read_lines(case / f"files-{snapshot}.jsonl"):
+    for line in case.lines(f"files-{snapshot}.jsonl"):
         if "file" not in line or "level" not in line:
             continue
         meta = DataFileMeta(
@@ -80,15 +62,15 @@ def live_files(case: Path, snapshot: int, schema: TableSchema) -> dict[Any, list
     return buckets
 
 
-def deleted_from(case: Path, snapshot: int) -> set[str]:
+def deleted_from(case: GoldenTable, snapshot: int) -> set[str]:
     """Data files that have a deletion vector in the snapshot."""
-    lines = read_lines(case / f"files-{snapshot}.jsonl")
+    lines = case.lines(f"files-{snapshot}.jsonl")
     return {name for line in lines for name in line.get("deletion_vectors") or ()}
 
 
 @pytest.mark.parametrize(("case", "snapshot"), transitions())
-def test_plan_is_what_java_did(case: Path, snapshot: int) -> None:
-    schema = schema_of(json.loads((case / "case.json").read_text(encoding="utf-8")))
+def test_plan_is_what_java_did(case: GoldenTable, snapshot: int) -> None:
+    schema = case.latest_schema
     before, after = live_files(case, snapshot - 1, schema), live_files(case, snapshot, schema)
     for bucket, files in before.items():
         old = {f.file_name: f.level for f in files}

@@ -2,58 +2,43 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from lakeidx.api.table import Table
 from lakeidx.errors import NotFoundError
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import delete_tag
 from lakeidx.table.history import load_tag, tag_names
 from lakeidx.table.view import load_view
-from tests.conftest import GOLDEN
+from tests.kit.golden_tables import TABLES, GoldenTable
 from tests.kit.reachable import files_on_disk, reachable, reopened
 
 pytestmark = pytest.mark.golden
 
-CASES = sorted(p.parent for p in (GOLDEN / "tables").glob("*/case.json"))
 FAR_AHEAD_MS = 1 << 60
 NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)
 
 
-def described(case: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((case / "case.json").read_text(encoding="utf-8"))
-    return found
-
-
-def a_copy(case: Path, folder: Path) -> Table:
-    shutil.copytree(case / "table", folder / "g.db" / "t")
-    return Table.open(str(folder / "g.db" / "t"))
-
-
-EXPIRED = [c for c in CASES if any(s["op"] == "expire" for s in described(c)["steps"])]
+EXPIRED = [t for t in TABLES if any(s["op"] == "expire" for s in t.info["steps"])]
 
 
 def test_there_are_cases() -> None:
     assert EXPIRED
-    assert len(CASES) > len(EXPIRED)
+    assert len(TABLES) > len(EXPIRED)
 
 
 @pytest.mark.parametrize("case", EXPIRED, ids=lambda c: c.name)
-def test_java_left_what_is_reachable(case: Path, tmp_path: Path) -> None:
+def test_java_left_what_is_reachable(case: GoldenTable, tmp_path: Path) -> None:
     """So the test's idea of reachable is Java's."""
-    table = a_copy(case, tmp_path)
+    table = case.copy_to(tmp_path)
     assert files_on_disk(table) == reachable(table)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_expiry_to_the_newest_snapshot_and_the_tags(case: Path, tmp_path: Path) -> None:
-    table = a_copy(case, tmp_path)
+@pytest.mark.parametrize("case", TABLES, ids=lambda c: c.name)
+def test_expiry_to_the_newest_snapshot_and_the_tags(case: GoldenTable, tmp_path: Path) -> None:
+    table = case.copy_to(tmp_path)
     newest = table.snapshot
     assert newest is not None
     left_over = files_on_disk(table) - reachable(table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,43 +34,21 @@ from lakeidx.format.tag import decode_tag, encode_tag
 from lakeidx.storage import LocalStore
 from lakeidx.table.expiration.orphans import parse_path
 from lakeidx.types import Field, Root
-from tests.conftest import GOLDEN
 from tests.kit.avro_checksum import as_others_write
+from tests.kit.golden_tables import TABLES, GoldenTable
 
 pytestmark = pytest.mark.golden
-CASES = sorted(p.parent for p in (GOLDEN / "tables").glob("*/case.json"))
 
 
 def files(*patterns: str) -> list[Any]:
     """Files of all golden tables, as parameters."""
-    found = sorted(p for case in CASES for pattern in patterns for p in (case / "table").glob(pattern))
-    return [pytest.param(p, id=f"{p.relative_to(GOLDEN / 'tables').parts[0]}-{p.name[:40]}") for p in found]
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(x) for x in path.read_text(encoding="utf-8").splitlines()]
-
-
-@cache
-def case_info(case: Path) -> dict[str, Any]:
-    info: dict[str, Any] = json.loads((case / "case.json").read_text(encoding="utf-8"))
-    return info
-
-
-@cache
-def schema_of(case: Path, schema_id: int) -> TableSchema:
-    path = case / "table" / "schema" / f"schema-{schema_id}"
-    return decode_schema(path.read_bytes(), str(path))
+    found = [(case, p) for case in TABLES for pattern in patterns for p in sorted(case.path.glob(pattern))]
+    return [pytest.param(case, path, id=f"{case.name}-{path.name[:40]}") for case, path in found]
 
 
 def snapshots() -> list[Any]:
-    pairs = [(case, snapshot) for case in CASES for snapshot in case_info(case)["snapshots"]]
+    pairs = [(case, snapshot) for case in TABLES for snapshot in case.info["snapshots"]]
     return [pytest.param(case, snapshot, id=f"{case.name}-{snapshot['id']}") for case, snapshot in pairs]
-
-
-def read_snapshot(case: Path, snapshot_id: int) -> Snapshot:
-    path = case / "table" / "snapshot" / f"snapshot-{snapshot_id}"
-    return decode_snapshot(path.read_bytes(), str(path))
 
 
 def row(data: bytes, fields: list[Field] | tuple[Field, ...]) -> list[Any]:
@@ -81,9 +58,9 @@ def row(data: bytes, fields: list[Field] | tuple[Field, ...]) -> list[Any]:
     return [internal_to_json(v, f.type) for v, f in zip(values, fields, strict=True)]
 
 
-def entries_of(case: Path, snapshot: Snapshot) -> list[ManifestEntry]:
+def entries_of(case: GoldenTable, snapshot: Snapshot) -> list[ManifestEntry]:
     """Live entries, by the plain rule: base lists then delta lists, ADD puts, DELETE takes away."""
-    manifest_dir = case / "table" / "manifest"
+    manifest_dir = case.path / "manifest"
     live: dict[Any, ManifestEntry] = {}
     for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
         for meta in decode_manifest_list((manifest_dir / name).read_bytes(), name):
@@ -110,18 +87,14 @@ def entries_of(case: Path, snapshot: Snapshot) -> list[ManifestEntry]:
     return list(live.values())
 
 
-def test_there_are_cases() -> None:
-    assert CASES
-
-
-@pytest.mark.parametrize("path", files("schema/schema-*"))
-def test_schema(path: Path) -> None:
+@pytest.mark.parametrize(("case", "path"), files("schema/schema-*"))
+def test_schema(case: GoldenTable, path: Path) -> None:
     data = path.read_bytes()
     schema = decode_schema(data, str(path))
     assert encode_schema(schema) == data
     assert f"schema-{schema.id}" == path.name
     check_schema(schema)
-    info = case_info(path.parents[2])
+    info = case.info
     assert schema.bucket_mode.value == info["bucket_mode"]
     if schema.id == info["latest_schema_id"]:
         # case.json leaves descriptions out.
@@ -132,26 +105,24 @@ def test_schema(path: Path) -> None:
         assert dict(schema.options) == info["options"]
 
 
-@pytest.mark.parametrize("path", files("snapshot/snapshot-*", "changelog/changelog-*"))
-def test_snapshot_file(path: Path) -> None:
+@pytest.mark.parametrize(("case", "path"), files("snapshot/snapshot-*", "changelog/changelog-*"))
+def test_snapshot_file(case: GoldenTable, path: Path) -> None:
     data = path.read_bytes()
     snapshot = decode_snapshot(data, str(path))
     assert encode_snapshot(snapshot) == data
     assert parse_file_name(path.name).number == snapshot.id
 
 
-@pytest.mark.parametrize("path", files("tag/tag-*"))
-def test_tag_file(path: Path) -> None:
+@pytest.mark.parametrize(("case", "path"), files("tag/tag-*"))
+def test_tag_file(case: GoldenTable, path: Path) -> None:
     data = path.read_bytes()
     tag = decode_tag(data, str(path))
     assert encode_tag(tag) == data
-    assert (
-        parse_file_name(path.name).label in case_info(path.parents[2])["tags"] or not case_info(path.parents[2])["tags"]
-    )
+    assert parse_file_name(path.name).label in case.info["tags"] or not case.info["tags"]
 
 
-@pytest.mark.parametrize("path", files("manifest/*"))
-def test_avro_file(path: Path) -> None:
+@pytest.mark.parametrize(("case", "path"), files("manifest/*"))
+def test_avro_file(case: GoldenTable, path: Path) -> None:
     data = path.read_bytes()
     kind = parse_file_name(path.name).kind
     decode: Any
@@ -177,14 +148,14 @@ def test_avro_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("case", "expected"), snapshots())
-def test_snapshot_says_what_java_says(case: Path, expected: dict[str, Any]) -> None:
-    snapshot = read_snapshot(case, expected["id"])
+def test_snapshot_says_what_java_says(case: GoldenTable, expected: dict[str, Any]) -> None:
+    snapshot = case.snapshot(expected["id"])
     assert snapshot.commit_kind.value == expected["kind"]
     assert snapshot.schema_id == expected["schema_id"]
     assert snapshot.total_record_count == expected["total_record_count"]
     assert snapshot.delta_record_count == expected["delta_record_count"]
     assert snapshot.changelog_record_count == expected["changelog_record_count"]
-    manifest_dir = case / "table" / "manifest"
+    manifest_dir = case.path / "manifest"
     lists = [
         (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
         (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
@@ -197,17 +168,17 @@ def test_snapshot_says_what_java_says(case: Path, expected: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize(("case", "expected"), snapshots())
-def test_live_files_are_java_s(case: Path, expected: dict[str, Any]) -> None:
-    snapshot = read_snapshot(case, expected["id"])
-    wanted = [x for x in lines(case / f"files-{expected['id']}.jsonl") if "index_type" not in x]
+def test_live_files_are_java_s(case: GoldenTable, expected: dict[str, Any]) -> None:
+    snapshot = case.snapshot(expected["id"])
+    wanted = [x for x in case.lines(f"files-{expected['id']}.jsonl") if "index_type" not in x]
     entries = {(e.partition, e.bucket, e.file.file_name): e for e in entries_of(case, snapshot)}
     assert len(entries) == len(wanted)
     by_name = {e.file.file_name: e for e in entries.values()}
-    latest = schema_of(case, case_info(case)["latest_schema_id"])
+    latest = case.latest_schema
     for line in wanted:
         entry = by_name[line["file"]]
         f = entry.file
-        schema = schema_of(case, f.schema_id)
+        schema = case.schema(f.schema_id)
         partition_fields = [latest.field(k) for k in latest.partition_keys]
         values = row(entry.partition, partition_fields)
         assert dict(zip(latest.partition_keys, values, strict=True)) == line["partition"]
@@ -232,11 +203,11 @@ def test_live_files_are_java_s(case: Path, expected: dict[str, Any]) -> None:
         assert f.creation_time_ms is not None
         assert abs(f.creation_time_ms - snapshot.time_millis) < 30 * 86_400_000
         assert f.creation_epoch_ms == epoch_ms_of_local(f.creation_time_ms)
-        path = TablePaths.of(str(case / "table"), latest).data_file(
+        path = TablePaths.of(str(case.path), latest).data_file(
             internal_partition(entry.partition, partition_fields), entry.bucket, f.file_name
         )
         assert Path(path).stat().st_size == f.file_size
-        assert parse_path(TablePaths.of(str(case / "table"), latest), path).bucket == entry.bucket
+        assert parse_path(TablePaths.of(str(case.path), latest), path).bucket == entry.bucket
         for extra in f.extra_files:
             assert (Path(path).parent / extra).exists()
 
@@ -264,16 +235,16 @@ def check_stats(stats: SimpleStats, schema: TableSchema, expected: dict[str, Any
 
 
 @pytest.mark.parametrize(("case", "expected"), snapshots())
-def test_index_files_are_java_s(case: Path, expected: dict[str, Any]) -> None:
-    snapshot = read_snapshot(case, expected["id"])
-    wanted = {x["file"]: x for x in lines(case / f"files-{expected['id']}.jsonl") if "index_type" in x}
+def test_index_files_are_java_s(case: GoldenTable, expected: dict[str, Any]) -> None:
+    snapshot = case.snapshot(expected["id"])
+    wanted = {x["file"]: x for x in case.lines(f"files-{expected['id']}.jsonl") if "index_type" in x}
     entries: list[IndexEntry] = []
     if snapshot.index_manifest is not None:
-        path = case / "table" / "manifest" / snapshot.index_manifest
+        path = case.path / "manifest" / snapshot.index_manifest
         entries = decode_index_manifest(path.read_bytes(), str(path))
     assert {e.file_name for e in entries} == set(wanted)
     assert len(entries) == len(wanted)
-    latest = schema_of(case, case_info(case)["latest_schema_id"])
+    latest = case.latest_schema
     fields = [latest.field(k) for k in latest.partition_keys]
     for entry in entries:
         line = wanted[entry.file_name]
@@ -281,7 +252,7 @@ def test_index_files_are_java_s(case: Path, expected: dict[str, Any]) -> None:
         assert entry.index_type == line["index_type"]
         assert dict(zip(latest.partition_keys, row(entry.partition, fields), strict=True)) == line["partition"]
         assert (entry.bucket, entry.file_size, entry.row_count) == (line["bucket"], line["size"], line["rows"])
-        paths = TablePaths.of(str(case / "table"), latest)
+        paths = TablePaths.of(str(case.path), latest)
         file = paths.index_file(internal_partition(entry.partition, fields), entry.bucket, entry.file_name)
         data = Path(file).read_bytes()
         assert len(data) == entry.file_size
@@ -316,11 +287,11 @@ def check_vectors(entry: IndexEntry, data: bytes, expected: dict[str, Any], file
     assert set(metas) == set(entry.dv_ranges)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_every_path_is_known(case: Path) -> None:
+@pytest.mark.parametrize("case", TABLES, ids=lambda c: c.name)
+def test_every_path_is_known(case: GoldenTable) -> None:
     """Each file of a table parses, and the parsed parts make the path again."""
-    root = case / "table"
-    latest = schema_of(case, case_info(case)["latest_schema_id"])
+    root = case.path
+    latest = case.latest_schema
     paths = TablePaths.of(str(root), latest)
     seen = 0
     for path in sorted(p for p in root.rglob("*") if p.is_file()):
@@ -348,15 +319,15 @@ def test_every_path_is_known(case: Path) -> None:
     assert seen
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-def test_inspect_shows_what_each_file_is(case: Path) -> None:
+@pytest.mark.parametrize("case", TABLES, ids=lambda c: c.name)
+def test_inspect_shows_what_each_file_is(case: GoldenTable) -> None:
     expected = {
         NameKind.SCHEMA: "schema", NameKind.SNAPSHOT: "snapshot", NameKind.HINT: "hint", NameKind.TAG: "tag",
         NameKind.CHANGELOG: "changelog", NameKind.CONSUMER: "consumer", NameKind.MANIFEST: "manifest",
         NameKind.MANIFEST_LIST: "manifest list", NameKind.INDEX_MANIFEST: "index manifest",
     }  # fmt: skip
     store = LocalStore()
-    for path in sorted(p for p in (case / "table").rglob("*") if p.is_file()):
+    for path in sorted(p for p in case.path.rglob("*") if p.is_file()):
         kind = parse_file_name(path.name).kind
         if kind in expected:
             found = inspect_file(str(path), store=store)
@@ -365,8 +336,8 @@ def test_inspect_shows_what_each_file_is(case: Path) -> None:
             found = inspect_file(str(path), store=store)
             wanted = next(
                 x
-                for n in case_info(case)["snapshots"]
-                for x in [*lines(case / f"files-{n['id']}.jsonl"), {"file": path.name, "index_type": None}]
+                for n in case.info["snapshots"]
+                for x in [*case.lines(f"files-{n['id']}.jsonl"), {"file": path.name, "index_type": None}]
                 if x["file"] == path.name
             )["index_type"]
             assert (

@@ -1,29 +1,23 @@
-"""Data files of every golden table: read and merged they give Java's rows; written again they give Java's statistics.
-
-Which files a snapshot has is taken from ``files-N.jsonl``, so that nothing here depends on manifests or scan planning.
-"""
+"""Data files of every golden table: each state has the rows that Java read; written again they give Java's statistics."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cmp_to_key
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api.listings import internal_to_json
+from lakeidx.api.table import Table
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.values import arrow_to_internal
-from lakeidx.data.merge.merge_runs import merge_sorted_runs
-from lakeidx.data.read_data_file import read_data_file
+from lakeidx.data.read_data_file import BATCH_ROWS, read_data_file
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.data_file import DataFileMeta, FileSource
@@ -31,48 +25,29 @@ from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import decode_manifest
 from lakeidx.format.manifest_list import decode_manifest_list
 from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema.schema_file import TableSchema, decode_schema
+from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage import LocalStore
-from tests.conftest import GOLDEN
+from lakeidx.table.scan import section_read
+from lakeidx.table.view import decode_partition_dict
+from tests.kit.golden_tables import TABLES, GoldenTable
 from tests.kit.json_forms import json_to_internal
-from tests.kit.scalar_twins import compare_rows
 
 pytestmark = pytest.mark.golden
 STORE = LocalStore(sync=False)
-CASES = sorted(p.parent for p in (GOLDEN / "tables").glob("*/case.json"))
 
 
-@dataclass(frozen=True)
-class Case:
-    directory: Path
-    info: dict[str, Any]
-
-    @property
-    def table(self) -> Path:
-        return self.directory / "table"
-
-    def schema(self, schema_id: int) -> TableSchema:
-        path = self.table / "schema" / f"schema-{schema_id}"
-        return decode_schema(path.read_bytes(), str(path))
-
-    def lines(self, name: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.directory / name).read_text(encoding="utf-8").splitlines()]
-
-    def data_path(self, schema: TableSchema, entry: dict[str, Any]) -> str:
-        values = {k: json_to_internal(v, schema.field(k).type) for k, v in entry["partition"].items()}
-        return f"{TablePaths.of(str(self.table), schema).bucket_dir(values, entry['bucket'])}/{entry['file']}"
-
-
-def load(directory: Path) -> Case:
-    return Case(directory, json.loads((directory / "case.json").read_text(encoding="utf-8")))
-
-
-def snapshots() -> Iterator[Any]:
-    for directory in CASES:
-        case = load(directory)
-        # Cases made without inputs give the rows of the last snapshot only.
-        for snapshot in (s for s in case.info["snapshots"] if "expect" in s):
-            yield pytest.param(case, snapshot, id=f"{directory.name}-{snapshot['id']}")
+def states() -> Iterator[Any]:
+    for case in TABLES:
+        names = {
+            snapshot["expect"]: {"snapshot": snapshot["id"]}
+            for snapshot in case.info["snapshots"]
+            if "expect" in snapshot
+        }
+        # expect-latest.jsonl is there only where it differs from the last snapshot's own rows.
+        names |= {path.name: {} for path in case.folder.glob("expect-latest.jsonl")}
+        names |= {p.name: {"tag": p.stem.removeprefix("expect-tag-")} for p in case.folder.glob("expect-tag-*.jsonl")}
+        for name, state in names.items():
+            yield pytest.param(case, name, state, id=f"{case.name}-{name}")
 
 
 def as_text(rows: list[dict[str, Any]]) -> list[str]:
@@ -91,98 +66,48 @@ def normal_form(row: dict[str, Any], schema: TableSchema) -> dict[str, Any]:
     return {f.name: internal_to_json(json_to_internal(row[f.name], f.type), f.type) for f in schema.fields}
 
 
-def visible(schema: TableSchema, entry: dict[str, Any]) -> bool:
-    """Batch reads of deletion vector and first-row tables leave level 0 out, all reads the postpone bucket."""
-    options = schema.table_options
-    skips_level_0 = options.deletion_vectors_enabled or options.merge_engine == "first-row"
-    return bool(entry["bucket"] >= 0 and (entry["level"] > 0 or not (schema.primary_keys and skips_level_0)))
-
-
-def merged_rows(case: Case, entries: list[dict[str, Any]], schema: TableSchema, batch_rows: int) -> list[pa.Table]:
-    """The rows of one bucket, merged."""
-    vectors: dict[str, list[int]] = {}
-    for e in entries:
-        for name, found in e.get("deletion_vectors", {}).items():
-            vectors[name] = found["positions"]
-    files = [e for e in entries if "file" in e and "level" in e and visible(schema, e)]
-
-    def read(entry: dict[str, Any]) -> Iterator[pa.Table]:
-        positions = vectors.get(entry["file"])
-        return read_data_file(
-            STORE,
-            case.data_path(schema, entry),
-            None,
-            case.schema(entry["schema_id"]),
-            schema,
-            deletion_vector=None if positions is None else np.array(positions),
-            batch_rows=batch_rows,
-        )
-
-    if not schema.primary_keys:
-        return [t for e in files for t in read(e)]
-    types = schema.key_types
-
-    def key_order(a: dict[str, Any], b: dict[str, Any]) -> int:
-        left, right = ([json_to_internal(v, t) for v, t in zip(e["min_key"], types, strict=True)] for e in (a, b))
-        return compare_rows(left, right, types)
-
-    levels: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for entry in files:
-        levels[entry["file"] if entry["level"] == 0 else entry["level"]].append(entry)
-    runs = [(t for entry in sorted(level, key=cmp_to_key(key_order)) for t in read(entry)) for level in levels.values()]
-    return list(merge_sorted_runs(runs, schema, drop_deletes=True))
-
-
-@pytest.mark.parametrize("batch_rows", [3, 65536])
-@pytest.mark.parametrize(("case", "snapshot"), list(snapshots()))
-def test_merged_files_are_the_rows_of_the_snapshot(case: Case, snapshot: dict[str, Any], batch_rows: int) -> None:
-    check_rows(
-        case, f"files-{snapshot['id']}.jsonl", case.schema(snapshot["schema_id"]), snapshot["expect"], batch_rows
-    )
-
-
-def test_last_snapshot_read_with_the_latest_schema() -> None:
-    """``expect-latest.jsonl`` is there only where it differs from the last snapshot's own rows."""
-    for case in map(load, CASES):
-        last = case.info["snapshots"][-1]
-        if "expect" in last:
-            name = "expect-latest.jsonl"
-            expect = name if (case.directory / name).exists() else last["expect"]
-            check_rows(case, f"files-{last['id']}.jsonl", case.schema(case.info["latest_schema_id"]), expect, 65536)
-
-
-def check_rows(case: Case, files: str, schema: TableSchema, expect: str, batch_rows: int) -> None:
-    buckets: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for entry in case.lines(files):
-        buckets[json.dumps([entry["partition"], entry["bucket"]], sort_keys=True)].append(entry)
+@pytest.mark.parametrize("batch_rows", [3, BATCH_ROWS])
+@pytest.mark.parametrize(("case", "expect", "state"), list(states()))
+def test_rows_are_java_s(
+    case: GoldenTable, expect: str, state: dict[str, Any], batch_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("BATCH_ROWS", "_MERGE_ROWS"):
+        monkeypatch.setattr(section_read, name, batch_rows)
+    scan = Table.open(str(case.path)).scan(**state)
+    schema = scan.plan.schema
     got = []
-    for entries in buckets.values():
-        for table in merged_rows(case, entries, schema, batch_rows):
-            for row in rows_of(table, schema):
-                got.append({"row": row, "partition": entries[0]["partition"], "bucket": entries[0]["bucket"]})
-    wanted = [{**e, "row": normal_form(e["row"], schema)} for e in case.lines(expect)]
-    assert as_text(got) == as_text(wanted)
+    for bucket in scan.plan.buckets:
+        values = decode_partition_dict(bucket.partition, schema)
+        partition = {k: internal_to_json(values[k], schema.field(k).type) for k in schema.partition_keys}
+        for table in scan.read_bucket(bucket):
+            got += [{"row": r, "partition": partition, "bucket": bucket.bucket} for r in rows_of(table, schema)]
+    assert as_text(got) == as_text([{**e, "row": normal_form(e["row"], schema)} for e in case.lines(expect)])
 
 
-def manifest_files(case: Case) -> dict[str, DataFileMeta]:
+def data_path(case: GoldenTable, entry: dict[str, Any]) -> str:
+    schema = case.latest_schema
+    values = {k: json_to_internal(v, schema.field(k).type) for k, v in entry["partition"].items()}
+    return f"{TablePaths.of(str(case.path), schema).bucket_dir(values, entry['bucket'])}/{entry['file']}"
+
+
+def manifest_files(case: GoldenTable) -> dict[str, DataFileMeta]:
     """DataFileMeta by name, as Java wrote it into the manifests of the last snapshot."""
-    snapshot = json.loads((case.table / "snapshot" / f"snapshot-{case.info['snapshots'][-1]['id']}").read_bytes())
+    snapshot = case.snapshot(case.info["snapshots"][-1]["id"])
     out = {}
-    for name in (snapshot["baseManifestList"], snapshot["deltaManifestList"]):
-        for manifest in decode_manifest_list((case.table / "manifest" / name).read_bytes(), name):
-            path = case.table / "manifest" / manifest.file_name
+    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+        for manifest in decode_manifest_list((case.path / "manifest" / name).read_bytes(), name):
+            path = case.path / "manifest" / manifest.file_name
             out.update({e.file.file_name: e.file for e in decode_manifest(path.read_bytes(), str(path))})
     return out
 
 
 def live_parquet_files() -> Iterator[Any]:
-    for directory in CASES:
-        case = load(directory)
+    for case in TABLES:
         last = case.info["snapshots"][-1]
         metas = manifest_files(case)
         for entry in case.lines(f"files-{last['id']}.jsonl"):
             if str(entry.get("file")).endswith(".parquet") and "level" in entry:
-                yield pytest.param(case, entry, metas[entry["file"]], id=f"{directory.name}-{entry['file'][5:13]}")
+                yield pytest.param(case, entry, metas[entry["file"]], id=f"{case.name}-{entry['file'][5:13]}")
 
 
 def message_schema(path: Path) -> list[str]:
@@ -197,11 +122,11 @@ def message_schema(path: Path) -> list[str]:
 
 @pytest.mark.parametrize(("case", "entry", "java"), list(live_parquet_files()))
 def test_a_file_written_again_has_javas_statistics(
-    case: Case, entry: dict[str, Any], java: DataFileMeta, tmp_path: Path
+    case: GoldenTable, entry: dict[str, Any], java: DataFileMeta, tmp_path: Path
 ) -> None:
     """min/max key, key and value statistics byte for byte, rows, deletes, sequence numbers, Parquet types."""
     schema = case.schema(java.schema_id)
-    path = case.data_path(schema, entry)
+    path = data_path(case, entry)
     rows = list(read_data_file(STORE, path, java, schema, schema))
     written = DataFileWriter(
         schema,
@@ -223,26 +148,24 @@ def test_a_file_written_again_has_javas_statistics(
 
 
 def changelogs() -> Iterator[Any]:
-    for directory in CASES:
-        case = load(directory)
+    for case in TABLES:
         for snapshot in case.info["snapshots"]:
-            if (directory / f"changelog-{snapshot['id']}.jsonl").exists():
-                yield pytest.param(case, snapshot, id=f"{directory.name}-{snapshot['id']}")
+            if (case.folder / f"changelog-{snapshot['id']}.jsonl").exists():
+                yield pytest.param(case, snapshot, id=f"{case.name}-{snapshot['id']}")
 
 
 @pytest.mark.parametrize(("case", "snapshot"), list(changelogs()))
-def test_changelog_files_hold_the_changes(case: Case, snapshot: dict[str, Any]) -> None:
+def test_changelog_files_hold_the_changes(case: GoldenTable, snapshot: dict[str, Any]) -> None:
     schema = case.schema(snapshot["schema_id"])
-    state = json.loads((case.table / "snapshot" / f"snapshot-{snapshot['id']}").read_bytes())
-    name = state.get("changelogManifestList")
-    metas = decode_manifest_list((case.table / "manifest" / name).read_bytes(), name) if name else []
+    name = case.snapshot(snapshot["id"]).changelog_manifest_list
+    metas = decode_manifest_list((case.path / "manifest" / name).read_bytes(), name) if name else []
     got = []
     for meta in metas:
-        for e in decode_manifest((case.table / "manifest" / meta.file_name).read_bytes(), meta.file_name):
+        for e in decode_manifest((case.path / "manifest" / meta.file_name).read_bytes(), meta.file_name):
             partition = dict(
                 zip(schema.partition_keys, decode_row(split_arity(e.partition)[1], schema.partition_types), strict=True)
             )
-            folder = TablePaths.of(str(case.table), schema).bucket_dir(partition, e.bucket)
+            folder = TablePaths.of(str(case.path), schema).bucket_dir(partition, e.bucket)
             path = f"{folder}/{e.file.file_name}"
             for table in read_data_file(STORE, path, e.file, case.schema(e.file.schema_id), schema):
                 kinds = [SHORT_NAMES[k] for k in table.column("_VALUE_KIND").to_pylist()]
