@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.codec.hudi.bloom import JENKINS, MURMUR, decode_filter_base64, new_filter, size_filter
+from lakeidx.codec.hudi.bloom import JENKINS, MURMUR, decode_filter_base64, first_hashes, new_filter, size_filter
 from lakeidx.codec.hudi.hashes import java_string_hash, xxh32_many
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.bucket.consistent_hashing import (
@@ -87,6 +87,7 @@ def test_filter_has_hudis_bytes_and_answers(case: dict[str, Any]) -> None:
         assert read.test(_rows(probes)).tolist() == list(case["probes"].values())
     absent = [f"absent-{i:06d}" for i in range(5000)]
     hits = read.test(_rows(absent))
+    assert np.array_equal(read.test(_rows(absent), hashes=first_hashes(_rows(absent))), hits)
     assert int(hits.sum()) == case["false_positives_among_absent_000000_to_004999"]
     first = [absent[i] for i in np.flatnonzero(hits)]
     assert first[: len(case["first_false_positives"])] == case["first_false_positives"]

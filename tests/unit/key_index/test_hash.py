@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from lakeidx.bucket_assignment.hash_map import HashMap
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
-from lakeidx.table.key_buckets import KeyBuckets
 from tests.unit.key_index.fake_table import FakeTable
 
 
@@ -55,35 +50,3 @@ def test_a_hash_in_two_files_belongs_to_the_later_one(table: FakeTable) -> None:
     found = BucketKeyIndex().tag(table.batch(_rows("x", "y")), table.context())
     assert found.bucket.tolist() == [4, 4]
     assert found.metrics.split_keys == 1
-
-
-@settings(deadline=None, max_examples=40)
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-(2**31), 2**31 - 1)), max_size=30), st.data())
-def test_hash_index_equals_a_dictionary(held: list[tuple[str, int]], data: st.DataObject) -> None:
-    table = FakeTable(Path("/nowhere"))
-    asked = data.draw(
-        st.lists(
-            st.one_of(st.sampled_from(held or [("a", 0)]), st.tuples(st.sampled_from("ab"), st.integers(-9, 9))),
-            max_size=30,
-        )
-    )
-    model = {(p, h): i % 3 for i, (p, h) in enumerate(dict.fromkeys(held))}
-
-    class View:
-        def key_buckets(self, partition: bytes, hashes: Any, *, threads: int) -> KeyBuckets:
-            name = (
-                "a"
-                if partition == batch.partitions[0] and names[0] == "a"
-                else names[batch.partitions.index(partition)]
-            )
-            known = HashMap()
-            for b in range(3):
-                known.store(np.array([h for (p, h), at in model.items() if p == name and at == b], np.int32), b)
-            return KeyBuckets(known)
-
-    batch = table.batch([(p, (0,)) for p, _ in asked])
-    names = list(dict.fromkeys(p for p, _ in asked))
-    batch = dataclasses.replace(batch, hashes=np.array([h for _, h in asked], np.int32))
-    context = dataclasses.replace(table.context(), view=View())  # type: ignore[arg-type]
-    found = BucketKeyIndex().tag(batch, context)
-    assert found.bucket.tolist() == [model.get(row, -1) for row in asked]
