@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 import uuid
 
 import pytest
@@ -114,21 +113,6 @@ def test_new_names_are_numbered_by_kind() -> None:
 def test_a_fresh_uuid_by_default() -> None:
     a, b = NewFileNames(), NewFileNames()
     assert uuid.UUID(a.uuid) != uuid.UUID(b.uuid)
-
-
-def test_names_are_unique_over_threads() -> None:
-    names, made = NewFileNames(), []
-
-    def take() -> None:
-        for _ in range(500):
-            made.append(names.data_file())
-
-    threads = [threading.Thread(target=take) for _ in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert len(set(made)) == 2000
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,19 @@ def test_branches_share_manifests_and_data() -> None:
     assert p.index_path("i") == "/t/index/i"
     assert p.bucket_dir({}, 1) == "/t/bucket-1"
     assert p.branch_dir == "/t/branch"
+    for path in (
+        p.schema_path(0),
+        p.snapshot_path(1),
+        p.changelog_path(1),
+        p.tag_path("x"),
+        p.consumer_path("x"),
+        p.latest,
+    ):
+        assert parse_path(p, path).branch == "b1"
+    for path in (p.manifest_path("m"), p.index_path("i"), p.statistics_path("s")):
+        assert parse_path(p, path).branch == "main"
     parsed = parse_path(p, p.snapshot_path(1))
-    assert (parsed.branch, parsed.directory, parsed.name.number) == ("b1", "snapshot", 1)
+    assert (parsed.directory, parsed.name.kind, parsed.name.number) == ("snapshot", NameKind.SNAPSHOT, 1)
 
 
 def test_data_files_are_below_their_partition() -> None:
@@ -131,32 +142,6 @@ def test_parse_is_the_inverse(dt: int | None, region: str | None, bucket: int, l
         assert int(shown["dt"]) == dt
     if region is not None and region.strip("\x1c\x1d\x1e\x1f \t\r\n\x0b\x0c\x85\xa0") and not region.isspace():
         assert shown["region"] == region
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda p: p.schema_path(3),
-        lambda p: p.snapshot_path(3),
-        lambda p: p.changelog_path(3),
-        lambda p: p.tag_path("t"),
-        lambda p: p.consumer_path("c"),
-        lambda p: p.latest,
-        lambda p: p.manifest_path(f"manifest-list-{UUID}-3"),
-        lambda p: p.index_path(f"index-{UUID}-3"),
-        lambda p: p.statistics_path(f"stat-{UUID}-3"),
-    ],
-)
-@pytest.mark.parametrize("branch", ["main", "feature x"])
-def test_metadata_round_trip(make: Any, branch: str) -> None:
-    p = TablePaths("/w/d.db/t", branch=branch)
-    path = make(p)
-    parsed = parse_path(p, path)
-    assert parsed.bucket is None
-    assert parsed.name.kind is not NameKind.OTHER
-    assert path.endswith(f"/{parsed.directory}/{path.rpartition('/')[2]}")
-    shared = parsed.directory in ("manifest", "index", "statistics")
-    assert parsed.branch == ("main" if shared else branch)
 
 
 def test_parse_refuses_what_lies_elsewhere() -> None:
