@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.codec.rows.binary_row import split_arity
-from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.data.parquet.chunks import NO_STATS, ChunkStats, FloatMarks, FooterStats, merge_chunk_stats
-from lakeidx.data.stats import apply_mode, dense_stats, float_marks, simple_stats, truncate_upper
+from lakeidx.data.stats import apply_mode, float_marks, truncate_upper
 from lakeidx.data.stats_modes import ModeKind, StatsMode, parse_stats_mode, stats_modes
 from lakeidx.errors import InvalidInputError
-from lakeidx.types import Field, parse_type
+from lakeidx.types import parse_type
 
 INT, STRING, DOUBLE = parse_type("INT"), parse_type("STRING"), parse_type("DOUBLE")
 
@@ -124,27 +120,3 @@ def test_float_marks_look_past_nulls_and_over_chunks() -> None:
     column = pa.chunked_array([pa.array([None, 1.0], pa.float32()), pa.array([-0.0, math.nan], pa.float32())])
     assert float_marks(column) == FloatMarks(nan=True, negative_zero=True, positive_zero=False)
     assert float_marks(pa.chunked_array([], pa.float64())) == FloatMarks()
-
-
-def decoded(raw: bytes, types: list[Any]) -> list[Any]:
-    arity, row = split_arity(raw)
-    assert arity == len(types)
-    return decode_row(row, types)
-
-
-def test_dense_statistics_leave_out_columns_without_any() -> None:
-    fields = [
-        Field(0, "a", parse_type("INT NOT NULL")),
-        Field(1, "b", STRING),
-        Field(2, "c", parse_type("DECIMAL(4,1)")),
-    ]
-    stats = {"a": FooterStats(1, 2, 0), "b": NO_STATS, "c": FooterStats(Decimal("1.5"), Decimal("2.5"), 1)}
-    encoded, names = dense_stats(stats, fields)
-    assert names == ("a", "c")
-    assert encoded.null_counts == (0, 1)
-    assert decoded(encoded.max_values, [INT, fields[2].type]) == [2, Decimal("2.5")]
-    full, all_names = dense_stats({**stats, "b": FooterStats(null_count=0)}, fields)
-    assert all_names is None
-    assert decoded(full.min_values, [INT, STRING, fields[2].type]) == [1, None, Decimal("1.5")]
-    sparse = simple_stats([stats[f.name] for f in fields], [f.type for f in fields])
-    assert sparse.null_counts == (0, None, 1)

@@ -20,7 +20,7 @@ from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
-from tests.unit.data.tables import STORE, kv_rows_of, kv_table, plain_table, rows_of, table_schema
+from tests.unit.data.tables import STORE, kv_rows_of, kv_table, plain_table, table_schema
 
 COLUMNS = {"v": "STRING", "k": "INT NOT NULL", "d": "DOUBLE"}
 
@@ -72,16 +72,6 @@ def test_a_file_and_what_is_said_of_it(tmp_path: Path) -> None:
     assert not columns.metadata.metadata
 
 
-def test_thin_files_have_no_key_columns(tmp_path: Path) -> None:
-    schema = table_schema(COLUMNS, options={"data-file.thin-mode": "true"})
-    table = kv_table(schema, [("a", 1, None), ("b", 2, None)])
-    (file,) = write([table], schema, tmp_path)
-    assert pq.read_schema(tmp_path / file.file_name).names == table.column_names
-    arity, row = split_arity(file.key_stats.min_values)
-    assert (arity, decode_row(row, list(schema.key_types))) == (1, [1])
-    assert read(schema, tmp_path, file).equals(table)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("encode_ahead", [False, True])
 def test_files_roll_between_keys_at_the_target_size(tmp_path: Path, encode_ahead: bool) -> None:
@@ -118,30 +108,6 @@ def test_append_tables_number_their_rows_on(tmp_path: Path) -> None:
     assert all(b - a + 1 == f.row_count for (a, b), f in zip(spans, files, strict=True))
     assert all((f.min_key, f.key_stats, f.delete_row_count) == (EMPTY_ROW, EMPTY_STATS, 0) for f in files)
     assert pa.concat_tables([read(schema, tmp_path, f) for f in files]).equals(table)
-
-
-def test_every_timestamp_has_its_parquet_type(tmp_path: Path) -> None:
-    columns = {"k": "INT NOT NULL", "t3": "TIMESTAMP(3)", "t6": "TIMESTAMP(6)", "t9": "TIMESTAMP(9)",
-               "l6": "TIMESTAMP(6) WITH LOCAL TIME ZONE", "a": {"type": "ARRAY", "element": "TIMESTAMP(3)"}}  # fmt: skip
-    schema = table_schema(columns)
-    rows = [(1, (-5, 0), (-5, 7000), (-5, 7), (1, 1000), [(3, 0), None]), (2, None, None, None, None, None)]
-    table = kv_table(schema, rows)
-    (file,) = write([table], schema, tmp_path)
-    found = {c.path: c for c in (pq.ParquetFile(tmp_path / file.file_name).schema.column(i) for i in range(9))}
-    assert found["t9"].physical_type == "INT96"
-    for path, unit, utc in (
-        ("t3", "milli", "false"),
-        ("t6", "micro", "false"),
-        ("l6", "micro", "true"),
-        ("a.list.element", "milli", "false"),
-    ):
-        assert found[path].physical_type == "INT64"
-        text = str(found[path].logical_type)
-        assert f"isAdjustedToUTC={utc}" in text
-        assert f"timeUnit={unit}seconds" in text
-    assert rows_of(read(schema, tmp_path, file), schema) == rows
-    assert file.value_stats_cols == ("k", "t3", "t6", "t9", "l6")
-    assert file.value_stats.null_counts == (0, 1, 1, 1, 1)
 
 
 class Builder:

@@ -10,7 +10,6 @@ from lakeidx.data.stats_modes import ModeKind, StatsMode
 from lakeidx.data.write_spec import WriteSpec
 from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.format.data_file import FileSource
-from lakeidx.format.file_names import NewFileNames
 from tests.unit.data.tables import table_schema
 
 COLUMNS = {"k": "INT NOT NULL", "v": "STRING"}
@@ -47,18 +46,6 @@ def test_thin_mode_is_for_keyed_tables() -> None:
     append = spec(thin, keys=())
     assert not append.thin
     assert [f.name for f in append.fields] == ["k", "v"]
-
-
-def test_names_and_codecs() -> None:
-    options = {
-        "file.compression": "lz4",
-        "file.compression.per.level": "5:zstd",
-        "file.suffix.include.compression": "true",
-    }
-    names = NewFileNames("u")
-    assert spec(options).new_name(names) == "data-u-0.lz4.parquet"
-    assert spec(options, level=5).new_name(names) == "data-u-1.zst.parquet"
-    assert spec({"changelog-file.compression": "snappy"}, changelog=True).compression == "snappy"
 
 
 @pytest.mark.parametrize(

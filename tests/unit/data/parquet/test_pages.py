@@ -23,8 +23,6 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.table_schema import TableSchema
-from lakeidx.predicate import BoundPredicate
-from lakeidx.predicate.parse import parse_where
 from lakeidx.quality.tasks.decode_files import verify_data_file
 from tests.unit.data.tables import STORE, kv_table, table_schema
 
@@ -57,21 +55,6 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     path = f"{folder}/{file.file_name}"
     assert pq.read_metadata(path).num_row_groups == 2
     return path, file
-
-
-def read(
-    path: str,
-    file: DataFileMeta,
-    keys: list[int],
-    names: Sequence[str],
-    counters: ReadCounters | None = None,
-) -> pa.Table:
-    where = BoundPredicate(parse_where(f"k IN ({', '.join(map(str, keys))})", SCHEMA.fields), SCHEMA.fields)
-    found = read_data_file(
-        STORE, path, file, SCHEMA, SCHEMA, names, predicate=where, filter_rows=True, system_columns=(),
-        batch_rows=37, counters=counters,
-    )  # fmt: skip
-    return pa.concat_tables([TABLE.select(names).slice(0, 0), *found])
 
 
 ROW = {
