@@ -11,11 +11,6 @@ from lakeidx.errors import CorruptFileError, InvalidInputError
 from tests.kit.compaction_files import INT_KEY, a_file
 
 
-def test_an_empty_bucket() -> None:
-    levels = build_levels([], INT_KEY, num_levels=6)
-    assert (levels.runs, levels.max_level, levels.non_empty_highest_level) == ((), 5, -1)
-
-
 def test_level_0_is_newest_first_and_files_without_time_are_oldest() -> None:
     files = [
         a_file("old", sequence=9),
@@ -28,11 +23,6 @@ def test_level_0_is_newest_first_and_files_without_time_are_oldest() -> None:
     assert [f.file_name for r in levels.runs for f in r.files] == ["timeless", "early", "a", "b", "old"]
 
 
-def test_levels_grow_with_the_files() -> None:
-    levels = build_levels([a_file("f", 7)], INT_KEY, num_levels=3)
-    assert (levels.num_levels, levels.max_level) == (8, 7)
-
-
 @pytest.mark.parametrize(("low", "high"), [(5, 20), (9, 20), (0, 0), (3, 4)])
 def test_overlap_in_a_level_names_both_files(low: int, high: int) -> None:
     files = [a_file("left.parquet", 2, 0, 9), a_file("right.parquet", 2, low, high), a_file("far", 2, 30, 39)]
@@ -40,11 +30,6 @@ def test_overlap_in_a_level_names_both_files(low: int, high: int) -> None:
         CorruptFileError, match=r"files (left|right)\.parquet and (left|right)\.parquet overlap in level 2"
     ):
         build_levels(files, INT_KEY, num_levels=6)
-
-
-def test_level_0_may_overlap_and_levels_may_overlap_each_other() -> None:
-    files = [a_file("a"), a_file("b"), a_file("c", 1), a_file("d", 2)]
-    assert len(build_levels(files, INT_KEY, num_levels=6).runs) == 4
 
 
 def test_a_file_listed_twice() -> None:

@@ -31,25 +31,6 @@ def picked(unit: CompactUnit | None) -> tuple[int, int, PickReason] | None:
     return None if unit is None else (len(unit.files), unit.output_level, unit.reason)
 
 
-def test_nothing_to_pick() -> None:
-    assert pick_universal(6, [], PickOptions()) is None
-    assert pick_universal(6, runs_of((0, 10), (5, 10)), PickOptions()) is None
-    assert pick_force_level_0(6, runs_of((5, 10)), PickOptions()) is None
-    assert pick_full(6, []) is None
-    assert pick_full(6, runs_of((5, 10))) is None
-
-
-def test_full_compaction_of_the_top_level_takes_only_what_must_be_rewritten() -> None:
-    runs = [LevelRun(5, (a_file("a", 5), a_file("b", 5, 10, 19)))]
-    forced = pick_full(6, runs, force_rewrite=True)
-    assert forced is not None
-    assert forced.file_rewrite
-    assert [f.file_name for f in forced.files] == ["a", "b"]
-    some = pick_full(6, runs, must_rewrite={"b"})
-    assert some is not None
-    assert [f.file_name for f in some.files] == ["b"]
-
-
 @pytest.mark.parametrize(
     ("now", "last", "expected"),
     [
@@ -65,11 +46,6 @@ def test_the_interval_passes_when_more_than_it_went_by(
     options = PickOptions(full_interval_ms=2 * HOUR_MS)
     moment = PickMoment(now_ms=now, last_full_compaction_ms=last)
     assert picked(pick_universal(6, runs_of((0, 10), (5, 10)), options, moment=moment)) == expected
-
-
-def test_one_run_never_compacts_early() -> None:
-    options = PickOptions(full_interval_ms=1, total_size_threshold=1 << 40, incremental_size_threshold=0)
-    assert pick_universal(6, runs_of((0, 10)), options, moment=PickMoment(now_ms=10)) is None
 
 
 def test_size_thresholds_are_exclusive() -> None:
@@ -93,17 +69,6 @@ def test_off_peak_hours_may_pass_midnight(
     assert [hours.ratio_at(h) for h in outside] == [0] * len(outside)
 
 
-def test_off_peak_widens_the_size_ratio() -> None:
-    # 100 * 1.01 < 120 stops by day; 100 * 1.31 does not at night.
-    runs = runs_of((0, 100), (0, 120), (0, 400), (4, 4000), (5, 20000))
-    options = PickOptions(off_peak=OffPeak(start_hour=0, end_hour=6, ratio_percent=30))
-    assert pick_universal(6, runs, options, moment=PickMoment(hour=12)) is None
-    night = pick_universal(6, runs, options, moment=PickMoment(hour=3))
-    # Level 0 is never an output, so the unit goes on to the first level above it.
-    assert picked(night) == (4, 4, PickReason.SIZE_RATIO)
-    assert pick_universal(6, runs, options) is None
-
-
 def test_amplification_comes_before_ratio_and_count() -> None:
     runs = runs_of(*[(0, 100)] * 6, (5, 200))
     assert picked(pick_universal(6, runs, PickOptions())) == (7, 5, PickReason.SIZE_AMPLIFICATION)
@@ -116,16 +81,17 @@ def test_amplification_comes_before_ratio_and_count() -> None:
     assert picked(pick_universal(9, above, PickOptions())) == (3, 2, PickReason.RUN_COUNT)
 
 
-def test_gentle_tables_force_level_0_at_every_nth_attempt() -> None:
-    runs = runs_of((0, 10), (5, 1000))
-    attempts, forced = 0, []
-    for _ in range(7):
-        unit, attempts = pick_up_level_0(6, runs, PickOptions(), max_interval=3, attempts=attempts)
-        forced.append(unit is not None)
-    assert forced == [False, False, True, False, False, True, False]
-    unit, attempts = pick_up_level_0(6, runs, PickOptions())
-    assert picked(unit) == (1, 4, PickReason.LEVEL_0)
-    assert attempts == 0
+def test_nothing_to_pick() -> None:
+    assert pick_universal(6, [], PickOptions()) is None
+    assert pick_universal(6, runs_of((0, 10), (5, 10)), PickOptions()) is None
+    assert pick_force_level_0(6, runs_of((5, 10)), PickOptions()) is None
+    assert pick_full(6, []) is None
+    assert pick_full(6, runs_of((5, 10))) is None
+
+
+def test_one_run_never_compacts_early() -> None:
+    options = PickOptions(full_interval_ms=1, total_size_threshold=1 << 40, incremental_size_threshold=0)
+    assert pick_universal(6, runs_of((0, 10)), options, moment=PickMoment(now_ms=10)) is None
 
 
 def test_a_universal_pick_does_not_count_as_attempt() -> None:
