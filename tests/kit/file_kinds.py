@@ -432,6 +432,8 @@ KINDS: Mapping[str, FileKind] = {
     "lookup listing": FileKind(lambda f: _lookup(f, "listing.json")),
     "lookup file, sorted": FileKind(lambda f: _lookup(f, "*.lookup", **{"lookup.store.type": "sort"})),
     "lookup file, hashed": FileKind(lambda f: _lookup(f, "*.lookup", **{"lookup.store.type": "hash"})),
+    "lookup file of positions": FileKind(lambda f: _lookup(f, "*.lookup", **{"lookup.store.values": "position"})),
+    "lookup file of keys": FileKind(lambda f: _lookup(f, "*.lookup", **{"lookup.store.values": "key"})),
     "deletion vectors": FileKind(lambda f: _golden_table(f, "dv-fixed", "index/index-*")),
     "deletion vectors of 64 bits": FileKind(lambda f: _golden_table(f, "dv-bitmap64", "index/index-*")),
     "parquet data file of Java": FileKind(lambda f: _golden_data_file(f, "sequence-field", "data-*.parquet")),

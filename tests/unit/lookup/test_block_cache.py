@@ -143,6 +143,22 @@ def test_readers_of_one_file_share_it(store_type: StoreType, tmp_path: Path) -> 
         assert ask(before, [b"00000"]) == [b"value" * 5]
 
 
+@pytest.mark.parametrize("store_type", list(StoreType))
+def test_lookups_of_one_key_keep_its_blocks_in_the_cache(store_type: StoreType, tmp_path: Path) -> None:
+    cache = BlockCache(4096)
+    made_by = factory(store_type, cache=cache, compression="zstd", block_size=256)
+    entries = [(b"%05d" % i, b"v" * (i % 40)) for i in range(1000)]
+    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
+        ask(reader, [b"00039"])
+        for i in range(40, 800):
+            ask(reader, [b"00039"])
+            ask(reader, [b"%05d" % i])
+        assert cache.stats().evictions > 20
+        loads = cache.stats().loads
+        assert ask(reader, [b"00039"]) == [b"v" * 39]
+        assert cache.stats().loads == loads
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("store_type", list(StoreType))
 @pytest.mark.parametrize("cache_bytes", [0, 3000, 1 << 20])

@@ -61,21 +61,6 @@ def test_a_batch_larger_than_the_cache_goes_page_by_page(tmp_path: Path) -> None
         assert cache.stats().used_bytes <= 512
 
 
-def test_lookups_of_one_key_keep_its_pages_in_the_cache(tmp_path: Path) -> None:
-    cache = BlockCache(4096)
-    made_by = factory(StoreType.HASH, cache=cache, compression="zstd", block_size=256)
-    entries = [(b"%05d" % i, b"v" * (i % 40)) for i in range(1000)]
-    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
-        ask(reader, [b"00039"])
-        for i in range(40, 400):
-            ask(reader, [b"00039"])
-            ask(reader, [b"%05d" % i])
-        assert cache.stats().evictions > 20
-        loads = cache.stats().loads
-        assert ask(reader, [b"00039"]) == [b"v" * 39]
-        assert cache.stats().loads == loads
-
-
 @pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(CODECS), st.data())

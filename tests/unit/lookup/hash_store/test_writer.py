@@ -14,18 +14,6 @@ from lakeidx.types import parse_type
 from tests.unit.lookup.stores import ask, build, factory
 
 
-def test_the_worked_file(tmp_path: Path) -> None:
-    # From the format sheet; Java wrote the same bytes.
-    entries = [(bytes.fromhex(k), bytes.fromhex(v)) for k, v in [
-        ("000001000000", "11"), ("000002000000", "12"), ("000003000000", "12"), ("61", "626364")]]  # fmt: skip
-    build(factory(StoreType.HASH, compression="none"), tmp_path / "x.hash", entries)
-    assert (tmp_path / "x.hash").read_bytes() == bytes.fromhex(
-        "58a7cb 6101 00000100000001 00000300000003 00000200000003 00000000000000 0003626364 0001110112"
-    )
-    build(factory(StoreType.HASH, compression="zstd", block_size=16), tmp_path / "y.hash", entries)
-    assert (tmp_path / "y.hash").read_bytes()[:16].hex() == "0000001928b52ffd004881000058a7cb"
-
-
 @pytest.mark.parametrize("entries", [[b"a", b"bb", b"a"], [b"", b""], [b"k%d" % i for i in range(50)] + [b"k7"]])
 def test_a_key_put_twice_is_refused(tmp_path: Path, entries: list[bytes]) -> None:
     at = len(entries) - 1

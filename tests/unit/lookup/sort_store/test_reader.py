@@ -46,21 +46,6 @@ def test_keys_of_several_blocks_are_searched_together(tmp_path: Path, block_size
         assert ask(reader, few) == [entries.get(key) for key in few]
 
 
-def test_lookups_of_one_key_keep_its_block_in_the_cache(tmp_path: Path) -> None:
-    cache = BlockCache(2000)
-    made_by = factory(StoreType.SORT, cache=cache, block_size=512, compression="zstd")
-    entries = [(b"%04d" % i, b"v" * 40) for i in range(200)]
-    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
-        ask(reader, [b"0000"])
-        for i in range(40, 190):
-            ask(reader, [b"0000"])
-            ask(reader, [b"%04d" % i])
-        assert cache.stats().evictions > 5
-        loads = cache.stats().loads
-        assert ask(reader, [b"0000"]) == [b"v" * 40]
-        assert cache.stats().loads == loads
-
-
 def test_a_batch_larger_than_the_cache_loads_each_block_once(tmp_path: Path) -> None:
     cache = BlockCache(1000, working_bytes=1000)
     made_by = factory(StoreType.SORT, cache=cache, block_size=500, compression="zstd", bloom_fpp=None)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from lakeidx.codec.rows.compacted_row import encode_compacted
@@ -92,22 +91,3 @@ def test_a_block_ends_with_the_record_that_makes_it_too_large(
     rows = [(b"%02d" % i, values[i % len(values)]) for i in range(24)]
     file = build(factory(StoreType.SORT, compression="none", block_size=block_size), tmp_path / "x.sst", rows)
     assert show(file)["blocks"][0]["entries"] == entries
-
-
-def test_many_entries_in_one_column(tmp_path: Path) -> None:
-    n = 30_000
-    keys = np.arange(n, dtype=">u8").view(np.uint8)
-    values = np.arange(n, dtype="<u4").view(np.uint8)
-    with SortLookupStoreWriter(
-        tmp_path / "x.sst", options=LookupStoreOptions.of(compression="none", bloom_fpp=None), order=PLAIN
-    ) as out:
-        out.write(
-            RowBytes(keys, np.arange(n + 1, dtype=np.int64) * 8), RowBytes(values, np.arange(n + 1, dtype=np.int64) * 4)
-        )
-        out.finish()
-    entries = [(i.to_bytes(8, "big"), i.to_bytes(4, "little")) for i in range(n)]
-    record = 1 + 8 + 1 + 4
-    per_block = (65536 - 5) // record + 1
-    # The first block, by the sheet.
-    first = b"".join(b"\x08" + k + b"\x04" + v for k, v in entries[:per_block])
-    assert (tmp_path / "x.sst").read_bytes()[: len(first)] == first
