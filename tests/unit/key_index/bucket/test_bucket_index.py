@@ -1,19 +1,17 @@
-"""The bucket key index: which bucket a new key is given."""
+"""Keys found by the HASH index files, and the buckets that new ones are given (those of rings: test_rings.py)."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
-from lakeidx.key_index.bucket.consistent_hashing import initial_metadata
-from lakeidx.key_index.bucket.rings import HashRings, bucket_of_node
-from tests.kit.scalar_twins import bucket_of, node_of, ring_place
+from tests.kit.scalar_twins import bucket_of
 from tests.unit.key_index.fake_table import FakeTable
-
-RING_OPTIONS = {"hoodie.index.bucket.engine": "CONSISTENT_HASHING", "hoodie.bucket.index.num.buckets": "4"}
 
 
 @pytest.fixture
@@ -25,13 +23,35 @@ def _rows(*keys: str, partition: str = "a") -> list[tuple[str, tuple[str]]]:
     return [(partition, (k,)) for k in keys]
 
 
-def test_new_keys_get_the_bucket_of_hudis_rule(table: FakeTable) -> None:
-    options = {"hoodie.bucket.index.num.buckets": "8"}
-    keys = [f"key-{i}" for i in range(20)]
-    expected = [bucket_of(k, [], 8) for k in keys]
-    context = table.context(options)
-    batch = table.batch(_rows(*keys))
-    assert BucketKeyIndex().place_inserts(batch, context).tolist() == expected
+def _write(table: FakeTable, partition: str, bucket: int, *keys: str) -> None:
+    table.write(partition, bucket, [((k,), 0) for k in keys])
+
+
+def test_hash_index_finds_known_keys(table: FakeTable) -> None:
+    _write(table, "a", 0, "x", "y")
+    _write(table, "a", 5, "z")
+    _write(table, "b", 2, "x")
+    rows = [*_rows("x", "z", "w", "x"), *_rows("x", "z", partition="b"), *_rows("x", partition="c")]
+    found = BucketKeyIndex().tag(table.batch(rows), table.context())
+    assert found.bucket.tolist() == [0, 5, -1, 0, 2, -1, -1]
+    assert (found.metrics.keys, found.metrics.found, found.metrics.files) == (7, 4, 3)
+    assert found.file.tolist() == [-1] * 7
+    assert BucketKeyIndex().tag(table.batch([]), table.context()).bucket.tolist() == []
+
+
+def test_keys_of_one_hash_share_a_bucket(table: FakeTable) -> None:
+    """What is known of a key is its hash: a batch whose key has a stored hash is sent to that bucket."""
+    _write(table, "a", 3, "x")
+    batch = dataclasses.replace(table.batch(_rows("other")), hashes=np.array([table.hash_of(("x",))], np.int32))
+    assert BucketKeyIndex().tag(batch, table.context()).bucket.tolist() == [3]
+
+
+def test_a_hash_in_two_files_belongs_to_the_later_one(table: FakeTable) -> None:
+    _write(table, "a", 1, "x")
+    _write(table, "a", 4, "x", "y")
+    found = BucketKeyIndex().tag(table.batch(_rows("x", "y")), table.context())
+    assert found.bucket.tolist() == [4, 4]
+    assert found.metrics.split_keys == 1
 
 
 def test_fields_that_decide_the_bucket(tmp_path: Path) -> None:
@@ -45,20 +65,3 @@ def test_fields_that_decide_the_bucket(tmp_path: Path) -> None:
     assert every.tolist() == [bucket_of(f"k0:{i},k1:{v}", ["k0", "k1"], 16) for _, (i, v) in rows]
     with pytest.raises(InvalidInputError, match="k9"):
         BucketKeyIndex().place_inserts(table.batch(rows), table.context({"hoodie.bucket.index.hash.field": "k9"}))
-
-
-def test_new_keys_get_the_bucket_of_their_ring(table: FakeTable) -> None:
-    context = table.context(RING_OPTIONS)
-    ring = initial_metadata("p=a", 4)
-    keys = [f"key-{i}" for i in range(30)]
-    placed = BucketKeyIndex().place_inserts(table.batch(_rows(*keys)), context)
-    # Bucket i is node i of the derived ring.
-    assert placed.tolist() == [node_of(ring, ring_place(k, [])) for k in keys]
-    assert set(placed.tolist()) == {0, 1, 2, 3}
-    loaded = HashRings(context).load("p=a")
-    for number, (node, derived) in enumerate(zip(loaded.nodes, ring.nodes, strict=True)):
-        assert bucket_of_node(node) == number
-        assert node.value == derived.value
-        assert derived.file_id_prefix is not None
-        assert node.file_id_prefix is not None
-        assert node.file_id_prefix[8:] == derived.file_id_prefix[8:]

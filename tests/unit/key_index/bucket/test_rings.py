@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.errors import CommitConflictError, CorruptFileError
+from lakeidx.errors import CommitConflictError
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata, Node, initial_metadata, resized_ring
 from lakeidx.key_index.bucket.rings import HashRings, Resize, bucket_of_node, plan_resizes
@@ -135,15 +135,3 @@ def test_plans_keep_their_bounds(sizes: list[int], least: int, extra: int, taken
     assert len(after.nodes) >= min(n, least)
     if len(plans) > splits:
         assert len(after.nodes) >= min(least, n)
-
-
-def test_a_damaged_ring_is_an_error(table: FakeTable) -> None:
-    context = table.context(RING_OPTIONS)
-    (split,) = _plan(table, {1: 500, 0: 50, 2: 50, 3: 50})
-    commit = CommitInfo(instant="i", started_ms=0)
-    HashRings(context).save([split], commit)
-    table.commit("i")
-    for file in (table.root.parent / "_index" / "consistent-hashing" / "p=a").glob("*.hashing_meta"):
-        file.write_bytes(b"{}")
-    with pytest.raises(CorruptFileError):
-        HashRings(context).load("p=a")
