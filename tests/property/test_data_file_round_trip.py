@@ -14,14 +14,11 @@ from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.data.parquet.schema import is_int96
 from lakeidx.data.read_data_file import read_data_file
-from lakeidx.data.write_data_file import DataFileWriter
-from lakeidx.format.data_file import DataFileMeta
-from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.types import BYTES_ROOTS, DataType, Field, Root
 from tests.kit.scalar_twins import compare_values
 from tests.unit.codec.strategies import any_types, not_null
-from tests.unit.data.tables import STORE, kv_rows_of, kv_table
+from tests.unit.data.tables import STORE, kv_rows_of, kv_table, write_file
 
 NO_BOUNDS = BYTES_ROOTS
 
@@ -55,11 +52,6 @@ def too_long(values: list[Any]) -> bool:
     return any(isinstance(v, str) and len(v.encode()) > 4000 for v in values)
 
 
-def written(table: pa.Table, schema: TableSchema, folder: str) -> DataFileMeta:
-    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=folder, names=NewFileNames()).write_all([table])
-    return file
-
-
 @settings(deadline=None, max_examples=150)
 @given(data=st.data())
 def test_rows_and_statistics(data: st.DataObject) -> None:
@@ -69,7 +61,7 @@ def test_rows_and_statistics(data: st.DataObject) -> None:
     rows = [(i, *(data.draw(st.none() | not_null(t)) for t in types)) for i in range(count)]
     table = kv_table(schema, rows)
     with tempfile.TemporaryDirectory() as folder:
-        file = written(table, schema, folder)
+        file = write_file(table, schema, folder)
         back = pa.concat_tables(read_data_file(STORE, f"{folder}/{file.file_name}", file, schema, schema))
     assert back.schema.equals(schema.kv_arrow_schema)
     assert repr(kv_rows_of(back, schema)) == repr(kv_rows_of(table, schema))

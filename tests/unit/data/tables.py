@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
+from lakeidx.data.write_data_file import DataFileWriter
+from lakeidx.format.data_file import DataFileMeta
+from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
 from lakeidx.storage import LocalStore
 
@@ -46,6 +51,13 @@ def plain_table(schema: TableSchema, rows: Sequence[Sequence[Any]]) -> pa.Table:
 def value_columns(schema: TableSchema, rows: Sequence[Sequence[Any]]) -> list[pa.Array]:
     """One Arrow array per column of the schema."""
     return [internal_to_arrow([r[i] for r in rows], f.type) for i, f in enumerate(schema.fields)]
+
+
+def write_file(table: pa.Table, schema: TableSchema, folder: Path | str, **options: str) -> DataFileMeta:
+    """The one data file of these rows, written with more options."""
+    schema = replace(schema, options={**schema.options, **options})
+    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(folder), names=NewFileNames()).write_all([table])
+    return file
 
 
 def rows_of(table: pa.Table, schema: TableSchema) -> list[tuple[Any, ...]]:

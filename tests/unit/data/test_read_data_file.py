@@ -17,15 +17,13 @@ from pyroaring import BitMap
 from lakeidx.data.parquet.schema import SYSTEM_COLUMNS
 from lakeidx.data.positions import ReadCounters
 from lakeidx.data.read_data_file import read_data_file
-from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.data_file import DataFileMeta
-from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.predicate import BoundPredicate, bind, col, filter_table
 from lakeidx.predicate.parse import parse_where
 from lakeidx.types import Field, parse_type
-from tests.unit.data.tables import STORE, kv_rows_of, kv_table, plain_table, rows_of, table_schema
+from tests.unit.data.tables import STORE, kv_rows_of, kv_table, plain_table, rows_of, table_schema, write_file
 
 SCHEMA = table_schema({"k": "INT NOT NULL", "v": "STRING", "d": "DOUBLE"})
 ROWS = [(i, None if i % 7 == 0 else f"v{i % 50:03d}", float(i % 13)) for i in range(6000)]
@@ -33,10 +31,8 @@ TABLE = kv_table(SCHEMA, ROWS, first_sequence=10)
 
 
 def write(table: pa.Table, schema: TableSchema, folder: Path) -> tuple[str, DataFileMeta]:
-    small = replace(schema, options={**schema.options, "file.block-size": "1 kb"})
-    files = DataFileWriter(small, store=STORE, bucket_dir=str(folder), names=NewFileNames()).write_all([table])
-    assert len(files) == 1
-    return f"{folder}/{files[0].file_name}", files[0]
+    file = write_file(table, schema, folder, **{"file.block-size": "1 kb"})
+    return f"{folder}/{file.file_name}", file
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
-"""Column casts: the fast paths equal the scalar rules, nulls stay null, bad text names the column."""
+"""Column casts: the fast paths equal the scalar rules, which interop compares with Java; nulls stay null, bad text names its column."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
-from lakeidx.data.cast import cast_to_type, is_same_value, scalar_cast
-from lakeidx.errors import InvalidInputError
+from lakeidx.data.cast import (
+    cast_to_type,
+    fit_decimal,
+    is_same_value,
+    parse_whole,
+    scalar_cast,
+    truncate_timestamp,
+    wrap,
+)
+from lakeidx.errors import InvalidInputError, UnsupportedError
 from lakeidx.types import DataType, parse_type
 from tests.unit.codec.strategies import not_null
 
@@ -83,3 +92,25 @@ def test_nested_values_become_text() -> None:
         "{1970-01-01, true}",
         "{null, null}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("BYTES", "INT"), ("DATE", "INT"), ("BOOLEAN", "DATE"), ("DOUBLE", "BOOLEAN"), ("DATE", "VARCHAR(5)")],
+)
+def test_casts_that_paimon_does_not_have(old: str, new: str) -> None:
+    with pytest.raises(UnsupportedError, match="no cast"):
+        scalar_cast(parse_type(old), parse_type(new))
+
+
+def test_numbers_wrap_parse_and_fit_as_in_java() -> None:
+    assert wrap(300, 8) == 44
+    assert wrap(-129, 8) == 127
+    assert parse_whole("+12.9", 8) == 12
+    with pytest.raises(ValueError, match="does not fit"):
+        parse_whole("128", 8)
+    assert fit_decimal(Decimal("0.25"), parse_type("DECIMAL(3, 1)")) == Decimal("0.3")
+    assert fit_decimal(Decimal("-0.25"), parse_type("DECIMAL(3, 1)")) == Decimal("-0.3")
+    assert fit_decimal(Decimal("99.96"), parse_type("DECIMAL(3, 1)")) is None
+    assert truncate_timestamp((1999, 5), 0) == (1000, 0)
+    assert truncate_timestamp((1999, 123_456), 6) == (1999, 123_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.arrays import frozen
 from lakeidx.codec.order.normalized_key import NormalizedKeys, normalized_keys
-from lakeidx.data.merge.kernels import key_buffers, pick_last, starts_of_keys
+from lakeidx.data.merge.kernels import empty_rows, is_rising, key_buffers, pick_last, starts_of_keys
 from lakeidx.data.merge.run_parts import concat_keys, merge_parts, merge_to_last, take_keys
 from lakeidx.types import parse_type
 
@@ -72,3 +73,17 @@ def test_rows_of_some_keys() -> None:
         assert (some.rows is None) == (kind != "STRING NOT NULL")
         if some.rows is not None:
             assert some.rows.to_list() == [f"{0:09d} {n:06d}".encode() + b"\0" for n in (3, 17, 4)]
+
+
+@pytest.mark.slow
+@settings(deadline=None)
+@given(st.integers(1, 3), st.lists(st.integers(0, 40), max_size=12), st.booleans())
+def test_rising_keys_of_whole_words(width: int, numbers: list[int], in_order: bool) -> None:
+    """One and two words are compared several keys at a time, more of them key by key."""
+    if in_order:
+        numbers = sorted(set(numbers))
+    keys = [tuple(n // 3**k % 3 if k else n % 3 for k in reversed(range(width))) for n in numbers]
+    words = np.array(keys, np.uint64).reshape(len(keys), width)
+    wanted = all(a < b for a, b in pairwise(keys))
+    for check in (is_rising, getattr(is_rising, "py_func", is_rising)):
+        assert bool(check(frozen(words), *map(frozen, empty_rows()), True)) is wanted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,11 @@ from lakeidx.data.parquet.pages import is_greatest, is_least
 from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.data.positions import ReadCounters
 from lakeidx.data.read_data_file import open_data_file, read_data_file
-from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
-from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.quality.tasks.decode_files import verify_data_file
-from tests.unit.data.tables import STORE, kv_table, table_schema
+from tests.unit.data.tables import STORE, kv_table, table_schema, write_file
 
 SCHEMA = table_schema(
     {"k": "INT NOT NULL", "few": "STRING", "many": "STRING", "d": "DOUBLE", "money": "DECIMAL(20, 2)", "n": "BIGINT",
@@ -50,8 +47,7 @@ TABLE = kv_table(SCHEMA, rows())
 @pytest.fixture(scope="module", params=[PAGE, PAGE | {"parquet.writer.version": "PARQUET_1_0"}])
 def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, DataFileMeta]:
     folder = tmp_path_factory.mktemp("pages")
-    schema = replace(SCHEMA, options={**SCHEMA.options, **request.param})
-    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(folder), names=NewFileNames()).write_all([TABLE])
+    file = write_file(TABLE, SCHEMA, folder, **request.param)
     path = f"{folder}/{file.file_name}"
     assert pq.read_metadata(path).num_row_groups == 2
     return path, file
@@ -107,11 +103,8 @@ def test_a_flip_in_a_page_index_is_found(written: tuple[str, DataFileMeta], tmp_
 
 @pytest.mark.parametrize("layout", [PAGE, {"file.compression": "none"}], ids=["small", "plain"])
 def test_a_flip_in_a_page_index_below_lists_and_rows_is_found(layout: dict[str, str], tmp_path: Path) -> None:
-    schema = replace(DEEP, options={**DEEP.options, **layout})
-    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames()).write_all(
-        [DEEP_TABLE]
-    )
-    assert flipped(f"{tmp_path}/{file.file_name}", file, schema, tmp_path / "bad", 40) == []
+    file = write_file(DEEP_TABLE, DEEP, tmp_path, **layout)
+    assert flipped(f"{tmp_path}/{file.file_name}", file, DEEP, tmp_path / "bad", 40) == []
 
 
 LAYOUTS: list[dict[str, str]] = [
@@ -149,8 +142,7 @@ def by_position(
 @pytest.mark.parametrize("layout", LAYOUTS, ids=["small", "plain"])
 def test_rows_at_positions_are_those_written(layout: dict[str, str], whole: pa.Table, tmp_path: Path) -> None:
     schema = SCHEMA if whole is TABLE else NESTED
-    schema = replace(schema, options={**schema.options, **layout})
-    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames()).write_all([whole])
+    file = write_file(whole, schema, tmp_path, **layout)
     path = f"{tmp_path}/{file.file_name}"
     some = random.Random(11)
     for _ in range(24):

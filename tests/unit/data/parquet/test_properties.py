@@ -9,11 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.data.parquet.properties import DEFAULT_ROW_GROUP_BYTES, parquet_properties
-from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.file_names import NewFileNames
 from lakeidx.options.table_options import TableOptions
-from tests.unit.data.tables import STORE, kv_table, table_schema
+from tests.unit.data.tables import kv_table, table_schema, write_file
 
 COLUMNS = {"k": "BIGINT NOT NULL", "few": "INT", "many": "INT", "s": "STRING", "u": "STRING", "dec": "DECIMAL(12, 2)",
            "a": {"type": "ARRAY", "element": "INT"}, "b": "BOOLEAN"}  # fmt: skip
@@ -22,9 +20,7 @@ COLUMNS = {"k": "BIGINT NOT NULL", "few": "INT", "many": "INT", "s": "STRING", "
 def encodings(tmp_path: Path, options: dict[str, str]) -> dict[str, set[str]]:
     schema = table_schema(COLUMNS, options=options)
     rows = [(i, i % 3, i * 7919, f"s{i % 4}", f"u{i}", None, [i, i + 1], i % 2 == 0) for i in range(3000)]
-    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames()).write_all(
-        [kv_table(schema, rows)]
-    )
+    file = write_file(kv_table(schema, rows), schema, tmp_path)
     group = pq.read_metadata(tmp_path / file.file_name).row_group(0)
     return {c.path_in_schema: set(c.encodings) - {"RLE"} for c in map(group.column, range(group.num_columns))}
 
@@ -83,9 +79,7 @@ def test_bloom_filters_are_in_the_file(tmp_path: Path) -> None:
         COLUMNS, options={"parquet.bloom.filter.enabled": "true", "parquet.bloom.filter.enabled#u": "false"}
     )
     rows = [(i, i, i, "s", "u", None, [i], True) for i in range(10)]
-    (file,) = DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames()).write_all(
-        [kv_table(schema, rows)]
-    )
+    file = write_file(kv_table(schema, rows), schema, tmp_path)
     group = pq.read_metadata(tmp_path / file.file_name).row_group(0)
     have = {c.path_in_schema: c.bloom_filter_offset is not None for c in map(group.column, range(group.num_columns))}
     assert [name for name, there in have.items() if not there] == ["u", "b"]
