@@ -1,4 +1,4 @@
-"""Column casts: the fast paths equal the scalar rules, which interop compares with Java; nulls stay null, bad text names its column."""
+"""Column casts: the fast paths equal the scalar rules (which interop compares with Java), and bad text names its column."""
 
 from __future__ import annotations
 
