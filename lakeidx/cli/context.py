@@ -8,12 +8,14 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, ParamSpec, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 from rich.console import Console
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 EXIT_FINDINGS = 1
 _EXIT_ERROR = 2
 
-P = ParamSpec("P")
+R = TypeVar("R")
+Report = TypeVar("Report", bound="Result")
 
 TableArgument = Annotated[
     str,
@@ -51,7 +54,9 @@ PartitionOption = Annotated[
 MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master, with --spark")]
 RemoteOption = Annotated[str | None, typer.Option("--remote", help="Spark Connect address, with --spark")]
 SparkOption = Annotated[bool, typer.Option("--spark", help="run on Spark")]
-ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="number of parallel tasks without --spark")]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, help="parallel tasks without --spark; default 2, of verify one a core")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done, change nothing")]
 Yes = Annotated[bool, typer.Option("--yes", help="do it without a question")]
 JsonOption = Annotated[bool, typer.Option("--json", help="print JSON, also on a terminal")]
@@ -63,6 +68,14 @@ OnDeleteOption = Annotated[
     ),
 ]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="no progress bar on stderr")]
+
+
+def added_option(name: str, annotation: Any, default: Any = None) -> inspect.Parameter:
+    """Return an option that a decorator adds to commands."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+_BRANCH = added_option("branch", BranchOption)
 
 
 class _OnTerminal(logging.Handler):
@@ -87,19 +100,21 @@ def _fail(text: str) -> None:
         typer.echo(f"lakeidx: {text}", err=True)
 
 
-def report_errors(command: Callable[P, None]) -> Callable[P, None]:
+def report_errors(command: Callable[..., None]) -> Callable[..., None]:
     """Run a command; an error of lakeidx becomes one line on stderr and exit code 2 (1: a batch is held), without a stack trace.
 
-    Option ``--branch`` of commands about a table (`with_branch_option`) becomes part of the table's name.
+    A command about a table (`TableArgument`) gets option ``--branch``, which becomes part of the table's name.
     """
+    about = inspect.signature(command, eval_str=True).parameters.get("table")
+    of_branches = [_BRANCH] if about is not None and about.annotation is TableArgument else []
 
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+    @passing_for(command, of_branches)
+    def run(**given: Any) -> None:
         _compiling.addHandler(_on_terminal)
         try:
-            if (branch := kwargs.pop("branch", None)) is not None:
-                kwargs["table"] = with_branch(str(kwargs["table"]), str(branch))
-            command(*args, **kwargs)
+            if (branch := given.pop("branch", None)) is not None:
+                given["table"] = with_branch(str(given["table"]), str(branch))
+            command(**given)
         except LakeIdxError as error:
             _fail(" ".join(str(error).split()))
             raise typer.Exit(EXIT_FINDINGS if isinstance(error, BatchHeldError) else _EXIT_ERROR) from None
@@ -114,15 +129,49 @@ def report_errors(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-def with_branch_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Add option ``--branch`` to a command about a table (`TableArgument`)."""
-    found = inspect.signature(command, eval_str=True)
-    about = found.parameters.get("table")
-    if about is not None and about.annotation is TableArgument and "branch" not in found.parameters:
-        added = inspect.Parameter("branch", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=BranchOption)
-        command.__signature__ = found.replace(parameters=[*found.parameters.values(), added])  # type: ignore[attr-defined]
-        command.__annotations__ = {**command.__annotations__, "table": TableArgument, "branch": BranchOption}
-    return command
+def passing_for(
+    command: Callable[..., Any], added: Iterable[inspect.Parameter], *, skipped: int = 0
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Let a function pass for a command: it gets its name and its parameters, but for the first ones, and more behind these."""
+    own = inspect.signature(command, eval_str=True)
+    joined = [*list(own.parameters.values())[skipped:], *added]
+
+    def named(run: Callable[..., R]) -> Callable[..., R]:
+        run = wraps(command)(run)
+        run.__signature__ = own.replace(parameters=joined)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in joined}
+        return run
+
+    return named
+
+
+def takes(*makers: Callable[..., object], section: str | None = None) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Give a command, in place of its first parameters, the options of what makes their values, behind its own.
+
+    section   of the help that has them
+    """
+    read = [inspect.signature(make, eval_str=True).parameters for make in makers]
+
+    def taking(command: Callable[..., R]) -> Callable[..., R]:
+        options = [_in_section(p, section) for each in read for p in each.values()]
+
+        @passing_for(command, options, skipped=len(makers))
+        def run(*first: Any, **given: Any) -> R:
+            made = [make(**{n: given.pop(n) for n in each}) for make, each in zip(makers, read, strict=True)]
+            return command(*made, *first, **given)
+
+        return run
+
+    return taking
+
+
+def _in_section(option: inspect.Parameter, section: str | None) -> inspect.Parameter:
+    """Put an option into a section of the help."""
+    if section is None:
+        return option
+    info = copy(option.annotation.__metadata__[0])
+    info.rich_help_panel = section
+    return option.replace(annotation=Annotated[option.annotation.__origin__, info])
 
 
 def confirmed(what: str, plan: Result | None, *, yes: bool, dry_run: bool = False) -> bool:
@@ -139,15 +188,10 @@ def confirmed(what: str, plan: Result | None, *, yes: bool, dry_run: bool = Fals
     return typer.confirm(f"{what}?", abort=True)
 
 
-def chosen_runner(
-    spark: bool, master: str | None, remote: str | None, threads: int = THREADS, *, shown: Stages | None = None
-) -> Runner:
-    """Return the runner for the work of a command.
-
-    shown   where tasks that are done are counted, of work in this process
-    """
-    progress = None if shown is None else shown.progress
-    return spark_runner(master, remote) if spark else make_runner(None, threads=threads, progress=progress)
+def asked(what: str, verb: Callable[..., Report], *, yes: bool, dry_run: bool) -> Report:
+    """Run a verb that takes something away once that is `confirmed`; return what it did, or would do."""
+    plan = verb(dry_run=True)
+    return verb() if confirmed(what, plan, yes=yes, dry_run=dry_run) else plan
 
 
 class Stages:
@@ -201,6 +245,28 @@ def stages(no_progress: bool) -> Iterator[Stages]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(20), Counts(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         yield Stages(bar, bar.add_task("starting", total=None, unit="tasks"))
+
+
+@dataclass(frozen=True)
+class Work:
+    """Options of commands that work in tasks: where these run, and whether a bar shows how far they are."""
+
+    spark: SparkOption = False
+    master: MasterOption = None
+    remote: RemoteOption = None
+    threads: ThreadsOption = None
+    no_progress: NoProgress = False
+
+    def runner(self, shown: Stages | None = None, *, here: bool = False, usual: int = THREADS) -> Runner:
+        """Return the runner.
+
+        shown   where tasks that are done are counted, of work in this process
+        here    in this process in any case
+        usual   number of threads when none is given
+        """
+        if self.spark and not here:
+            return spark_runner(self.master, self.remote)
+        return make_runner(None, threads=self.threads or usual, progress=None if shown is None else shown.progress)
 
 
 @contextmanager

@@ -9,25 +9,15 @@ from typing import Annotated
 import typer
 
 from lakeidx.api.table import Table
-from lakeidx.cli.context import (
-    DryRun,
-    JsonOption,
-    MasterOption,
-    NoProgress,
-    PartitionOption,
-    RemoteOption,
-    SparkOption,
-    TableArgument,
-    ThreadsOption,
-    chosen_runner,
-    report_errors,
-    stages,
-)
-from lakeidx.cli.output import print_result
+from lakeidx.cli.context import DryRun, PartitionOption, TableArgument, Work, stages, takes
+from lakeidx.cli.output import prints_result
+from lakeidx.results import Result
 
 
-@report_errors
+@prints_result
+@takes(Work)
 def rebuild(
+    work: Work,
     table: TableArgument,
     index_type: Annotated[
         str | None,
@@ -36,14 +26,8 @@ def rebuild(
     columns: Annotated[str | None, typer.Option("--columns", help="comma list; col[key] for an entry of a map")] = None,
     drop: Annotated[bool, typer.Option("--drop", help="drop this type (of these columns, or of all)")] = False,
     partition: PartitionOption = None,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
     dry_run: DryRun = False,
-    no_progress: NoProgress = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Add, replace or drop file indexes of existing data files, which are not rewritten.
 
     Without --type the files get exactly the indexes that the table's options request. --type hash makes the hash index of a table
@@ -54,22 +38,22 @@ def rebuild(
         lakeidx index rebuild lake/shop.db/orders --type bloom-filter --columns name
 
     """
-    opened = Table.open(table)
-    with stages(no_progress) as on_stage:
+    with stages(work.no_progress) as on_stage:
         on_stage("index rebuild")
-        result = opened.rebuild_index(
+        return Table.open(table).rebuild_index(
             index_type=index_type,
             columns=[c.strip() for c in (columns or "").split(",") if c.strip()],
             drop=drop,
             partitions=partition,
             dry_run=dry_run,
-            runner=chosen_runner(spark and not dry_run, master, remote, threads, shown=on_stage),
+            runner=work.runner(on_stage, here=dry_run),
         )
-    print_result(result, as_json=as_json)
 
 
-@report_errors
+@prints_result
+@takes(Work)
 def resize(
+    work: Work,
     table: TableArgument,
     target_size: Annotated[
         str | None,
@@ -78,27 +62,19 @@ def resize(
         ),
     ] = None,
     partition: PartitionOption = None,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
     dry_run: DryRun = False,
-    no_progress: NoProgress = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Split buckets that have grown and merge small ones (index.type = bucket with engine CONSISTENT_HASHING).
 
     Examples:
         lakeidx index resize lake/shop.db/orders --target-size '1 gb'
 
     """
-    opened = Table.open(table)
-    with stages(no_progress) as on_stage:
+    with stages(work.no_progress) as on_stage:
         on_stage("ring resize")
-        result = opened.resize_rings(
+        return Table.open(table).resize_rings(
             target_size=target_size,
             partitions=partition,
             dry_run=dry_run,
-            runner=chosen_runner(spark and not dry_run, master, remote, threads, shown=on_stage),
+            runner=work.runner(on_stage, here=dry_run),
         )
-    print_result(result, as_json=as_json)

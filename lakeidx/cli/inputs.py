@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from copy import copy
-from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from lakeidx.cli.context import OnDeleteOption
+from lakeidx.cli.context import OnDeleteOption, takes
 from lakeidx.data.row_kinds import SHORT_NAMES
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.landing.changes import change_formats
@@ -222,28 +219,7 @@ def landing_options(
     )  # fmt: skip
 
 
-def takes_landing_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command whose first parameter is `options` the options of `landing_options` in its place, behind its own."""
-    own = inspect.signature(command, eval_str=True)
-    read = inspect.signature(landing_options, eval_str=True).parameters
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        options = landing_options(**{n: given.pop(n) for n in read})
-        command(options, **given)
-
-    _, *others = own.parameters.values()
-    joined = [*others, *map(_in_section, read.values())]
-    run.__signature__ = own.replace(parameters=joined)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in joined}
-    return run
-
-
-def _in_section(option: inspect.Parameter) -> inspect.Parameter:
-    """Put an option into the section of the help for those by which files are read."""
-    info = copy(option.annotation.__metadata__[0])
-    info.rich_help_panel = "How files are read"
-    return option.replace(annotation=Annotated[option.annotation.__origin__, info])
+takes_landing_options = takes(landing_options, section="How files are read")
 
 
 def _columns(texts: Sequence[str]) -> tuple[str, ...] | dict[str, str | None]:

@@ -179,7 +179,5 @@ def build(name: str, entry: Command | Group) -> Any:
         return LazyGroup(entry, name=name, rich_markup_mode=None)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     found = getattr(import_module(f"lakeidx.cli.{entry.module}"), entry.function)
-    from lakeidx.cli.context import with_branch_option
-
-    alone.command(name, cls=HelpfulCommand)(with_branch_option(found))
+    alone.command(name, cls=HelpfulCommand)(found)
     return typer.main.get_command(alone)

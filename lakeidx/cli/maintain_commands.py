@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from enum import StrEnum
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -13,22 +14,28 @@ from lakeidx.cli.context import (
     EXIT_FINDINGS,
     DryRun,
     JsonOption,
-    MasterOption,
     NoProgress,
     PartitionOption,
-    RemoteOption,
-    SparkOption,
     TableArgument,
-    ThreadsOption,
     WholeTableArgument,
+    Work,
     Yes,
-    chosen_runner,
-    confirmed,
+    asked,
     report_errors,
     stages,
+    takes,
 )
-from lakeidx.cli.output import ListFormatOption, for_programs, print_json, print_list, print_result
+from lakeidx.cli.output import (
+    ListFormatOption,
+    for_programs,
+    print_json,
+    print_list,
+    print_result,
+    prints_list,
+    prints_result,
+)
 from lakeidx.maintenance import warm_up as kernels
+from lakeidx.results import Listing, Result
 from lakeidx.tasks.limits import available_cores
 
 _Partitions = Annotated[
@@ -37,8 +44,10 @@ _Partitions = Annotated[
 _BranchName = Annotated[str, typer.Argument(metavar="NAME", help="name of the branch")]
 
 
-@report_errors
+@prints_result
+@takes(Work)
 def compact(
+    work: Work,
     table: TableArgument,
     full: Annotated[bool, typer.Option("--full", help="merge every bucket into the top level")] = False,
     partition: PartitionOption = None,
@@ -48,14 +57,8 @@ def compact(
     manifests: Annotated[
         bool, typer.Option("--manifests", help="merge the manifests, too: statistics of files that are not live go")
     ] = False,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
     dry_run: DryRun = False,
-    no_progress: NoProgress = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Compact the buckets that need it, or all of them.
 
     Examples:
@@ -63,21 +66,19 @@ def compact(
         lakeidx compact lake/shop.db/orders --full --partition day=2026-11-22
 
     """
-    opened = Table.open(table)
-    with stages(no_progress) as on_stage:
+    with stages(work.no_progress) as on_stage:
         on_stage("compaction")
-        result = opened.compact(
+        return Table.open(table).compact(
             full=full,
             partitions=partition,
             shrink_index=shrink_index,
             manifests=manifests,
             dry_run=dry_run,
-            runner=chosen_runner(spark and not dry_run, master, remote, threads, shown=on_stage),
+            runner=work.runner(on_stage, here=dry_run),
         )
-    print_result(result, as_json=as_json)
 
 
-@report_errors
+@prints_result
 def expire(
     table: TableArgument,
     retain_min: Annotated[
@@ -97,8 +98,7 @@ def expire(
     staging_age: Annotated[
         str, typer.Option("--staging-age", help="how long rows of a finished batch, and rejected ones, stay staged")
     ] = "1 h",
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Expire snapshots, tags and consumers by the table's options or the flags given, and clean staging.
 
     Examples:
@@ -106,7 +106,7 @@ def expire(
         lakeidx expire lake/shop.db/orders --retain-min 1 --retain-time '7 d'
 
     """
-    result = Table.open(table).expire(
+    return Table.open(table).expire(
         retain_min=retain_min,
         retain_max=retain_max,
         retain_time=retain_time,
@@ -114,7 +114,6 @@ def expire(
         staging_age=staging_age,
         dry_run=dry_run,
     )
-    print_result(result, as_json=as_json)
 
 
 @report_errors
@@ -146,7 +145,9 @@ class FailOn(StrEnum):
 
 
 @report_errors
+@takes(Work)
 def verify(
+    work: Work,
     table: TableArgument,
     max_skew: Annotated[float, typer.Option("--max-skew", help="largest bucket over the mean of its partition")] = 4.0,
     max_stale_share: Annotated[
@@ -171,10 +172,6 @@ def verify(
     fail_on: Annotated[
         FailOn, typer.Option("--fail-on", help="exit 1 for errors (wrong answers, now or soon), or for warnings, too")
     ] = FailOn.ERROR,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run every check over the whole table, reading every page of every file; exit 1 when one finds an error.
@@ -185,14 +182,14 @@ def verify(
 
     """
     opened = Table.open(table)
-    with stages(no_progress) as on_stage:
+    with stages(work.no_progress) as on_stage:
         on_stage("verification")
         verdict = opened.verify(
             max_skew=max_skew,
             max_stale_share=max_stale_share,
             sample_rows=sample_rows,
             lookup_store=lookup_store,
-            runner=chosen_runner(spark, master, remote, available_cores(), shown=on_stage),
+            runner=work.runner(on_stage, usual=available_cores()),
             checkpoint=checkpoint,
             progress=lambda done, total: on_stage(f"verification, {done} of {total} groups of partitions"),
         )
@@ -203,33 +200,21 @@ def verify(
         raise typer.Exit(EXIT_FINDINGS)
 
 
-@report_errors
-def lookup_store(
-    table: TableArgument,
-    partition: PartitionOption = None,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
-    no_progress: NoProgress = False,
-    as_json: JsonOption = False,
-) -> None:
+@prints_result
+@takes(Work)
+def lookup_store(work: Work, table: TableArgument, partition: PartitionOption = None) -> Result:
     """Build missing lookup files for the newest snapshot.
 
     Examples:
         lakeidx lookup-store lake/shop.db/orders
 
     """
-    opened = Table.open(table)
-    with stages(no_progress) as on_stage:
+    with stages(work.no_progress) as on_stage:
         on_stage("lookup store")
-        result = opened.build_lookup_store(
-            partitions=partition, runner=chosen_runner(spark, master, remote, threads, shown=on_stage)
-        )
-    print_result(result, as_json=as_json)
+        return Table.open(table).build_lookup_store(partitions=partition, runner=work.runner(on_stage))
 
 
-@report_errors
+@prints_result
 def tag_create(
     table: TableArgument,
     name: Annotated[str, typer.Argument(help="name of the tag")],
@@ -241,97 +226,84 @@ def tag_create(
         str | None, typer.Option("--retain", help="delete the tag after, e.g. '30 d'; default never")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="let a tag of that name name this snapshot")] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Create a tag for a snapshot.
 
     Examples:
         lakeidx tag create lake/shop.db/orders yesterday --retain '30 d'
 
     """
-    made = Table.open(table).create_tag(name, snapshot=snapshot, timestamp=timestamp, retain=retain, replace=replace)
-    print_result(made, as_json=as_json)
+    return Table.open(table).create_tag(name, snapshot=snapshot, timestamp=timestamp, retain=retain, replace=replace)
 
 
-@report_errors
+@prints_result
 def tag_rename(
     table: TableArgument,
     name: Annotated[str, typer.Argument(help="name of the tag")],
     to: Annotated[str, typer.Argument(help="its new name")],
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Give a tag another name.
 
     Examples:
         lakeidx tag rename lake/shop.db/orders yesterday 2026-11-27
 
     """
-    print_result(Table.open(table).rename_tag(name, to), as_json=as_json)
+    return Table.open(table).rename_tag(name, to)
 
 
-@report_errors
+@prints_result
 def tag_delete(
     table: TableArgument,
     name: Annotated[str, typer.Argument(help="name of the tag")],
     dry_run: DryRun = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Delete a tag, and the files that only it needs.
 
     Examples:
         lakeidx tag delete lake/shop.db/orders yesterday
 
     """
-    print_result(Table.open(table).delete_tag(name, dry_run=dry_run), as_json=as_json)
+    return Table.open(table).delete_tag(name, dry_run=dry_run)
 
 
-@report_errors
-def tag_list(
-    table: TableArgument,
-    list_format: ListFormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@prints_list
+def tag_list(table: TableArgument) -> Listing:
     """List the tags.
 
     Examples:
         lakeidx tag list lake/shop.db/orders
 
     """
-    print_list(Table.open(table).tags(), list_format, as_json)
+    return Table.open(table).tags()
 
 
-@report_errors
-def consumer_list(
-    table: TableArgument,
-    list_format: ListFormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@prints_list
+def consumer_list(table: TableArgument) -> Listing:
     """List the consumers with the oldest snapshot that expiry keeps for each, and the leases of running streams.
 
     Examples:
         lakeidx consumer list lake/shop.db/orders
 
     """
-    print_list(Table.open(table).consumers(), list_format, as_json)
+    return Table.open(table).consumers()
 
 
-@report_errors
+@prints_result
 def consumer_delete(
     table: TableArgument,
     id: Annotated[str, typer.Argument(metavar="ID")],
     dry_run: DryRun = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Delete a consumer: expiry no longer waits for it, and a stream with its id starts without a position.
 
     Examples:
         lakeidx consumer delete lake/shop.db/orders copy
 
     """
-    print_result(Table.open(table).delete_consumer(id, dry_run=dry_run), as_json=as_json)
+    return Table.open(table).delete_consumer(id, dry_run=dry_run)
 
 
-@report_errors
+@prints_result
 def rollback(
     table: TableArgument,
     to: Annotated[str | None, typer.Argument(metavar="[SNAPSHOT|TAG]", help="a snapshot's number or a tag")] = None,
@@ -349,8 +321,7 @@ def rollback(
         typer.Option("--keep-history", help="commit the older state as a new snapshot; nothing that came later goes"),
     ] = False,
     dry_run: DryRun = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Roll the table back to an older snapshot or tag; stop all writers first.
 
     Examples:
@@ -359,7 +330,7 @@ def rollback(
         lakeidx rollback lake/shop.db/orders 3 --keep-history
 
     """
-    result = Table.open(table).rollback(
+    return Table.open(table).rollback(
         to,
         snapshot=snapshot,
         tag=tag,
@@ -368,17 +339,15 @@ def rollback(
         keep_history=keep_history,
         dry_run=dry_run,
     )
-    print_result(result, as_json=as_json)
 
 
-@report_errors
+@prints_result
 def branch_create(
     table: WholeTableArgument,
     name: _BranchName,
     tag: Annotated[str | None, typer.Option("--tag", help="begin at this tag")] = None,
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="begin at this snapshot, which is tagged")] = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Create a branch at a tag or a snapshot; without either an empty one.
 
     Every command that is about a table takes --branch NAME, or TABLE$branch_NAME.
@@ -388,28 +357,22 @@ def branch_create(
         lakeidx branch create lake/shop.db/orders fix --tag yesterday
 
     """
-    print_result(Table.open(table).create_branch(name, tag=tag, snapshot=snapshot), as_json=as_json)
+    return Table.open(table).create_branch(name, tag=tag, snapshot=snapshot)
 
 
-@report_errors
-def branch_list(table: WholeTableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
+@prints_list
+def branch_list(table: WholeTableArgument) -> Listing:
     """List the branches with their newest snapshot.
 
     Examples:
         lakeidx branch list lake/shop.db/orders
 
     """
-    print_list(Table.open(table).branches(), list_format, as_json)
+    return Table.open(table).branches()
 
 
-@report_errors
-def branch_delete(
-    table: WholeTableArgument,
-    name: _BranchName,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    as_json: JsonOption = False,
-) -> None:
+@prints_result
+def branch_delete(table: WholeTableArgument, name: _BranchName, yes: Yes = False, dry_run: DryRun = False) -> Result:
     """Delete a branch: its snapshots, tags, consumers and staged batches.
 
     Data files that only it had are found by `lakeidx orphans` then.
@@ -418,17 +381,12 @@ def branch_delete(
         lakeidx branch delete lake/shop.db/orders trial --dry-run
 
     """
-    opened = Table.open(table)
-    result = opened.delete_branch(name, dry_run=True)
-    if confirmed("delete the branch", result, yes=yes, dry_run=dry_run):
-        result = opened.delete_branch(name)
-    print_result(result, as_json=as_json)
+    deletion = partial(Table.open(table).delete_branch, name)
+    return asked("delete the branch", deletion, yes=yes, dry_run=dry_run)
 
 
-@report_errors
-def branch_fast_forward(
-    table: WholeTableArgument, name: _BranchName, dry_run: DryRun = False, as_json: JsonOption = False
-) -> None:
+@prints_result
+def branch_fast_forward(table: WholeTableArgument, name: _BranchName, dry_run: DryRun = False) -> Result:
     """Bring what was committed to a branch into the table; stop the table's writers first.
 
     Refused while the table has commits that the branch lacks; the error names the rollback that would take them away.
@@ -437,29 +395,28 @@ def branch_fast_forward(
         lakeidx branch fast-forward lake/shop.db/orders trial --dry-run
 
     """
-    print_result(Table.open(table).fast_forward(name, dry_run=dry_run), as_json=as_json)
+    return Table.open(table).fast_forward(name, dry_run=dry_run)
 
 
-@report_errors
-def partition_list(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
+@prints_list
+def partition_list(table: TableArgument) -> Listing:
     """List the partitions: rows, bytes, files, buckets, when last written.
 
     Examples:
         lakeidx partition list lake/shop.db/orders
 
     """
-    print_list(Table.open(table).partitions(), list_format, as_json)
+    return Table.open(table).partitions()
 
 
-@report_errors
+@prints_result
 def partition_drop(
     table: TableArgument,
     partition: _Partitions = None,
     where: Annotated[str | None, typer.Option("--where", help="SQL condition over the partition columns")] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Drop partitions, in one commit; older snapshots and tags keep their rows.
 
     Examples:
@@ -467,22 +424,18 @@ def partition_drop(
         lakeidx partition drop lake/shop.db/orders --partition day=2024-12-31 --yes
 
     """
-    opened = Table.open(table)
-    result = opened.drop_partitions(partition, where=where, dry_run=True)
-    if confirmed("drop the partitions", result, yes=yes, dry_run=dry_run):
-        result = opened.drop_partitions(partition, where=where)
-    print_result(result, as_json=as_json)
+    deletion = partial(Table.open(table).drop_partitions, partition, where=where)
+    return asked("drop the partitions", deletion, yes=yes, dry_run=dry_run)
 
 
-@report_errors
+@prints_result
 def partition_expire(
     table: TableArgument,
     older_than: Annotated[
         str | None, typer.Option("--older-than", help="age, e.g. '90 d'; default: option partition.expiration-time")
     ] = None,
     dry_run: DryRun = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Drop partitions by their age: the time in their values, or of their last write (partition.expiration-strategy).
 
     Examples:
@@ -490,13 +443,11 @@ def partition_expire(
         lakeidx partition expire lake/shop.db/orders --older-than '90 d'
 
     """
-    print_result(Table.open(table).expire_partitions(older_than=older_than, dry_run=dry_run), as_json=as_json)
+    return Table.open(table).expire_partitions(older_than=older_than, dry_run=dry_run)
 
 
-@report_errors
-def partition_mark_done(
-    table: TableArgument, partition: _Partitions = None, dry_run: DryRun = False, as_json: JsonOption = False
-) -> None:
+@prints_result
+def partition_mark_done(table: TableArgument, partition: _Partitions = None, dry_run: DryRun = False) -> Result:
     """Mark partitions done by option partition.mark-done-action: those named, or those that are idle.
 
     Examples:
@@ -504,7 +455,7 @@ def partition_mark_done(
         lakeidx partition mark-done lake/shop.db/orders --dry-run
 
     """
-    print_result(Table.open(table).mark_done(partition, dry_run=dry_run), as_json=as_json)
+    return Table.open(table).mark_done(partition, dry_run=dry_run)
 
 
 @report_errors

@@ -17,6 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from lakeidx.cli.context import JsonOption, added_option, passing_for, report_errors
 from lakeidx.data.json_values import json_columns, json_rows
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.results import Result
@@ -45,6 +46,7 @@ class ListFormat(StrEnum):
 SHOWN_ROWS = 100
 
 ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", help="output format; default table")]
+_LIST_FORMAT, _AS_JSON = added_option("list_format", ListFormatOption), added_option("as_json", JsonOption, False)
 
 
 def chosen_format(kind: F | None, output: Path | None, formats: type[F], usual: F, *, as_json: bool) -> F:
@@ -207,6 +209,26 @@ def print_result(result: Result, *, as_json: bool) -> None:
         print_json(result.as_dict())
     else:
         print(result)
+
+
+def prints_result(command: Callable[..., Result]) -> Callable[..., None]:
+    """Make a command of what returns a result; see `print_result` and `report_errors`."""
+
+    @passing_for(command, [_AS_JSON])
+    def run(*, as_json: bool, **given: Any) -> None:
+        print_result(command(**given), as_json=as_json)
+
+    return report_errors(run)
+
+
+def prints_list(command: Callable[..., Sequence[Mapping[str, Any]]]) -> Callable[..., None]:
+    """Make a command of what returns a short list; see `print_list` and `report_errors`."""
+
+    @passing_for(command, [_LIST_FORMAT, _AS_JSON])
+    def run(*, list_format: ListFormat | None, as_json: bool, **given: Any) -> None:
+        print_list(command(**given), list_format, as_json)
+
+    return report_errors(run)
 
 
 def print_first_rows(tables: Iterable[pa.Table], schema: pa.Schema) -> None:

@@ -13,7 +13,6 @@ from lakeidx.cli.context import JsonOption, NoProgress, TableArgument, report_er
 from lakeidx.cli.output import (
     SHOWN_ROWS,
     ListFormat,
-    ListFormatOption,
     RowFormat,
     chosen_format,
     for_people,
@@ -22,8 +21,10 @@ from lakeidx.cli.output import (
     print_json,
     print_list,
     print_rows,
+    prints_list,
 )
 from lakeidx.errors import InvalidInputError
+from lakeidx.results import Listing
 from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.states import find_range
@@ -133,48 +134,48 @@ def _show_explanation(found: TableScan | ChangeScan | SystemRows, list_format: L
     )
 
 
-@report_errors
-def snapshots(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
+@prints_list
+def snapshots(table: TableArgument) -> Listing:
     """List the snapshots; rows counts stored versions, not keys.
 
     Examples:
         lakeidx snapshots lake/shop.db/orders
 
     """
-    print_list(Table.open(table).snapshots(), list_format, as_json)
+    return Table.open(table).snapshots()
 
 
-@report_errors
-def files(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
+@prints_list
+def files(table: TableArgument) -> Listing:
     """List the live data files of the newest snapshot.
 
     Examples:
         lakeidx files lake/shop.db/orders --json
 
     """
-    print_list(Table.open(table).files(), list_format, as_json)
+    return Table.open(table).files()
 
 
-@report_errors
-def buckets(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
+@prints_list
+def buckets(table: TableArgument) -> Listing:
     """List the buckets: rows, bytes, files, sorted runs, hashes in the index.
 
     Examples:
         lakeidx buckets lake/shop.db/orders
 
     """
-    print_list(Table.open(table).buckets(), list_format, as_json)
+    return Table.open(table).buckets()
 
 
-@report_errors
-def list_index(table: TableArgument, list_format: ListFormatOption = None, as_json: JsonOption = False) -> None:
+@prints_list
+def list_index(table: TableArgument) -> Listing:
     """List the index files of the newest snapshot.
 
     Examples:
         lakeidx index lake/shop.db/orders
 
     """
-    print_list(Table.open(table).index_files(), list_format, as_json)
+    return Table.open(table).index_files()
 
 
 @report_errors

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,18 +22,20 @@ from lakeidx.cli.context import (
     TableArgument,
     WholeTableArgument,
     Yes,
+    asked,
     confirmed,
     report_errors,
     stages,
 )
 from lakeidx.cli.inputs import takes_landing_options
-from lakeidx.cli.output import ListFormat, ListFormatOption, for_programs, print_json, print_list, print_result
+from lakeidx.cli.output import ListFormat, for_programs, print_json, print_list, prints_list, prints_result
 from lakeidx.cli.write_commands import show_rejects
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.paths import split_table_uri
 from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.landing.read import LandingOptions
+from lakeidx.results import Listing, Result
 from lakeidx.table.times import iso_utc
 
 _Texts = list[str] | None
@@ -148,7 +151,7 @@ def _role(name: str, schema: TableSchema) -> str:
     return "partition" if name in schema.partition_keys else "primary" if name in schema.primary_keys else ""
 
 
-@report_errors
+@prints_result
 def alter(
     table: TableArgument,
     add: Annotated[
@@ -175,8 +178,7 @@ def alter(
     plan: Annotated[
         bool, typer.Option("--dry-run", "--plan", help="check and show the changes without making them")
     ] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Result:
     """Change columns and options in one new schema, or not at all. Data files are not rewritten.
 
     Every option may be repeated. Fields inside rows are named by their path (address.city), what an array or map holds by
@@ -193,7 +195,7 @@ def alter(
         comment is None
     ):
         raise InvalidInputError("say what to change, e.g. --add 'city STRING' or --set snapshot.num-retained.max=20")
-    result = Table.open(table).alter(
+    return Table.open(table).alter(
         add=_pairs("--add", add, None),
         drop=drop or (),
         rename=_pairs("--rename", rename, "="),
@@ -207,7 +209,6 @@ def alter(
         comment=comment,
         dry_run=plan,
     )
-    print_result(result, as_json=as_json)
 
 
 def _pairs(option: str, texts: Sequence[str] | None, separator: str | None) -> dict[str, str]:
@@ -224,12 +225,10 @@ def _pairs(option: str, texts: Sequence[str] | None, separator: str | None) -> d
     return out
 
 
-@report_errors
+@prints_list
 def list_tables(
     warehouse: Annotated[str, typer.Argument(metavar="WAREHOUSE", help="the folder or s3:// prefix with databases")],
-    list_format: ListFormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Listing:
     """List the tables of a warehouse.
 
     Examples:
@@ -237,18 +236,13 @@ def list_tables(
 
     """
     tables = Warehouse(warehouse).list()
-    print_list(tables, list_format, as_json)
     if not tables:
         typer.echo(f"{warehouse} has no tables; their folders are WAREHOUSE/DATABASE.db/TABLE", err=True)
+    return tables
 
 
-@report_errors
-def drop(
-    table: WholeTableArgument,
-    yes: Yes = False,
-    dry_run: DryRun = False,
-    as_json: JsonOption = False,
-) -> None:
+@prints_result
+def drop(table: WholeTableArgument, yes: Yes = False, dry_run: DryRun = False) -> Result:
     """Delete a table with all its files and the staging of its batches; stop all writers first.
 
     Examples:
@@ -256,11 +250,7 @@ def drop(
         lakeidx table drop lake/shop.db/orders --yes
 
     """
-    opened = Table.open(table)
-    result = drop_table(opened, dry_run=True)
-    if confirmed("delete the table for good", result, yes=yes, dry_run=dry_run):
-        result = drop_table(opened)
-    print_result(result, as_json=as_json)
+    return asked("delete the table for good", partial(drop_table, Table.open(table)), yes=yes, dry_run=dry_run)
 
 
 @report_errors

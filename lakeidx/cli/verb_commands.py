@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -9,28 +10,18 @@ import typer
 from lakeidx.api.expressions import Rows
 from lakeidx.api.merge import UPSERT, on_of
 from lakeidx.api.table import Table
-from lakeidx.cli.batch.limits import LimitOption, YesOption, asking_for_yes, given_limits
-from lakeidx.cli.context import (
-    DryRun,
-    JsonOption,
-    MasterOption,
-    NoProgress,
-    RemoteOption,
-    SparkOption,
-    TableArgument,
-    ThreadsOption,
-    chosen_runner,
-    report_errors,
-    stages,
-)
-from lakeidx.cli.write_commands import BatchId, print_batch, rows_of_key_file
+from lakeidx.cli.context import TableArgument, Work, report_errors, takes
+from lakeidx.cli.write_commands import BatchOptions, rows_of_key_file
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.read import ENDINGS
 from lakeidx.storage.local import absolute
 
 
 @report_errors
+@takes(BatchOptions, Work)
 def update(
+    how: BatchOptions,
+    work: Work,
     table: TableArgument,
     assignments: Annotated[
         list[str],
@@ -46,16 +37,6 @@ def update(
             "--keys", help=f"file with the keys of the rows that change: {ENDINGS}; - for JSON lines on stdin"
         ),
     ] = None,
-    batch_id: BatchId = None,
-    dry_run: DryRun = False,
-    limits: LimitOption = None,
-    yes: YesOption = False,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
-    no_progress: NoProgress = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Change columns of rows by condition or by key, as one batch.
 
@@ -69,23 +50,14 @@ def update(
         raise InvalidInputError(f'--set {wrong}: write a column and what it becomes, as "qty = qty + 1"')
     opened, changes = Table.open(table), {name.strip(): to.strip() for _, name, _, to in parts}
     rows = None if keys is None else rows_of_key_file(opened, keys)
-    with stages(no_progress) as on_stage, asking_for_yes(opened):
-        runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
-        result = opened.update(
-            changes,
-            keys=rows,
-            where=where,
-            batch_id=batch_id,
-            dry_run=dry_run,
-            limits=bounds,
-            runner=runner,
-            on_stage=on_stage,
-        )
-    print_batch(result, as_json, nothing="no row to change")
+    how.run(opened, work, partial(opened.update, changes, keys=rows, where=where), nothing="no row to change")
 
 
 @report_errors
+@takes(BatchOptions, Work)
 def merge(
+    how: BatchOptions,
+    work: Work,
     table: TableArgument,
     source: Annotated[str, typer.Argument(help="Parquet, CSV or JSON file with the rows of the source")],
     on: Annotated[
@@ -99,16 +71,6 @@ def merge(
             "default: MATCHED THEN UPDATE SET *, NOT MATCHED THEN INSERT *",
         ),
     ] = None,
-    batch_id: BatchId = None,
-    dry_run: DryRun = False,
-    limits: LimitOption = None,
-    yes: YesOption = False,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
-    no_progress: NoProgress = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Merge a file into a table: change or delete the rows that match, insert the others.
 
@@ -122,7 +84,4 @@ def merge(
     merged = opened.merge(rows, on_of(on))
     for clause in when or UPSERT:
         merged.when(clause)
-    with stages(no_progress) as on_stage, asking_for_yes(opened):
-        runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
-        result = merged.execute(batch_id=batch_id, dry_run=dry_run, limits=bounds, runner=runner, on_stage=on_stage)
-    print_batch(result, as_json, nothing="no row to change")
+    how.run(opened, work, merged.execute, nothing="no row to change")

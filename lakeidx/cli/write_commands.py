@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,16 +21,12 @@ from lakeidx.cli.context import (
     EXIT_FINDINGS,
     DryRun,
     JsonOption,
-    MasterOption,
-    NoProgress,
-    RemoteOption,
-    SparkOption,
     TableArgument,
-    ThreadsOption,
-    chosen_runner,
+    Work,
     ended_by_signals,
     report_errors,
     stages,
+    takes,
 )
 from lakeidx.cli.inputs import key_file, stdin_as_file, takes_landing_options
 from lakeidx.cli.output import for_programs, print_result
@@ -90,9 +88,35 @@ SchemaChanges = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class BatchOptions:
+    """Options of the verbs that read rows before they write."""
+
+    batch_id: BatchId = None
+    dry_run: DryRun = False
+    limits: LimitOption = None
+    yes: YesOption = False
+    as_json: JsonOption = False
+
+    def run(self, table: Table, work: Work, verb: Callable[..., BatchResult | None], *, nothing: str) -> None:
+        """Run a verb of a table, and print its batch; `nothing`: what is said where there is none."""
+        with stages(work.no_progress) as on_stage, asking_for_yes(table):
+            limits = given_limits(self.limits, yes=self.yes)
+            result = verb(
+                batch_id=self.batch_id,
+                dry_run=self.dry_run,
+                limits=limits,
+                runner=work.runner(on_stage),
+                on_stage=on_stage,
+            )
+        _print_batch(result, self.as_json, nothing=nothing)
+
+
 @report_errors
 @takes_landing_options
+@takes(Work)
 def upsert(
+    work: Work,
     options: LandingOptions,
     table: TableArgument,
     files: Annotated[
@@ -100,9 +124,6 @@ def upsert(
         typer.Argument(metavar="FILE...", help=f"landing files: {ENDINGS}; - for stdin (with --format)"),
     ],
     batch_id: BatchId = None,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
     strict: StrictOption = False,
     max_rejected: MaxRejectedOption = None,
     dry_run: DryRun = False,
@@ -110,8 +131,6 @@ def upsert(
     overwrite: Annotated[
         str | None, typer.Option("--overwrite", help="replace instead of upsert: partitions | table")
     ] = None,
-    threads: ThreadsOption = 2,
-    no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
     """Upsert landing files as one batch; row kinds (+I -U +U -D) in column _kind when present.
@@ -128,19 +147,19 @@ def upsert(
     opened = Table.open(table)
     before = opened.schema
     try:
-        with stdin_as_file(files, options.format) as given, stages(no_progress) as on_stage:
+        with stdin_as_file(files, options.format) as given, stages(work.no_progress) as on_stage:
             result = opened.upsert_files(
                 [absolute(f) for f in given],
                 options,
                 batch_id=batch_id,
                 strict=strict,
                 max_rejected=max_rejected, overwrite=overwrite, dry_run=dry_run, limits=given_limits(limits),
-                runner=chosen_runner(spark, master, remote, threads, shown=on_stage), on_stage=on_stage,
+                runner=work.runner(on_stage), on_stage=on_stage,
             )  # fmt: skip
     except RejectedRowsError as error:
         typer.echo(f"lakeidx: {error}", err=True)
         raise typer.Exit(EXIT_FINDINGS) from None
-    print_batch(result, as_json)
+    _print_batch(result, as_json)
     if dry_run:
         # What the lines below name is in no file.
         return
@@ -150,7 +169,9 @@ def upsert(
 
 @report_errors
 @takes_landing_options
+@takes(Work)
 def load(
+    work: Work,
     options: LandingOptions,
     table: TableArgument,
     folder: Annotated[
@@ -165,11 +186,6 @@ def load(
     strict: StrictOption = False,
     max_rejected: MaxRejectedOption = None,
     limits: LimitOption = None,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
-    no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
     """Load the files of a folder that the table does not have yet, each as one batch; safe beside itself, as from cron.
@@ -186,7 +202,7 @@ def load(
     opened = Table.open(table)
     common: dict[str, Any] = {
         "pattern": pattern, "settle_seconds": settle, "strict": strict, "max_rejected": max_rejected,
-        "limits": given_limits(limits), "runner": chosen_runner(spark, master, remote, threads),
+        "limits": given_limits(limits), "runner": work.runner(),
     }  # fmt: skip
     if watch:
         with ended_by_signals() as stop:
@@ -194,7 +210,7 @@ def load(
                 typer.echo(json.dumps(result.as_dict()) if for_programs(as_json) else str(result))
                 sys.stdout.flush()
         return
-    with stages(no_progress) as shown:
+    with stages(work.no_progress) as shown:
         shown("load", unit="files")
         result = opened.load(folder, options, progress=shown.progress, **common)
     print_result(result, as_json=as_json)
@@ -205,7 +221,9 @@ def load(
 
 @report_errors
 @takes_landing_options
+@takes(Work)
 def sync_database(
+    work: Work,
     landing: LandingOptions,
     warehouse: WarehouseArgument,
     database: DatabaseArgument,
@@ -223,11 +241,6 @@ def sync_database(
     strict: StrictOption = False,
     max_rejected: MaxRejectedOption = None,
     limits: LimitOption = None,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
-    no_progress: NoProgress = False,
     as_json: JsonOption = False,
 ) -> None:
     """Bring feed files, each with messages of many tables, into the tables of a database; missing tables are made.
@@ -246,13 +259,13 @@ def sync_database(
         "strict": strict,
         "max_rejected": max_rejected,
         "limits": given_limits(limits),
-        "runner": chosen_runner(spark, master, remote, threads),
+        "runner": work.runner(),
     }
     opened = Warehouse(warehouse)
     from lakeidx.api.feeds import FeedError
 
     try:
-        with stages(no_progress) as on_stage:
+        with stages(work.no_progress) as on_stage:
             for file in files:
                 _show_feed(
                     opened.sync_database(database, [file], landing, feed, on_stage=on_stage, **given)[0], as_json
@@ -267,7 +280,10 @@ def sync_database(
 
 
 @report_errors
+@takes(BatchOptions, Work)
 def delete(
+    how: BatchOptions,
+    work: Work,
     table: TableArgument,
     where: Annotated[
         str | None,
@@ -277,16 +293,6 @@ def delete(
         str | None,
         typer.Option("--keys", help=f"file with the keys to delete: {ENDINGS}; - for JSON lines on stdin"),
     ] = None,
-    batch_id: BatchId = None,
-    dry_run: DryRun = False,
-    limits: LimitOption = None,
-    yes: YesOption = False,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
-    no_progress: NoProgress = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Delete rows by condition or by key, as one batch.
 
@@ -299,12 +305,7 @@ def delete(
         raise InvalidInputError("give --where or --keys")
     opened = Table.open(table)
     rows = None if keys is None else rows_of_key_file(opened, keys)
-    with stages(no_progress) as on_stage, asking_for_yes(opened):
-        runner, bounds = chosen_runner(spark, master, remote, threads, shown=on_stage), given_limits(limits, yes=yes)
-        result = opened.delete(
-            rows, where=where, batch_id=batch_id, dry_run=dry_run, limits=bounds, runner=runner, on_stage=on_stage
-        )
-    print_batch(result, as_json, nothing="no row to delete")
+    how.run(opened, work, partial(opened.delete, rows, where=where), nothing="no row to delete")
 
 
 def rows_of_key_file(opened: Table, keys: str) -> pa.Table:
@@ -313,7 +314,7 @@ def rows_of_key_file(opened: Table, keys: str) -> pa.Table:
         return read_key_rows(path, [opened.schema.field(n) for n in opened.schema.primary_keys])
 
 
-def print_batch(result: BatchResult | None, as_json: bool, *, nothing: str = "") -> None:
+def _print_batch(result: BatchResult | None, as_json: bool, *, nothing: str = "") -> None:
     """Print one JSON line for scripts, words on a terminal.
 
     nothing   what is said on stderr of no batch

@@ -7,41 +7,26 @@ from typing import Annotated
 import typer
 
 from lakeidx.api.table import Table
-from lakeidx.cli.context import (
-    DryRun,
-    JsonOption,
-    MasterOption,
-    NoProgress,
-    RemoteOption,
-    SparkOption,
-    TableArgument,
-    ThreadsOption,
-    chosen_runner,
-    report_errors,
-    stages,
-)
-from lakeidx.cli.output import ListFormatOption, print_list, print_result
+from lakeidx.cli.context import DryRun, TableArgument, Work, stages, takes
+from lakeidx.cli.output import prints_list, prints_result
+from lakeidx.results import Listing, Result
 
 BatchArgument = Annotated[str, typer.Argument(metavar="ID", help="the batch, as `lakeidx batch list` names it")]
 
 
-@report_errors
-def list_batches(
-    table: TableArgument,
-    list_format: ListFormatOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@prints_list
+def list_batches(table: TableArgument) -> Listing:
     """List the batches that are held: why, and what they would do.
 
     Examples:
         lakeidx batch list lake/shop.db/orders
 
     """
-    print_list(Table.open(table).held_batches(), list_format, as_json)
+    return Table.open(table).held_batches()
 
 
-@report_errors
-def show(table: TableArgument, batch: BatchArgument, as_json: JsonOption = False) -> None:
+@prints_result
+def show(table: TableArgument, batch: BatchArgument) -> Result:
     """Show why a batch is held, its rows, and where they came from; of a finished batch, what it did.
 
     Examples:
@@ -50,20 +35,12 @@ def show(table: TableArgument, batch: BatchArgument, as_json: JsonOption = False
     """
     opened = Table.open(table)
     is_held = any(held["batch"] == batch for held in opened.held_batches())
-    print_result(opened.held_batch(batch) if is_held else opened.explain_batch(batch), as_json=as_json)
+    return opened.held_batch(batch) if is_held else opened.explain_batch(batch)
 
 
-@report_errors
-def release(
-    table: TableArgument,
-    batch: BatchArgument,
-    spark: SparkOption = False,
-    master: MasterOption = None,
-    remote: RemoteOption = None,
-    threads: ThreadsOption = 2,
-    no_progress: NoProgress = False,
-    as_json: JsonOption = False,
-) -> None:
+@prints_result
+@takes(Work)
+def release(work: Work, table: TableArgument, batch: BatchArgument) -> Result:
     """Commit a held batch: its rows come into the table now.
 
     They are placed anew where other batches were committed since, and are newer than those. Limits do not count.
@@ -72,15 +49,12 @@ def release(
         lakeidx batch release lake/shop.db/orders orders-monday
 
     """
-    opened = Table.open(table)
-    with stages(no_progress) as on_stage:
-        runner = chosen_runner(spark, master, remote, threads, shown=on_stage)
-        result = opened.release_batch(batch, runner=runner, on_stage=on_stage)
-    print_result(result, as_json=as_json)
+    with stages(work.no_progress) as on_stage:
+        return Table.open(table).release_batch(batch, runner=work.runner(on_stage), on_stage=on_stage)
 
 
-@report_errors
-def discard(table: TableArgument, batch: BatchArgument, dry_run: DryRun = False, as_json: JsonOption = False) -> None:
+@prints_result
+def discard(table: TableArgument, batch: BatchArgument, dry_run: DryRun = False) -> Result:
     """Delete the files of a held batch: its rows do not come into the table.
 
     The batch counts as done: whoever runs it again, as a load of its folder, finds nothing to do.
@@ -89,4 +63,4 @@ def discard(table: TableArgument, batch: BatchArgument, dry_run: DryRun = False,
         lakeidx batch discard lake/shop.db/orders orders-monday
 
     """
-    print_result(Table.open(table).discard_batch(batch, dry_run=dry_run), as_json=as_json)
+    return Table.open(table).discard_batch(batch, dry_run=dry_run)
