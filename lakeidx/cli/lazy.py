@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections import UserDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -19,12 +22,23 @@ class Command:
 
     module     module of `lakeidx.cli` that has the command
     function   name of its function there
-    help       first paragraph of the function's docstring; lists of commands show it before the module is imported
     """
 
     module: str
     function: str
-    help: str
+
+    @property
+    def help(self) -> str:
+        """First paragraph of the function's docstring: lists of commands show it, and import nothing."""
+        return _helps(self.module)[self.function]
+
+
+@cache
+def _helps(module: str) -> dict[str, str]:
+    """Read the first paragraphs of the docstrings in a module's text."""
+    file = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py")
+    found = (f for f in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(f, ast.FunctionDef))
+    return {f.name: " ".join((ast.get_docstring(f) or "").partition("\n\n")[0].split()) for f in found}
 
 
 @dataclass(frozen=True)
