@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, ValidationError
 from pyroaring import BitMap
 
-from lakeidx.api.inspect import metadata as inspect_metadata
+from lakeidx.api.inspect.metadata import describe_avro, describe_hint, describe_json
 from lakeidx.api.inspect.table_at import TableAt, table_of
 from lakeidx.batch.artifacts import (
     STAGING_DIR,
@@ -106,19 +106,6 @@ class Inspected:
         return self.store.get(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class _Inspector:
-    """One kind of file.
-
-    recognises   looks at path, name, head and tail only; must not raise
-    describe     returns JSON-able values; CorruptFileError for damaged files
-    """
-
-    kind: str
-    recognises: Callable[[Inspected], bool]
-    describe: Callable[[Inspected], dict[str, Any]]
-
-
 def inspect_file(path: str, *, limit: int = 1000, store: ObjectStore | None = None) -> dict[str, Any]:
     """Recognise and decode a file.
 
@@ -131,9 +118,9 @@ def inspect_file(path: str, *, limit: int = 1000, store: ObjectStore | None = No
     size = store.size(path)
     head, tail = store.get_ranges(path, [(0, _HEAD_BYTES), (max(0, size - TAIL_BYTES), TAIL_BYTES)])
     file = Inspected(store, path, size, head, tail, limit, table_of(store, path))
-    for inspector in _KINDS:
-        if inspector.recognises(file):
-            return {"path": path, "size": size, "kind": inspector.kind, **inspector.describe(file)} | {"size": size}
+    for kind, recognises, describe in _KINDS:
+        if recognises(file):
+            return {"path": path, "size": size, "kind": kind, **describe(file)} | {"size": size}
     raise UnsupportedError("not a table file of a known kind", path=path)
 
 
@@ -145,20 +132,8 @@ def _is_json(file: Inspected) -> bool:
     return file.head.lstrip(b" \t\r\n\xef\xbb\xbf").startswith(b"{")
 
 
-def _is_avro(file: Inspected) -> bool:
-    return file.head.startswith(MAGIC)
-
-
-def _is_deletion_vectors(file: Inspected) -> bool:
-    return _looks_like_deletion_vectors(file.head, file.size)
-
-
 def _is_lookup_file(file: Inspected) -> bool:
     return parse_file_name(file.name.removesuffix(CONTEXT_SUFFIX)).kind is NameKind.LOOKUP
-
-
-def _is_listing(file: Inspected) -> bool:
-    return file.name == LISTING_NAME and _is_json(file)
 
 
 def _is_file_index(file: Inspected) -> bool:
@@ -173,26 +148,6 @@ def _other_format(file: Inspected) -> dict[str, Any]:
     raise UnsupportedError("a data file in a format that lakeidx does not read", path=file.path)
 
 
-def _describe_json(file: Inspected) -> dict[str, Any]:
-    return inspect_metadata.describe_json(file.read(), file.path)
-
-
-def _describe_avro(file: Inspected) -> dict[str, Any]:
-    return inspect_metadata.describe_avro(file.read(), file.path, file.table, file.limit)
-
-
-def _describe_hint(file: Inspected) -> dict[str, Any]:
-    return inspect_metadata.describe_hint(file.read(), file.path)
-
-
-def _describe_vectors(file: Inspected) -> dict[str, Any]:
-    return _describe_deletion_vectors(file.read(), file.path, file.limit)
-
-
-def _describe_hashes(file: Inspected) -> dict[str, Any]:
-    return _describe_hash_index(file.read(), file.path, file.limit)
-
-
 def _damaged(file: Inspected) -> dict[str, Any]:
     kind = parse_file_name(file.name).kind
     raise CorruptFileError(
@@ -200,50 +155,19 @@ def _damaged(file: Inspected) -> dict[str, Any]:
     )
 
 
-def _describe_unfinished(file: Inspected) -> dict[str, Any]:
-    return {"of": parse_file_name(file.name).label}
-
-
-_KINDS = (
-    # By name first: the hashes of a HASH index may look like the start of anything.
-    _Inspector("hint", lambda f: _named(f, NameKind.HINT), _describe_hint),
-    _Inspector("unfinished write", lambda f: _named(f, NameKind.TEMP), _describe_unfinished),
-    _Inspector("lookup file", _is_lookup_file, lambda f: describe_lookup_file(f.store, f.path)),
-    _Inspector("lookup listing", _is_listing, lambda f: _describe_listing(f.read(), f.path, f.limit)),
-    _Inspector("deletion vectors", _is_deletion_vectors, _describe_vectors),
-    _Inspector("hash index", lambda f: _named(f, NameKind.INDEX), _describe_hashes),
-    _Inspector("file index", _is_file_index, lambda f: _describe_file_index(f.read(), f.path)),
-    _Inspector("orc", lambda f: f.head.startswith(b"ORC"), lambda f: _describe_orc(f.open(), f.path)),
-    _Inspector(
-        "parquet", lambda f: f.head.startswith((b"PAR1", b"PARE")), lambda f: _describe_parquet(f.open(), f.path)
-    ),
-    _Inspector("avro", _is_avro, _describe_avro),
-    _Inspector(
-        "arrow file", lambda f: f.head.startswith(b"ARROW1"), lambda f: _describe_arrow(f.read(), f.path, f.limit)
-    ),
-    _Inspector(
-        "changes of a batch", lambda f: f.head.startswith(CHANGES_MAGIC), lambda f: _describe_changes(f.read(), f.path)
-    ),
-    _Inspector("staging", lambda f: _is_staging(f.path), lambda f: describe_staging(f.read(), f.path)),
-    _Inspector("json", _is_json, _describe_json),
-    _Inspector("other format", _is_other_format, _other_format),
-    _Inspector("damaged", lambda f: not _named(f, NameKind.OTHER), _damaged),
-)
-
-
-def _looks_like_deletion_vectors(head: bytes, size: int) -> bool:
+def _is_deletion_vectors(file: Inspected) -> bool:
     """Return True for a deletion vector file: the version byte alone, or followed by a vector's size and magic."""
-    if head[:1] != bytes([FILE_VERSION]):
+    if file.head[:1] != bytes([FILE_VERSION]):
         return False
-    return size == 1 or head[5:9] in (MAGIC_32, MAGIC_64)
+    return file.size == 1 or file.head[5:9] in (MAGIC_32, MAGIC_64)
 
 
-def _describe_deletion_vectors(data: bytes, path: str, limit: int) -> dict[str, Any]:
+def _describe_deletion_vectors(file: Inspected) -> dict[str, Any]:
     """Show the vectors in file order; only the index manifest says which data file each belongs to."""
-    vectors = scan_deletion_vectors(data, path)
+    vectors = scan_deletion_vectors(file.read(), file.path)
     shown = []
-    for v in vectors[:limit]:
-        positions = list(itertools.islice(iter(v.positions), limit))
+    for v in vectors[: file.limit]:
+        positions = list(itertools.islice(iter(v.positions), file.limit))
         shown.append(
             {
                 "offset": v.offset,
@@ -253,26 +177,26 @@ def _describe_deletion_vectors(data: bytes, path: str, limit: int) -> dict[str, 
                 "positions": positions,
             }
         )
-    return {"kind": "deletion vectors", "count": len(vectors), "vectors": shown}
+    return {"count": len(vectors), "vectors": shown}
 
 
-def _describe_hash_index(data: bytes, path: str, limit: int) -> dict[str, Any]:
+def _describe_hash_index(file: Inspected) -> dict[str, Any]:
     """Show the count and the hashes themselves, in file order; a checksum in the name is compared."""
-    hashes = decode_hash_index(data, path)
-    check_checksum(data, path)
-    checksum = checksum_in(path.rpartition("/")[2])
+    data = file.read()
+    hashes = decode_hash_index(data, file.path)
+    check_checksum(data, file.path)
+    checksum = checksum_in(file.name)
     return {
-        "kind": "hash index",
         "count": len(hashes),
         "distinct": len(sorted_distinct(hashes)),
         "checksum": None if checksum is None else f"{checksum:08x}",
-        "hashes": hashes[:limit].tolist(),
+        "hashes": hashes[: file.limit].tolist(),
     }
 
 
-def _describe_file_index(data: bytes, path: str) -> dict[str, Any]:
+def _describe_file_index(file: Inspected) -> dict[str, Any]:
     """Show the directory of a file index container; every payload is read and, where it has a checksum, compared with it."""
-    container = FileIndexContainer.from_bytes(data, path)
+    container = FileIndexContainer.from_bytes(file.read(), file.path)
     indexes = []
     for entry in container.entries:
         if not entry.is_empty:
@@ -312,22 +236,21 @@ def _check_pages(data: bytes, context: HashContext, path: str) -> None:
         start += size
 
 
-def _describe_listing(data: bytes, path: str, limit: int) -> dict[str, Any]:
+def _describe_listing(file: Inspected) -> dict[str, Any]:
     """Show which data file of a bucket has which lookup file."""
-    files = [asdict(f) for f in decode_listing(data, path).values()]
-    return {"count": len(files), "files": files[:limit]}
+    files = [asdict(f) for f in decode_listing(file.read(), file.path).values()]
+    return {"count": len(files), "files": files[: file.limit]}
 
 
-def _describe_parquet(source: pa.NativeFile, path: str) -> dict[str, Any]:
+def _describe_parquet(file: Inspected) -> dict[str, Any]:
     """Show the footer; bounds of columns in their physical form.
 
     errors   CorruptFileError
     """
-    with damage_of(path):
-        footer = open_footer(source, path)
+    with damage_of(file.path):
+        footer = open_footer(file.open(), file.path)
         meta = footer.metadata
         return {
-            "kind": "parquet data file",
             "rows": meta.num_rows,
             "createdBy": meta.created_by,
             "formatVersion": str(meta.format_version),
@@ -385,23 +308,22 @@ def _shown(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _describe_orc(source: pa.NativeFile, path: str) -> dict[str, Any]:
+def _describe_orc(file: Inspected) -> dict[str, Any]:
     """Describe the rows, columns and stripes of an ORC file.
 
     errors   CorruptFileError
     """
     try:
-        file = orc.ORCFile(source)
+        opened = orc.ORCFile(file.open())
         return {
-            "kind": "orc data file",
-            "rows": file.nrows,
-            "createdBy": file.software_version,
-            "fields": [_field(f) for f in file.schema],
-            "stripes": file.nstripes,
-            "compression": file.compression,
+            "rows": opened.nrows,
+            "createdBy": opened.software_version,
+            "fields": [_field(f) for f in opened.schema],
+            "stripes": opened.nstripes,
+            "compression": opened.compression,
         }
     except (pa.ArrowException, OSError, ValueError, KeyError, IndexError) as e:
-        raise CorruptFileError(f"not a readable ORC file: {e}", path=path) from e
+        raise CorruptFileError(f"not a readable ORC file: {e}", path=file.path) from e
 
 
 def describe_staging(data: bytes, path: str) -> dict[str, Any]:
@@ -428,26 +350,26 @@ def _is_staging(path: str) -> bool:
     return STAGING_DIR in path.split("/") and "/_index/state/" not in path
 
 
-def _describe_changes(data: bytes, path: str) -> dict[str, Any]:
+def _describe_changes(file: Inspected) -> dict[str, Any]:
     """Show how many manifest entries of each kind a batch will commit."""
-    changes = decode_changes(data, path)
+    changes = decode_changes(file.read(), file.path)
     return {"entries": {f.name: len(getattr(changes, f.name)) for f in fields(changes)}}
 
 
-def _describe_arrow(data: bytes, path: str, limit: int) -> dict[str, Any]:
+def _describe_arrow(file: Inspected) -> dict[str, Any]:
     """Show the columns and first rows of an Arrow IPC file."""
     try:
-        with pa.ipc.open_file(pa.BufferReader(data)) as reader:
+        with pa.ipc.open_file(pa.BufferReader(file.read())) as reader:
             table = reader.read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise CorruptFileError(f"not a readable Arrow file: {error}", path=path) from error
+        raise CorruptFileError(f"not a readable Arrow file: {error}", path=file.path) from error
     metadata = {k.decode("utf-8", "replace"): v.hex() for k, v in (table.schema.metadata or {}).items()}
     return {
         "rows": table.num_rows,
         "fields": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in table.schema],
         "metadata": metadata,
-        "first": json_rows(table.slice(0, min(limit, 10))),
+        "first": json_rows(table.slice(0, min(file.limit, 10))),
     }
 
 
@@ -478,3 +400,26 @@ def _number(data: bytes, path: str) -> int:
         return int(data)
     except ValueError as error:
         raise CorruptFileError(f"expected a snapshot id, found {bytes(data[:40])!r}", path=path, offset=0) from error
+
+
+#: Kinds of files in the order in which they are tried: name, what recognises one, which looks at path, name, head and tail only and
+#: does not raise, and what describes it, with a more exact kind where it knows one; CorruptFileError for damaged files.
+_KINDS: tuple[tuple[str, Callable[[Inspected], bool], Callable[[Inspected], dict[str, Any]]], ...] = (
+    # By name first: the hashes of a HASH index may look like the start of anything.
+    ("hint", lambda f: _named(f, NameKind.HINT), lambda f: describe_hint(f.read(), f.path)),
+    ("unfinished write", lambda f: _named(f, NameKind.TEMP), lambda f: {"of": parse_file_name(f.name).label}),
+    ("lookup file", _is_lookup_file, lambda f: describe_lookup_file(f.store, f.path)),
+    ("lookup listing", lambda f: f.name == LISTING_NAME and _is_json(f), _describe_listing),
+    ("deletion vectors", _is_deletion_vectors, _describe_deletion_vectors),
+    ("hash index", lambda f: _named(f, NameKind.INDEX), _describe_hash_index),
+    ("file index", _is_file_index, _describe_file_index),
+    ("orc data file", lambda f: f.head.startswith(b"ORC"), _describe_orc),
+    ("parquet data file", lambda f: f.head.startswith((b"PAR1", b"PARE")), _describe_parquet),
+    ("avro", lambda f: f.head.startswith(MAGIC), lambda f: describe_avro(f.read(), f.path, f.table, f.limit)),
+    ("arrow file", lambda f: f.head.startswith(b"ARROW1"), _describe_arrow),
+    ("changes of a batch", lambda f: f.head.startswith(CHANGES_MAGIC), _describe_changes),
+    ("staging", lambda f: _is_staging(f.path), lambda f: describe_staging(f.read(), f.path)),
+    ("json", _is_json, lambda f: describe_json(f.read(), f.path)),
+    ("other format", _is_other_format, _other_format),
+    ("damaged", lambda f: not _named(f, NameKind.OTHER), _damaged),
+)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import Any
+
+from pydantic.alias_generators import to_camel
 
 from lakeidx.api.inspect.table_at import TableAt, readable_row
 from lakeidx.codec.containers import avro
@@ -51,7 +54,7 @@ def describe_hint(data: bytes, path: str) -> dict[str, Any]:
     found = decode_hint(data)
     if found is None:
         raise CorruptFileError(f"expected a number, found {bytes(data[:40])!r}", path=path, offset=0)
-    return {"kind": "hint", "id": found}
+    return {"id": found}
 
 
 def describe_avro(data: bytes, path: str, table: TableAt | None, limit: int) -> dict[str, Any]:
@@ -80,11 +83,7 @@ def _listed(shown: list[Any], count: int, name: str = "entries") -> dict[str, An
 
 
 def _partition(data: bytes, table: TableAt | None) -> Any:
-    fields = table.partition_fields if table is not None else ()
-    if data == EMPTY_ROW:
-        return {}
-    readable = readable_row(data, fields) if fields else None
-    return data.hex() if readable is None else readable
+    return {} if data == EMPTY_ROW else _row(data, table.partition_fields if table is not None else ())
 
 
 def _row(data: bytes, fields: tuple[Field, ...]) -> Any:
@@ -107,33 +106,21 @@ def _data_file(f: DataFileMeta, table: TableAt | None) -> dict[str, Any]:
         by_name = table.schema.fields_by_name
         names = table.schema.field_names if f.value_stats_cols is None else f.value_stats_cols
         values = tuple(by_name[n] for n in names if n in by_name)
-    found: dict[str, Any] = _plain(
-        {
-            "fileName": f.file_name,
-            "fileSize": f.file_size,
-            "rowCount": f.row_count,
-            "deleteRowCount": f.delete_row_count,
-            "level": f.level,
-            "minKey": _row(f.min_key, keys),
-            "maxKey": _row(f.max_key, keys),
-            "minSequenceNumber": f.min_sequence_number,
-            "maxSequenceNumber": f.max_sequence_number,
-            "schemaId": f.schema_id,
-            "fileSource": None
-            if f.file_source is None
-            else {0: "APPEND", 1: "COMPACT"}.get(f.file_source, f.file_source),
-            "creationTime": f.creation_time_ms,
-            "extraFiles": list(f.extra_files),
-            "embeddedIndex": f.embedded_index,
-            "keyStats": _stats(f.key_stats, keys),
-            "valueStatsCols": None if f.value_stats_cols is None else list(f.value_stats_cols),
-            "valueStats": _stats(f.value_stats, values),
-            "externalPath": f.external_path,
-            "firstRowId": f.first_row_id,
-            "writeCols": None if f.write_cols is None else list(f.write_cols),
-        }
-    )
-    return found
+    return {
+        **_camel_case(f, "key_stats", "value_stats", "creation_time_ms"),
+        "minKey": _row(f.min_key, keys),
+        "maxKey": _row(f.max_key, keys),
+        "keyStats": _stats(f.key_stats, keys),
+        "valueStats": _stats(f.value_stats, values),
+        "creationTime": f.creation_time_ms,
+        "fileSource": {None: None, 0: "APPEND", 1: "COMPACT"}.get(f.file_source, f.file_source),
+    }
+
+
+def _camel_case(record: Any, *left_out: str) -> dict[str, Any]:
+    """Return fields of a dataclass under the names that JSON gives them; not those that lakeidx only keeps."""
+    names = [f.name for f in fields(record) if f.name not in ("unknown", *left_out)]
+    return {to_camel(n): _plain(getattr(record, n)) for n in names}
 
 
 def _manifest_entry(e: ManifestEntry, table: TableAt | None) -> dict[str, Any]:
@@ -147,53 +134,22 @@ def _manifest_entry(e: ManifestEntry, table: TableAt | None) -> dict[str, Any]:
 
 
 def _manifest_file(m: ManifestFileMeta, table: TableAt | None) -> dict[str, Any]:
-    fields = table.partition_fields if table is not None else ()
-    return {
-        "fileName": m.file_name,
-        "fileSize": m.file_size,
-        "numAddedFiles": m.num_added_files,
-        "numDeletedFiles": m.num_deleted_files,
-        "partitionStats": _stats(m.partition_stats, fields),
-        "schemaId": m.schema_id,
-        "minBucket": m.min_bucket,
-        "maxBucket": m.max_bucket,
-        "minLevel": m.min_level,
-        "maxLevel": m.max_level,
-        "minRowId": m.min_row_id,
-        "maxRowId": m.max_row_id,
-    }
+    partitions = table.partition_fields if table is not None else ()
+    return {**_camel_case(m, "partition_stats"), "partitionStats": _stats(m.partition_stats, partitions)}
 
 
 def _index_entry(e: IndexEntry, table: TableAt | None) -> dict[str, Any]:
-    g = e.global_index
-    found: dict[str, Any] = _plain(
-        {
-            "kind": e.kind.name,
-            "partition": _partition(e.partition, table),
-            "bucket": e.bucket,
-            "indexType": e.index_type,
-            "fileName": e.file_name,
-            "fileSize": e.file_size,
-            "rowCount": e.row_count,
-            "deletionVectors": None
-            if e.dv_ranges is None
-            else [
-                {"dataFile": r.data_file_name, "offset": r.offset, "length": r.length, "cardinality": r.cardinality}
-                for r in e.dv_ranges
-            ],
-            "externalPath": e.external_path,
-            "globalIndex": None
-            if g is None
-            else {
-                "rowRangeStart": g.row_range_start,
-                "rowRangeEnd": g.row_range_end,
-                "indexFieldId": g.index_field_id,
-                "extraFieldIds": None if g.extra_field_ids is None else list(g.extra_field_ids),
-                "indexMeta": g.index_meta,
-            },
-        }
-    )
-    return found
+    vectors = [
+        {"dataFile": r.data_file_name, "offset": r.offset, "length": r.length, "cardinality": r.cardinality}
+        for r in e.dv_ranges or ()
+    ]
+    return {
+        **_camel_case(e, "dv_ranges", "global_index"),
+        "kind": e.kind.name,
+        "partition": _partition(e.partition, table),
+        "deletionVectors": None if e.dv_ranges is None else vectors,
+        "globalIndex": None if e.global_index is None else _camel_case(e.global_index),
+    }
 
 
 def _plain(value: Any) -> Any:
