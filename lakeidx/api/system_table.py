@@ -26,7 +26,7 @@ from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.scan.layout import SYSTEM_ROW_KIND, Layout
 from lakeidx.table.scan.section_read import ROW_TRACKING
 from lakeidx.table.scan.states import StateName, time_travel
-from lakeidx.table.scan.table_scan import TableScan, as_pandas, bind_to_fields, scan_table, tracked_rows
+from lakeidx.table.scan.table_scan import ArrowStream, TableScan, bind_to_fields, scan_table, tracked_rows
 from lakeidx.table.system.filed import AskedState
 from lakeidx.table.system.names import OF_A_STATE, OF_ROWS, check_system_name, split_system_name
 from lakeidx.table.system.of_warehouse import warehouse_fields, warehouse_rows
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemRows:
+class SystemRows(ArrowStream):
     """Rows made of a table's metadata, in memory; an Arrow stream."""
 
     rows: pa.Table
@@ -58,24 +58,8 @@ class SystemRows:
         """Return the rows as a list of mappings, which shells and notebooks show as a table."""
         return Listing(self.rows.to_pylist())
 
-    def to_arrow(self) -> pa.Table:
-        """Return the rows."""
-        return self.rows
 
-    def to_pandas(self, **options: Any) -> Any:
-        """Return the rows as a pandas DataFrame; InvalidInputError when pandas is not installed."""
-        return as_pandas(self.rows, **options)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Stream the rows."""
-        return self.rows.to_reader()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the rows by Arrow's C interface."""
-        return self.rows.__arrow_c_stream__(requested_schema)
-
-
-class SystemTable:
+class SystemTable(ArrowStream):
     """One system table; it is only read, and is an Arrow stream of its rows as they are at each reading.
 
     table   whose system table it is
@@ -193,25 +177,13 @@ class SystemTable:
         found = self.table.changes(*incremental, mode=mode, where=where, columns=names, limit=limit)
         return replace(found, layout=layout)
 
-    def to_arrow(self) -> pa.Table:
-        """Read all rows, as they are now."""
-        return self.scan().to_arrow()
-
-    def to_pandas(self, **options: Any) -> Any:
-        """Read all rows as a pandas DataFrame; InvalidInputError when pandas is not installed."""
-        return self.scan().to_pandas(**options)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Stream all rows."""
-        return self.scan().to_reader()
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield the rows, as they are now, in tables of bounded size."""
+        return self.scan().batches()
 
     def list(self) -> Listing:
         """Read all rows as a list of mappings, which shells and notebooks show as a table."""
         return Listing(self.to_arrow().to_pylist())
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the stream by Arrow's C interface."""
-        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return f"SystemTable({self.table.uri}${self.name})"

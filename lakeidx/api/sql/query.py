@@ -13,7 +13,7 @@ from sqlglot.errors import UnsupportedError as NotInDuckdb
 from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.statement import Node, Statement
 from lakeidx.errors import InvalidInputError, LakeIdxError
-from lakeidx.table.scan.table_scan import as_pandas
+from lakeidx.table.scan.table_scan import ArrowStream
 
 #: Files that may stand in the place of a table, as in Spark: ``parquet.`folder/file.parquet` ``.
 _READERS = {"parquet": "read_parquet", "csv": "read_csv", "json": "read_json_auto"}
@@ -22,20 +22,25 @@ _NO_QUERY = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.Create, exp.Drop
 _BATCH_ROWS = 1 << 17
 
 
-class QueryResult:
+class QueryResult(ArrowStream):
     """Rows of a query, which is computed when they are read; an Arrow stream that DuckDB, Polars, pandas and others take.
 
     It can be read any number of times: the states that it reads were found when the statement began.
     """
 
     def __init__(self, arrow_schema: pa.Schema, read: Callable[[], pa.RecordBatchReader]) -> None:
-        self.arrow_schema = arrow_schema
+        self._schema = arrow_schema
         self._read = read
 
     @classmethod
     def of(cls, rows: pa.Table) -> QueryResult:
         """Make a result of rows in memory."""
         return cls(rows.schema, rows.to_reader)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        return self._schema
 
     def batches(self) -> Iterator[pa.Table]:
         """Compute the rows, and yield them in tables of bounded size."""
@@ -45,18 +50,6 @@ class QueryResult:
     def to_reader(self) -> pa.RecordBatchReader:
         """Compute the rows as a stream."""
         return self._read()
-
-    def to_arrow(self) -> pa.Table:
-        """Compute all rows."""
-        return self.to_reader().read_all()
-
-    def to_pandas(self, **options: Any) -> Any:
-        """Compute all rows as a pandas DataFrame; InvalidInputError when pandas is not installed."""
-        return as_pandas(self.to_arrow(), **options)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows as an Arrow stream: the Arrow PyCapsule interface."""
-        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return f"QueryResult({', '.join(f'{f.name} {f.type}' for f in self.arrow_schema)})"

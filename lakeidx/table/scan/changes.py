@@ -54,7 +54,7 @@ from lakeidx.table.scan.layout import ROW_KIND, Layout
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State, StateName, check_range, find_state, snapshot_state
-from lakeidx.table.scan.table_scan import ScanUnit, TableScan, as_pandas, bind_where
+from lakeidx.table.scan.table_scan import ArrowStream, ScanUnit, TableScan, bind_where
 from lakeidx.tasks.in_parallel import run_ordered
 from lakeidx.tasks.limits import available_cores
 
@@ -70,7 +70,7 @@ ChangeUnit: TypeAlias = ScanUnit | DiffUnit
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeScan:
+class ChangeScan(ArrowStream):
     """Rows with their kinds, or changes without them; can be read any number of times.
 
     columns   columns to give, in order
@@ -161,27 +161,6 @@ class ChangeScan:
         for rows in self.batches():
             counts.add(rows, self)
         return counts.listing()
-
-    def to_arrow(self) -> pa.Table:
-        """Read all rows."""
-        tables = list(self.batches())
-        return pa.concat_tables(tables) if tables else self.arrow_schema.empty_table()
-
-    def to_pandas(self, **options: Any) -> Any:
-        """Read all rows as a pandas DataFrame; `options` are those of Arrow's conversion (``types_mapper=pd.ArrowDtype``).
-
-        errors   InvalidInputError when pandas is not installed
-        """
-        return as_pandas(self.to_arrow(), **options)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Stream all rows."""
-        batches = (b for t in self.batches() for b in t.to_batches())
-        return pa.RecordBatchReader.from_batches(self.arrow_schema, batches)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Export the stream by Arrow's C interface."""
-        return self.to_reader().__arrow_c_stream__(requested_schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,48 @@ _PREFETCH_BYTES = 256 << 20
 ScanUnit: TypeAlias = tuple[BucketFiles, Section]
 
 
-class TableScan:
+class ArrowStream:
+    """Rows that are read when they are asked for; DuckDB, Polars, pandas, PyArrow and others take them as they are."""
+
+    __slots__ = ()
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Schema of the rows."""
+        raise NotImplementedError
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield the rows in tables of bounded size."""
+        raise NotImplementedError
+
+    def to_arrow(self) -> pa.Table:
+        """Read all rows."""
+        tables = list(self.batches())
+        return pa.concat_tables(tables) if tables else self.arrow_schema.empty_table()
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Read all rows as a pandas DataFrame; `options` are those of Arrow's conversion (``types_mapper=pd.ArrowDtype``).
+
+        errors   InvalidInputError when pandas is not installed
+        """
+        if find_spec("pandas") is None:
+            raise InvalidInputError("pandas is not installed: pip install pandas, or read with to_arrow()")
+        return self.to_arrow().to_pandas(**options)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Read all rows as a stream."""
+        batches = (b for t in self.batches() for b in t.to_batches())
+        return pa.RecordBatchReader.from_batches(self.arrow_schema, batches)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the rows by Arrow's C interface.
+
+        source   the Arrow PyCapsule interface
+        """
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+
+class TableScan(ArrowStream):
     """A planned scan that can be read any number of times.
 
     columns          columns to give back, in order; None = all
@@ -145,25 +186,6 @@ class TableScan:
         """Read all rows."""
         tables = list(self.batches(threads=threads))
         return pa.concat_tables(tables) if tables else self.arrow_schema.empty_table()
-
-    def to_pandas(self, **options: Any) -> Any:
-        """Read all rows as a pandas DataFrame; `options` are those of Arrow's conversion (``types_mapper=pd.ArrowDtype``).
-
-        errors   InvalidInputError when pandas is not installed
-        """
-        return as_pandas(self.to_arrow(), **options)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """Read all rows as a stream."""
-        batches = (b for t in self.batches() for b in t.to_batches())
-        return pa.RecordBatchReader.from_batches(self.arrow_schema, batches)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Export the rows as an Arrow stream: DuckDB, Polars, pandas, PyArrow and others read the scan as it is.
-
-        source   the Arrow PyCapsule interface
-        """
-        return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def explain(self) -> ScanExplanation:
         """Read the scan once and report the input, pruning and cost of every layer."""
@@ -367,10 +389,3 @@ def bind_to_fields(where: str | Predicate | None, fields: Sequence[Field]) -> Pr
     if not isinstance(where, Predicate):
         raise InvalidInputError(f"where must be SQL text or a predicate, not {where!r}")
     return bind(where, fields)
-
-
-def as_pandas(rows: pa.Table, **options: Any) -> Any:
-    """Return rows as a pandas DataFrame; InvalidInputError when pandas is not installed."""
-    if find_spec("pandas") is None:
-        raise InvalidInputError("pandas is not installed: pip install pandas, or read with to_arrow()")
-    return rows.to_pandas(**options)
