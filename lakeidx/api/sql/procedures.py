@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -82,6 +83,15 @@ def _dry(given: _Arguments) -> bool:
     return bool(given.get("dry_run", False))
 
 
+def _call(verb: Callable[..., Any], **names: str) -> Callable[[Table, _Arguments], Any]:
+    """Return what calls a verb of a table; `names`: those that the verb gives its arguments, where they are others."""
+
+    def run(table: Table, given: _Arguments) -> Any:
+        return verb(table, **{names.get(n, n): value for n, value in given.items()})
+
+    return run
+
+
 def _compact(table: Table, given: _Arguments) -> Any:
     strategy = str(given.get("compact_strategy", "full")).lower()
     if strategy not in ("full", "minor"):
@@ -133,14 +143,6 @@ def _drop_partition(table: Table, given: _Arguments) -> Any:
     return table.drop_partitions(named or None, where=given.get("where"), dry_run=_dry(given))
 
 
-def _release_batch(table: Table, given: _Arguments) -> Any:
-    return table.release_batch(given["batch"])
-
-
-def _discard_batch(table: Table, given: _Arguments) -> Any:
-    return table.discard_batch(given["batch"], dry_run=_dry(given))
-
-
 def _mark_partition_done(table: Table, given: _Arguments) -> Any:
     return table.mark_done([p for p in str(given["partitions"]).split(";") if p.strip()], dry_run=_dry(given))
 
@@ -150,24 +152,12 @@ def _remove_orphan_files(table: Table, given: _Arguments) -> Any:
     return table.orphans(older_than=age, remove=not _dry(given))
 
 
-def _create_tag(table: Table, given: _Arguments) -> Any:
-    return table.create_tag(given["tag"], snapshot=given.get("snapshot"), retain=given.get("time_retained"))
-
-
-def _create_tag_from_timestamp(table: Table, given: _Arguments) -> Any:
-    return table.create_tag(given["tag"], timestamp=given["timestamp"], retain=given.get("time_retained"))
-
-
 def _create_tag_from_watermark(table: Table, given: _Arguments) -> Any:
     marks = ((s.id, s.watermark) for s in table.metadata.snapshots() if s.watermark is not None)
     found = next((number for number, mark in marks if mark >= given["watermark"]), None)
     if found is None:
         raise InvalidInputError(f"no snapshot has a watermark at or after {given['watermark']}", path=table.uri)
     return table.create_tag(given["tag"], snapshot=found, retain=given.get("time_retained"))
-
-
-def _rename_tag(table: Table, given: _Arguments) -> Any:
-    return table.rename_tag(given["tag"], given["target_tag"])
 
 
 def _replace_tag(table: Table, given: _Arguments) -> Any:
@@ -207,16 +197,8 @@ def _expire_tags(table: Table, given: _Arguments) -> Any:
     return {"expired_tags": old, "dry_run": _dry(given)}
 
 
-def _create_branch(table: Table, given: _Arguments) -> Any:
-    return table.create_branch(given["branch"], tag=given.get("tag"))
-
-
 def _delete_branch(table: Table, given: _Arguments) -> Any:
     return [table.delete_branch(n.strip(), dry_run=_dry(given)) for n in str(given["branch"]).split(",")]
-
-
-def _fast_forward(table: Table, given: _Arguments) -> Any:
-    return table.fast_forward(given["branch"], dry_run=_dry(given))
 
 
 def _rollback(table: Table, given: _Arguments) -> Any:
@@ -227,24 +209,6 @@ def _rollback(table: Table, given: _Arguments) -> Any:
     is_tag = given["version"] in {row["tag"] for row in table.tags()}
     state = {"tag": given["version"]} if is_tag else {"to": given["version"]}
     return table.rollback(**state, dry_run=_dry(given))
-
-
-def _rollback_to_as_latest(table: Table, given: _Arguments) -> Any:
-    return table.rollback(
-        snapshot=given.get("snapshot_id"), tag=given.get("tag"), keep_history=True, dry_run=_dry(given)
-    )
-
-
-def _rollback_to_timestamp(table: Table, given: _Arguments) -> Any:
-    return table.rollback(timestamp=given["timestamp"], dry_run=_dry(given))
-
-
-def _rollback_to_watermark(table: Table, given: _Arguments) -> Any:
-    return table.rollback(watermark=given["watermark"], dry_run=_dry(given))
-
-
-def _reset_consumer(table: Table, given: _Arguments) -> Any:
-    return table.delete_consumer(given["consumerid"], dry_run=_dry(given))
 
 
 def _clear_consumers(table: Table, given: _Arguments) -> Any:
@@ -263,10 +227,6 @@ def _trigger_tags(table: Table, _: _Arguments) -> Any:
     return {"tags": make_automatic_tags(table.metadata, table.schema)}
 
 
-def _rewrite_file_index(table: Table, _: _Arguments) -> Any:
-    return table.rebuild_index()
-
-
 PROCEDURES: dict[str, Procedure] = {
     "compact": Procedure({"partitions": str, "compact_strategy": str, **_DRY}, _compact),
     "compact_manifest": Procedure({}, _compact_manifest),
@@ -283,32 +243,45 @@ PROCEDURES: dict[str, Procedure] = {
         _expire_partitions,
     ),
     "drop_partition": Procedure({"partitions": str, "where": str, **_DRY}, _drop_partition),
-    "release_batch": Procedure({"batch": str}, _release_batch, ("batch",)),
-    "discard_batch": Procedure({"batch": str, **_DRY}, _discard_batch, ("batch",)),
+    "release_batch": Procedure({"batch": str}, _call(Table.release_batch, batch="batch_id"), ("batch",)),
+    "discard_batch": Procedure({"batch": str, **_DRY}, _call(Table.discard_batch, batch="batch_id"), ("batch",)),
     "mark_partition_done": Procedure({"partitions": str, **_DRY}, _mark_partition_done, ("partitions",)),
-    "create_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _create_tag, ("tag",)),
+    "create_tag": Procedure(
+        {"tag": str, "snapshot": int, "time_retained": str},
+        _call(Table.create_tag, tag="name", time_retained="retain"),
+        ("tag",),
+    ),
     "create_tag_from_timestamp": Procedure(
-        {"tag": str, "timestamp": int, "time_retained": str}, _create_tag_from_timestamp, ("tag", "timestamp")
+        {"tag": str, "timestamp": int, "time_retained": str},
+        _call(Table.create_tag, tag="name", time_retained="retain"),
+        ("tag", "timestamp"),
     ),
     "create_tag_from_watermark": Procedure(
         {"tag": str, "watermark": int, "time_retained": str}, _create_tag_from_watermark, ("tag", "watermark")
     ),
-    "rename_tag": Procedure({"tag": str, "target_tag": str}, _rename_tag, ("tag", "target_tag")),
+    "rename_tag": Procedure(
+        {"tag": str, "target_tag": str}, _call(Table.rename_tag, tag="name", target_tag="to"), ("tag", "target_tag")
+    ),
     "replace_tag": Procedure({"tag": str, "snapshot": int, "time_retained": str}, _replace_tag, ("tag",)),
     "delete_tag": Procedure({"tag": str, **_DRY}, _delete_tag, ("tag",)),
     "expire_tags": Procedure({"older_than": str, **_DRY}, _expire_tags),
-    "create_branch": Procedure({"branch": str, "tag": str}, _create_branch, ("branch",)),
+    "create_branch": Procedure({"branch": str, "tag": str}, _call(Table.create_branch, branch="name"), ("branch",)),
     "delete_branch": Procedure({"branch": str, **_DRY}, _delete_branch, ("branch",)),
-    "fast_forward": Procedure({"branch": str, **_DRY}, _fast_forward, ("branch",)),
+    "fast_forward": Procedure({"branch": str, **_DRY}, _call(Table.fast_forward, branch="name"), ("branch",)),
     "rollback": Procedure({"version": str, "snapshot": int, "tag": str, **_DRY}, _rollback),
-    "rollback_to_as_latest": Procedure({"tag": str, "snapshot_id": int, **_DRY}, _rollback_to_as_latest),
-    "rollback_to_timestamp": Procedure({"timestamp": int, **_DRY}, _rollback_to_timestamp, ("timestamp",)),
-    "rollback_to_watermark": Procedure({"watermark": int, **_DRY}, _rollback_to_watermark, ("watermark",)),
+    "rollback_to_as_latest": Procedure(
+        {"tag": str, "snapshot_id": int, **_DRY},
+        _call(partial(Table.rollback, keep_history=True), snapshot_id="snapshot"),
+    ),
+    "rollback_to_timestamp": Procedure({"timestamp": int, **_DRY}, _call(Table.rollback), ("timestamp",)),
+    "rollback_to_watermark": Procedure({"watermark": int, **_DRY}, _call(Table.rollback), ("watermark",)),
     "remove_orphan_files": Procedure({"older_than": str, **_DRY}, _remove_orphan_files),
-    "reset_consumer": Procedure({"consumerid": str, **_DRY}, _reset_consumer, ("consumerid",)),
+    "reset_consumer": Procedure(
+        {"consumerid": str, **_DRY}, _call(Table.delete_consumer, consumerid="id"), ("consumerid",)
+    ),
     "clear_consumers": Procedure({"including_consumers": str, "excluding_consumers": str, **_DRY}, _clear_consumers),
     "trigger_tag_automatic_creation": Procedure({}, _trigger_tags),
-    "rewrite_file_index": Procedure({}, _rewrite_file_index),
+    "rewrite_file_index": Procedure({}, _call(Table.rebuild_index)),
 }
 #: Takes ``database.*`` for all tables of a database, as in Paimon.
 _WHOLE_DATABASE = "remove_orphan_files"
