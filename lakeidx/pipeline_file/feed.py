@@ -9,12 +9,10 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema, schema_to_json
 from lakeidx.landing.changes import change_formats, message_formats
 from lakeidx.landing.feed_options import FeedOptions
-from lakeidx.landing.reject_limit import RejectLimit
-from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig, feed_files
+from lakeidx.pipeline_file.model import RESOURCE_PREFIX, PipelineConfig, feed_files, read_document
 from lakeidx.pipeline_file.problems import PipelineFileError, fail, model_problems
 from lakeidx.pipeline_file.sections import (
     AlertConfig,
@@ -24,11 +22,12 @@ from lakeidx.pipeline_file.sections import (
     LandingConfig,
     LimitsText,
     OptionText,
+    RejectedText,
     RetriesConfig,
     SchedulesConfig,
     Strict,
+    accept,
 )
-from lakeidx.pipeline_file.yaml_lines import parse_yaml
 
 _NAME = re.compile(r"[\w-]+")
 
@@ -72,7 +71,7 @@ class FeedConfig(Strict):
     table_conf: dict[str, OptionText] = Field(default_factory=dict)
     schema_changes: Literal["refuse", "add", "widen"] = "widen"
     strict: bool = False
-    max_rejected: int | str | None = None
+    max_rejected: RejectedText | None = None
     limits: LimitsText = Field(default_factory=dict)
     retries: RetriesConfig = RetriesConfig()
     schedules: SchedulesConfig = SchedulesConfig()
@@ -98,13 +97,8 @@ class FeedConfig(Strict):
             )
         if self.landing.source:
             raise ValueError("landing.source chooses one table: choose many with including_tables")
-        try:
-            self.options()
-            if self.max_rejected is not None:
-                RejectLimit.parse(self.max_rejected)
-            self.landing_pipeline()
-        except InvalidInputError as error:
-            raise ValueError(error.message) from error
+        accept(self.options)
+        accept(self.landing_pipeline)
         return self
 
     def options(self) -> FeedOptions:
@@ -174,10 +168,7 @@ def load_feeds(
 
 def _load(file: Path, environment: Mapping[str, str] | None) -> FeedConfig:
     path = str(file)
-    try:
-        document = parse_yaml(file.read_text(encoding="utf-8"), path=path, environment=environment)
-    except InvalidInputError as error:
-        raise PipelineFileError(error.message, path=path) from error
+    document = read_document(file, environment)
     problems = [*document.problems]
     try:
         config = FeedConfig.model_validate(document.value)

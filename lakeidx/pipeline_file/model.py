@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -45,9 +45,11 @@ from lakeidx.pipeline_file.sections import (
     LimitsText,
     OptionText,
     PartitionsConfig,
+    RejectedText,
     RetriesConfig,
     SchedulesConfig,
     Strict,
+    accepted_by,
 )
 from lakeidx.pipeline_file.yaml_lines import YamlDocument, parse_yaml
 from lakeidx.storage.local import absolute
@@ -105,7 +107,7 @@ class PipelineConfig(Strict):
                     checks link to it
     """
 
-    table: str
+    table: Annotated[str, accepted_by(lambda name: check_table_name(split_table_name(name)[1]))]
     warehouse: FolderText
     branch: str = MAIN_BRANCH
     create_branch: bool = False
@@ -121,7 +123,7 @@ class PipelineConfig(Strict):
     merge_schema: Literal["refuse", "add", "widen"] = "refuse"
     partitions: PartitionsConfig = PartitionsConfig()
     strict: bool = False
-    max_rejected: int | str | None = None
+    max_rejected: RejectedText | None = None
     limits: LimitsText = Field(default_factory=dict)
     publish: Literal["at_once", "after_checks"] = "at_once"
     lookup_store: bool = False
@@ -153,15 +155,6 @@ class PipelineConfig(Strict):
                 raise ValueError(f"tag {key}: {text}: use up to 63 letters, digits and . _ -")
         return value
 
-    @field_validator("table")
-    @classmethod
-    def _two_names(cls, value: str) -> str:
-        try:
-            check_table_name(split_table_name(value)[1])
-        except InvalidInputError as error:
-            raise ValueError(error.message) from error
-        return value
-
     @field_validator("branch")
     @classmethod
     def _name_of_a_branch(cls, value: str) -> str:
@@ -187,16 +180,6 @@ class PipelineConfig(Strict):
     def paths(self) -> TablePaths:
         """Paths of the table, or its branch."""
         return TablePaths(absolute(split_branch_name(self.uri)[0]), branch=self.branch)
-
-    @field_validator("max_rejected")
-    @classmethod
-    def _readable_limit(cls, value: int | str | None) -> int | str | None:
-        if value is not None:
-            try:
-                RejectLimit.parse(value)
-            except InvalidInputError as error:
-                raise ValueError(error.message) from error
-        return value
 
     @property
     def lands_columns(self) -> bool:
@@ -237,12 +220,12 @@ def parse_pipeline(text: str, *, path: str, environment: Mapping[str, str] | Non
 
     errors   PipelineFileError with everything that is wrong, each with its line
     """
-    return _parse(text, path, environment)[0]
+    return check_document(_document(text, path, environment), path)
 
 
 def load_pipeline(file: Path, *, environment: Mapping[str, str] | None = None) -> PipelineConfig:
     """Load one pipeline file; errors as `parse_pipeline`."""
-    return parse_pipeline(_read(file), path=str(file), environment=environment)
+    return check_document(read_document(file, environment), str(file))
 
 
 def load_pipelines(
@@ -258,7 +241,8 @@ def load_pipelines(
     feeds = feed_files(folder)
     for file in (f for f in _files(folder) if f not in feeds):
         try:
-            config, document = _parse(_read(file), str(file), environment)
+            document = read_document(file, environment)
+            config = check_document(document, str(file))
             shared = list(shared_with_others(config, document, names))
             if shared:
                 raise fail(shared, str(file))
@@ -277,19 +261,20 @@ def feed_files(folder: Path) -> list[Path]:
     return [f for f in _files(folder) if _FEED.search(f.read_bytes())]
 
 
-def _read(file: Path) -> str:
+def read_document(file: Path, environment: Mapping[str, str] | None) -> YamlDocument:
+    """Read the YAML of a pipeline file; PipelineFileError."""
     try:
-        return file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise fail([(1, f"the file cannot be read: {error}")], str(file)) from error
+    return _document(text, str(file), environment)
 
 
-def _parse(text: str, path: str, environment: Mapping[str, str] | None) -> tuple[PipelineConfig, YamlDocument]:
+def _document(text: str, path: str, environment: Mapping[str, str] | None) -> YamlDocument:
     try:
-        document = parse_yaml(text, path=path, environment=environment)
+        return parse_yaml(text, path=path, environment=environment)
     except InvalidInputError as error:
         raise PipelineFileError(error.message, path=path) from error
-    return check_document(document, path), document
 
 
 def check_document(document: YamlDocument, path: str) -> PipelineConfig:

@@ -18,16 +18,8 @@ class PipelineFileError(InvalidInputError):
     problems   each as one line that begins with the line in the file, by that line
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        path: str | None = None,
-        offset: int | None = None,
-        snapshot_id: int | None = None,
-        problems: Sequence[str] = (),
-    ) -> None:
-        super().__init__(message, path=path, offset=offset, snapshot_id=snapshot_id)
+    def __init__(self, message: str, *, problems: Sequence[str] = (), **where: Any) -> None:
+        super().__init__(message, **where)
         self.problems = tuple(problems) or (message,)
 
 

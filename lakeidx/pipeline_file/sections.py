@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import zlib
+from collections.abc import Callable
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import (
@@ -24,9 +26,12 @@ from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.landing.changes import message_formats
 from lakeidx.landing.kind_rules import parse_on_delete
 from lakeidx.landing.read import LandingOptions
+from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.options.arguments import path_text
 from lakeidx.options.limits import BatchLimits
 from lakeidx.storage.landing_folders import refuse_plain_secrets
+
+T = TypeVar("T")
 
 _FIELDS = (
     ("minute", 0, 59, ()),
@@ -62,27 +67,30 @@ def _date_text(value: Any) -> Any:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _folder_text(value: str) -> str:
+def accepted_by(check: Callable[[Any], object]) -> AfterValidator:
+    """Return a validator of what a check of lakeidx accepts; its error becomes one of the file."""
+
+    def accepted(value: T) -> T:
+        accept(partial(check, value))
+        return value
+
+    return AfterValidator(accepted)
+
+
+def accept(check: Callable[[], object]) -> None:
+    """Run a check; ValueError with the message of its InvalidInputError."""
     try:
-        return path_text(value, name="a folder")
+        check()
     except InvalidInputError as error:
         raise ValueError(error.message) from error
 
 
 #: A folder: a blank one, such as an empty variable leaves, would be the root of the file system.
-FolderText = Annotated[str, AfterValidator(_folder_text)]
-
-
-def _readable_limits(value: dict[str, int | str]) -> dict[str, int | str]:
-    try:
-        BatchLimits.parse(value)
-    except InvalidInputError as error:
-        raise ValueError(error.message) from error
-    return value
-
-
+FolderText = Annotated[str, accepted_by(partial(path_text, name="a folder"))]
 #: Limits of a batch, by what they count.
-LimitsText = Annotated[dict[str, int | str], AfterValidator(_readable_limits)]
+LimitsText = Annotated[dict[str, int | str], accepted_by(BatchLimits.parse)]
+#: Limit of rejected rows: a number, a share, or both.
+RejectedText = Annotated[int | str, accepted_by(RejectLimit.parse)]
 # The JSON schema, by which other tools check a file, says what YAML may hold there.
 DateText = Annotated[str, BeforeValidator(_date_text), WithJsonSchema({"description": "ISO date or time"})]
 #: A word of a file, which YAML may read as a number or a boolean; `no` and `yes` in quotes.
@@ -195,7 +203,7 @@ class LandingConfig(Strict):
     """
 
     path: FolderText
-    storage_options: dict[str, Any] = Field(default_factory=dict)
+    storage_options: Annotated[dict[str, Any], accepted_by(refuse_plain_secrets)] = Field(default_factory=dict)
     pattern: str = "*"
     format: (
         Literal["parquet", "arrow", "orc", "avro", "csv", "jsonl", "excel"]
@@ -227,28 +235,16 @@ class LandingConfig(Strict):
     null_values: tuple[WordText, ...] = ("",)
     ignore_extra_columns: bool = False
     missing_columns: Literal["refuse", "null", "before", "table"] = "refuse"
-    on_delete: OnDeleteText | dict[str, OnDeleteText] = "apply"
+    on_delete: Annotated[OnDeleteText | dict[str, OnDeleteText], accepted_by(parse_on_delete)] = "apply"
     settle_seconds: float = Field(default=2.0, ge=0)
     success_marker: str | None = None
     batching: BatchingConfig = BatchingConfig()
     events: EventsConfig | None = None
     asset: str | None = Field(default=None, pattern=r"^[^/\s]+(/[^/\s]+)*$")
 
-    @field_validator("storage_options")
-    @classmethod
-    def _secrets_are_references(cls, value: dict[str, Any]) -> dict[str, Any]:
-        try:
-            refuse_plain_secrets(value)
-        except InvalidInputError as error:
-            raise ValueError(error.message) from error
-        return value
-
     @model_validator(mode="after")
     def _reading(self) -> LandingConfig:
-        try:
-            self.options()
-        except InvalidInputError as error:
-            raise ValueError(error.message) from error
+        accept(self.options)
         return self
 
     @model_validator(mode="after")
@@ -263,14 +259,7 @@ class LandingConfig(Strict):
             raise ValueError("check_before and missing_columns: table do not go together: set one of them")
         if self.source and self.format not in message_formats():
             raise ValueError("source is for messages, which name their table: set their format")
-        self._check_on_delete()
         return self
-
-    def _check_on_delete(self) -> None:
-        try:
-            parse_on_delete(self.on_delete)
-        except InvalidInputError as error:
-            raise ValueError(error.message) from error
 
     @property
     def removes(self) -> bool:
@@ -321,23 +310,21 @@ class PartitionsConfig(Strict):
     @field_validator("key")
     @classmethod
     def _has_group(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                groups = re.compile(value).groups
-            except re.error as error:
-                raise ValueError(f"not a regular expression: {error}") from error
-            if not groups:
-                raise ValueError("the regular expression needs a group: (...) around the partition")
+        try:
+            groups = re.compile(value or "()").groups
+        except re.error as error:
+            raise ValueError(f"not a regular expression: {error}") from error
+        if not groups:
+            raise ValueError("the regular expression needs a group: (...) around the partition")
         return value
 
     @field_validator("start")
     @classmethod
     def _is_a_time(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                datetime.fromisoformat(value)
-            except ValueError:
-                raise ValueError(f"{value!r} is not an ISO date or time; write 2013-01-01") from None
+        try:
+            datetime.fromisoformat(value or "1970-01-01")
+        except ValueError:
+            raise ValueError(f"{value!r} is not an ISO date or time; write 2013-01-01") from None
         return value
 
     @model_validator(mode="after")
@@ -351,6 +338,36 @@ class PartitionsConfig(Strict):
         return self
 
 
+def check_cron(text: str) -> str:
+    """Return a cron line; ValueError saying which field is wrong: five fields, or one of ``@hourly`` .. ``@yearly``."""
+    if text in _NAMED:
+        return text
+    fields = text.split()
+    if len(fields) != len(_FIELDS):
+        raise ValueError(
+            f"cron {text!r} has {len(fields)} fields; write minute, hour, day of month, month, day of week"
+        )
+    for value, (name, low, high, names) in zip(fields, _FIELDS, strict=True):
+        for part in value.split(","):
+            match = _PART.match(part)
+            if match is None:
+                raise ValueError(f"cron {text!r}: {part!r} is no {name}")
+            star, first, last, step = match.groups()
+            numbers = [] if star else [_number(t, names, low) for t in (first, last) if t is not None]
+            if any(n is None or not low <= n <= high for n in numbers) or (step is not None and int(step) < 1):
+                raise ValueError(f"cron {text!r}: {part!r} is no {name} ({low} to {high})")
+            if len(numbers) == 2 and (numbers[0] or 0) > (numbers[1] or 0):
+                raise ValueError(f"cron {text!r}: the range {part!r} runs backwards")
+    return text
+
+
+def _number(text: str, names: tuple[str, ...], low: int) -> int | None:
+    if text.isdigit():
+        return int(text)
+    return names.index(text.lower()) + low if text.lower() in names else None
+
+
+CronText = Annotated[str, AfterValidator(check_cron)]
 #: When the jobs around a table run where a pipeline file does not say it; the minute is another for each table.
 _CRONS = {"compaction": "{} 1 * * *", "expiry": "{} 2 * * *", "orphans": "{} 3 * * 6", "verification": "{} 4 * * 0"}
 
@@ -365,18 +382,11 @@ class SchedulesConfig(Strict):
     timezone      of all four: ``Europe/Berlin``
     """
 
-    compaction: str | None = None
-    expiry: str | None = None
-    orphans: str | None = None
-    verification: str | None = None
+    compaction: CronText | None = None
+    expiry: CronText | None = None
+    orphans: CronText | None = None
+    verification: CronText | None = None
     timezone: str = "UTC"
-
-    @field_validator("compaction", "expiry", "orphans", "verification")
-    @classmethod
-    def _is_cron(cls, value: str | None) -> str | None:
-        if value is not None:
-            check_cron(value)
-        return value
 
     @field_validator("timezone")
     @classmethod
@@ -567,31 +577,3 @@ class RetriesConfig(Strict):
 
     max_retries: int = Field(default=3, ge=0)
     delay_seconds: float = Field(default=10.0, ge=0)
-
-
-def check_cron(text: str) -> None:
-    """Raise ValueError saying which field of a cron line is wrong: five fields, or one of ``@hourly`` .. ``@yearly``."""
-    if text in _NAMED:
-        return
-    fields = text.split()
-    if len(fields) != len(_FIELDS):
-        raise ValueError(
-            f"cron {text!r} has {len(fields)} fields; write minute, hour, day of month, month, day of week"
-        )
-    for value, (name, low, high, names) in zip(fields, _FIELDS, strict=True):
-        for part in value.split(","):
-            match = _PART.match(part)
-            if match is None:
-                raise ValueError(f"cron {text!r}: {part!r} is no {name}")
-            star, first, last, step = match.groups()
-            numbers = [] if star else [_number(t, names, low) for t in (first, last) if t is not None]
-            if any(n is None or not low <= n <= high for n in numbers) or (step is not None and int(step) < 1):
-                raise ValueError(f"cron {text!r}: {part!r} is no {name} ({low} to {high})")
-            if len(numbers) == 2 and (numbers[0] or 0) > (numbers[1] or 0):
-                raise ValueError(f"cron {text!r}: the range {part!r} runs backwards")
-
-
-def _number(text: str, names: tuple[str, ...], low: int) -> int | None:
-    if text.isdigit():
-        return int(text)
-    return names.index(text.lower()) + low if text.lower() in names else None
