@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from lakeidx.api.history.verbs import History, milliseconds
+from lakeidx.api.history import History, milliseconds
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
 from lakeidx.options.descriptors import parse_size
 from lakeidx.plugins import TOOLS, load_plugin

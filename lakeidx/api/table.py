@@ -20,7 +20,17 @@ import pyarrow as pa
 
 from lakeidx.api.arrow_input import Rows, absent_columns, as_stream, as_table, step_rows
 from lakeidx.api.folder_load import load_folder, watch_folder
-from lakeidx.api.history.verbs import HistoryMethods, of_table
+from lakeidx.api.history import HistoryMethods, of_table
+from lakeidx.api.listings import (
+    as_html,
+    as_line,
+    describe_table,
+    list_buckets,
+    list_files,
+    list_index_files,
+    list_snapshots,
+    locate_rows,
+)
 from lakeidx.api.maintenance import Maintenance, advise_new_table
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import BatchContext, make_context, new_batch_id
@@ -45,7 +55,6 @@ if TYPE_CHECKING:
     from lakeidx.lookup.point.table_lookup import TableLookup
     from lakeidx.maintenance.alter import AlterResult
     from lakeidx.predicate import Predicate
-    from lakeidx.results import Listing
     from lakeidx.table.scan.changes import ChangeScan
     from lakeidx.table.scan.incremental import IncrementalMode
     from lakeidx.table.scan.plan import PlanOptions
@@ -84,6 +93,14 @@ class Table(HistoryMethods, TableHandle):
 
     load = load_folder
     watch = watch_folder
+    describe = describe_table
+    snapshots = list_snapshots
+    files = list_files
+    buckets = list_buckets
+    index_files = list_index_files
+    keys = locate_rows
+    __repr__ = as_line
+    _repr_html_ = as_html
     compact = of_table(Maintenance.compact)
     expire = of_table(Maintenance.expire)
     orphans = of_table(Maintenance.orphans)
@@ -543,57 +560,11 @@ class Table(HistoryMethods, TableHandle):
             compact_after_commit(self.metadata, context.runner, result.assign)
         return result
 
-    def describe(self) -> dict[str, Any]:
-        """Describe schema, options, newest snapshot, and what the options request that lakeidx does not do; as JSON takes them."""
-        from lakeidx.api.listings import describe_table
-
-        return describe_table(self)
-
-    def snapshots(self) -> Listing:
-        """List the snapshots: id, kind, time (UTC), schema, user, rows (stored versions), delta, changelog."""
-        from lakeidx.api.listings import list_snapshots
-
-        return list_snapshots(self)
-
-    def files(self) -> Listing:
-        """List the live data files of the newest snapshot."""
-        from lakeidx.api.listings import list_files
-
-        return list_files(self)
-
     def file_system(self) -> Any:
         """Return an fsspec file system that opens the paths of `files` with the table's storage options, for other libraries."""
         from lakeidx.storage import file_system
 
         return file_system(self.store)
-
-    def buckets(self) -> Listing:
-        """List the buckets of the newest snapshot: rows, bytes, files, sorted runs, hashes in the index."""
-        from lakeidx.api.listings import list_buckets
-
-        return list_buckets(self)
-
-    def index_files(self) -> Listing:
-        """List the index files of the newest snapshot."""
-        from lakeidx.api.listings import list_index_files
-
-        return list_index_files(self)
-
-    def keys(self, rows: Rows) -> pa.Table:
-        """Compute per row (partition and key columns) partitionHash, keyHash, keyBytes (hex), and its key's bucket or null."""
-        from lakeidx.api.listings import locate_rows
-
-        return locate_rows(self, rows)
-
-    def __repr__(self) -> str:
-        from lakeidx.api.listings import as_line
-
-        return as_line(self)
-
-    def _repr_html_(self) -> str:
-        from lakeidx.api.listings import as_html
-
-        return as_html(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_lookups"}

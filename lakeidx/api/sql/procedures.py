@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from lakeidx.api.history.verbs import milliseconds
+from lakeidx.api.history import milliseconds
 from lakeidx.api.sql.grammar import Call, read_call
 from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.query import QueryResult
