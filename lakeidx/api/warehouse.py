@@ -104,18 +104,24 @@ class Warehouse:
         runner: RunnerLike = None,
         on_stage: OnStage | None = None,
     ) -> builtins.list[FeedResult]:
-        """Bring feed files, each with messages of many tables of a source, into the tables of a database; see
-        `lakeidx.api.feeds.sync_database`.
+        """Bring feed files, in order, each with messages of many tables of a source, into the tables of a database; tables that are
+        not there are made.
 
-        landing   how messages are read: `format` is one of debezium, canal, maxwell, ogg, dms-json
+        landing   how messages are read: `format` is one of debezium, canal, maxwell, ogg, dms-json; the feed says `merge_schema`
+                  and `source`
         feed      which tables, under which names
+        strict, max_rejected   as for `Table.upsert_files`, for each table; and for the lines that are of no table
+        limits    as there: a table's batch beyond one is held, an error of this table; once it is released or discarded, the
+                  feed goes on where it stopped
+        errors    FeedError after a file of which some tables could not get their rows, and no file after it; InvalidInputError
+                  for options; NotFoundError, CorruptFileError for a file that cannot be read
         """
-        from lakeidx.api.feeds import sync_database
+        from lakeidx.api.feeds import FeedSync
+        from lakeidx.landing.feed_options import FeedOptions
 
-        return sync_database(
-            self, as_text(database, name="database"), [absolute(f) for f in paths(files, name="files")], landing, feed,
-            strict=strict, max_rejected=max_rejected, limits=limits, runner=make_runner(runner), on_stage=on_stage,
-        )  # fmt: skip
+        feed, name = feed or FeedOptions(), as_text(database, name="database")
+        sync = FeedSync(self, name, landing, feed, strict, max_rejected, limits, make_runner(runner), on_stage)
+        return sync.run([absolute(f) for f in paths(files, name="files")])
 
     def sql(
         self,

@@ -35,7 +35,7 @@ def test_tables_of_a_feed_are_those_of_the_source(form: str, seed: int, tmp_path
     for number, (begin, end) in enumerate(zip([0, *cuts], [*cuts, len(source.events)], strict=True)):
         file = tmp_path / f"feed-{number}.json"
         file.write_text("".join(f"{m}\n" for m in messages(source.events[begin:end])), encoding="utf-8")
-        run = partial(feeds.sync_database, warehouse, "ods", [str(file)], landing, FeedOptions(types=types))
+        run = partial(warehouse.sync_database, "ods", [str(file)], landing, FeedOptions(types=types))
         for module, step in ((feeds, "_write_split"), (table_verbs, "finish_batch"), (feeds, "mark_committed")):
             _die(monkeypatch, module, step, dice.randrange(4), run)
         run()

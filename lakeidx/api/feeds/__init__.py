@@ -124,47 +124,9 @@ class _Split:
     parts: set[str]
 
 
-def sync_database(
-    warehouse: Warehouse,
-    database: str,
-    files: Sequence[str],
-    landing: LandingOptions,
-    feed: FeedOptions | None = None,
-    *,
-    strict: bool = False,
-    max_rejected: str | int | None = None,
-    limits: GivenLimits | None = None,
-    runner: Runner | None = None,
-    on_stage: Callable[[str], None] | None = None,
-) -> list[FeedResult]:
-    """Bring feed files, in order, into the tables of a database; tables that are not there are made.
-
-    landing   how messages are read; `merge_schema` and `source` are said by the feed
-    strict, max_rejected   as for `Table.upsert_files`, for each table; and for the lines that are of no table
-    limits    as there: a table's batch beyond one is held, an error of this table; once it is released or discarded, the feed
-              goes on where it stopped
-    errors    FeedError after a file of which some tables could not get their rows, and no file after it; InvalidInputError for
-              options; NotFoundError, CorruptFileError for a file that cannot be read
-    """
-    if landing.format not in change_formats():
-        raise InvalidInputError(
-            f"a feed of many tables has changes: set its format, one of {', '.join(change_formats())}"
-        )
-    if landing.source:
-        raise InvalidInputError("source (--source) chooses one table of a feed: choose many with including_tables")
-    if landing.merge_schema != "refuse":
-        raise InvalidInputError("merge_schema (--merge-schema) is for one table: a feed has schema_changes")
-    limit = None if max_rejected is None else RejectLimit.parse(max_rejected)
-    job = _Job(
-        warehouse, database, landing, feed or FeedOptions(), strict, max_rejected, limit, limits, runner, on_stage
-    )
-    _forget_old(warehouse, database)
-    return [job.sync(file) for path in files for file in job.files(path)]
-
-
 @dataclass(frozen=True, slots=True)
-class _Job:
-    """Arguments of `sync_database`."""
+class FeedSync:
+    """Brings feed files into the tables of a database; see `lakeidx.Warehouse.sync_database`."""
 
     warehouse: Warehouse
     database: str
@@ -172,10 +134,29 @@ class _Job:
     feed: FeedOptions
     strict: bool
     max_rejected: str | int | None
-    limit: RejectLimit | None
     limits: GivenLimits | None
-    runner: Runner | None
+    runner: Runner
     on_stage: Callable[[str], None] | None
+
+    def run(self, files: Sequence[str]) -> list[FeedResult]:
+        """Bring files, in order, into their tables."""
+        if self.landing.format not in change_formats():
+            raise InvalidInputError(
+                f"a feed of many tables has changes: set its format, one of {', '.join(change_formats())}"
+            )
+        if self.landing.source:
+            raise InvalidInputError("source (--source) chooses one table of a feed: choose many with including_tables")
+        if self.landing.merge_schema != "refuse":
+            raise InvalidInputError("merge_schema (--merge-schema) is for one table: a feed has schema_changes")
+        self._limit()
+        _forget_old(self.warehouse, self.database)
+        return [self.sync(file) for path in files for file in self.files(path)]
+
+    def _limit(self) -> RejectLimit:
+        """Return how many lines may be of no table."""
+        if self.strict:
+            return RejectLimit(count=0)
+        return RejectLimit() if self.max_rejected is None else RejectLimit.parse(self.max_rejected)
 
     @property
     def by_folders(self) -> bool:
@@ -279,9 +260,7 @@ class _Job:
         return split
 
     def _check_rejected(self, rejected: RejectedRows, messages: int) -> None:
-        why = (RejectLimit(count=0) if self.strict else self.limit or RejectLimit()).exceeded(
-            rejected.rows, messages + rejected.rows
-        )
+        why = self._limit().exceeded(rejected.rows, messages + rejected.rows)
         if why:
             first = rejected.first[0]
             raise RejectedRowsError(

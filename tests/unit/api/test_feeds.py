@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 import lakeidx
-from lakeidx.api import feeds
 from lakeidx.api.feeds import FeedError
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
@@ -364,9 +363,9 @@ def test_bad_options_are_named() -> None:
             FeedOptions(**wrong)
     warehouse = lakeidx.Warehouse("/nowhere")
     with pytest.raises(InvalidInputError, match="set its format, one of"):
-        feeds.sync_database(warehouse, "ods", [], LandingOptions("csv"))
+        warehouse.sync_database("ods", [], LandingOptions("csv"))
     with pytest.raises(InvalidInputError, match="including_tables"):
-        feeds.sync_database(warehouse, "ods", [], LandingOptions("canal", source=("a",)))
+        warehouse.sync_database("ods", [], LandingOptions("canal", source=("a",)))
 
 
 def test_command(tmp_path: Path) -> None:
