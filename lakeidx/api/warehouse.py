@@ -143,9 +143,8 @@ class Warehouse:
         """
         from lakeidx.api.sql.run import run_statement
         from lakeidx.api.sql.statement import one_statement
-        from lakeidx.api.sql.verbs import Writing
 
-        return run_statement(one_statement(statement), self, sources, Writing(runner, limits))
+        return run_statement(one_statement(statement), self, sources, {"runner": runner, "limits": limits})
 
     def drop(self, name: str, *, dry_run: bool = False) -> DropResult:
         """Delete a table with all its files and the staging of its batches; no one may be at work on it.

@@ -16,7 +16,7 @@ from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.procedures import call
 from lakeidx.api.sql.query import Query, QueryResult
 from lakeidx.api.sql.statement import Node, Statement
-from lakeidx.api.sql.verbs import AS_USUAL, VerbResult, Writing
+from lakeidx.api.sql.verbs import VerbResult, Writing
 from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, NotFoundError, UnsupportedError
 
@@ -48,14 +48,14 @@ class _OfWarehouse:
 
 
 def run_statement(
-    statement: Statement, warehouse: Warehouse, sources: Mapping[str, Any] | None = None, how: Writing = AS_USUAL
+    statement: Statement, warehouse: Warehouse, sources: Mapping[str, Any] | None, how: Writing
 ) -> QueryResult | VerbResult:
     """Run one statement; see `lakeidx.Warehouse.sql`."""
     return run_among(statement, Places(_OfWarehouse(warehouse), sources or {}), warehouse, how)
 
 
 def run_among(
-    statement: Statement, places: Places, warehouse: Warehouse | None, how: Writing = AS_USUAL
+    statement: Statement, places: Places, warehouse: Warehouse | None, how: Writing
 ) -> QueryResult | VerbResult:
     """Run one statement whose names stand for `places`; without a warehouse no table comes or goes."""
     try:

@@ -237,7 +237,7 @@ def truncate(statement: Statement, tree: Node, places: Places, how: Writing) -> 
     if tree.args.get("partition") is not None:
         return _without_partitions(statement, node, places)
     table = places.table(statement, node)
-    table.overwrite(to_arrow_schema(table.schema.fields).empty_table(), whole_table=True, **how.arguments)
+    table.overwrite(to_arrow_schema(table.schema.fields).empty_table(), whole_table=True, **how)
     return result_of({"result": [f"{'.'.join(p.name for p in node.parts)} is empty"]})
 
 

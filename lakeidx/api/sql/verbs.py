@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
@@ -23,31 +23,12 @@ from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.options.limits import GivenLimits
 from lakeidx.predicate.parse import LakeidxWhere
 from lakeidx.results import Result
-from lakeidx.tasks.runner import RunnerLike
 from lakeidx.types import Field, to_arrow
 
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """Arguments of the calls that write.
-
-    runner   where the stages of a verb run
-    limits   beyond which its batch is held; None = as the table's option says
-    """
-
-    runner: RunnerLike = None
-    limits: GivenLimits | None = None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """By name."""
-        return {"runner": self.runner, "limits": self.limits}
-
-
-AS_USUAL = Writing()
+#: Arguments of the calls that write: `runner`, where the stages of a verb run, and `limits`, beyond which its batch is held.
+Writing: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -156,7 +137,7 @@ class Insertion:
         return names
 
 
-def insert(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
+def insert(statement: Statement, tree: Node, places: Places, how: Writing) -> VerbResult:
     """Run INSERT INTO, which upserts by key, or INSERT OVERWRITE, which replaces the partitions that the rows are of."""
     parts = Insertion.of(statement, tree)
     table = places.table(statement, parts.table)
@@ -166,13 +147,13 @@ def insert(statement: Statement, tree: Node, places: Places, how: Writing = AS_U
     rows = rows_for(query, names, {f.name: f for f in fields}, parts.fixed)
     if not parts.overwrite:
         missing = "refuse" if len(rows.schema.names) == len(fields) else "null"
-        return VerbResult.of(table.upsert(rows, missing=missing, **how.arguments))
+        return VerbResult.of(table.upsert(rows, missing=missing, **how))
     partitioned = bool(table.schema.partition_keys)
     where = " AND ".join(
         exp.EQ(this=exp.column(real_name(n, fields), quoted=True), expression=v.copy()).sql(dialect=LakeidxWhere)
         for n, v in parts.fixed.items()
     )
-    batch = table.overwrite(rows, whole_table=not partitioned, where=where or None, **how.arguments)
+    batch = table.overwrite(rows, whole_table=not partitioned, where=where or None, **how)
     return VerbResult.of(batch)
 
 
@@ -214,7 +195,7 @@ def rows_for(
 # -- UPDATE, DELETE ----------------------------------------------------------------------------------------------------
 
 
-def update(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
+def update(statement: Statement, tree: Node, places: Places, how: Writing) -> VerbResult:
     """Run an UPDATE."""
     statement.only(tree, ("this", "expressions", "where", WITH), "UPDATE")
     table = places.table(statement, changed_table(statement, tree.this))
@@ -222,7 +203,7 @@ def update(statement: Statement, tree: Node, places: Places, how: Writing = AS_U
     where = _simple_where(tree, table)
     if where is not None and not any(v.find(exp.Query) for v in assigned.values()):
         sets = {n: unqualified(v, tree.this).sql(dialect="duckdb") for n, v in assigned.items()}
-        return VerbResult.of(_batch_of(table.update(sets, where=where or None, **how.arguments)), known=True)
+        return VerbResult.of(_batch_of(table.update(sets, where=where or None, **how)), known=True)
     values = values_to_set(assigned)
 
     def changed() -> pa.Table:
@@ -233,7 +214,7 @@ def update(statement: Statement, tree: Node, places: Places, how: Writing = AS_U
 
     merge = table.merge(changed, on=list(schema.primary_keys))
     merge.when_matched_update({n: f"source.{v.alias}" for n, v in zip(assigned, values, strict=True)})
-    return VerbResult.of(merge.execute(**how.arguments), known=True)
+    return VerbResult.of(merge.execute(**how), known=True)
 
 
 def values_to_set(assigned: Mapping[str, Node]) -> list[Node]:
@@ -257,16 +238,16 @@ def assignments_of(statement: Statement, tree: Node, schema: TableSchema) -> dic
     return assigned
 
 
-def delete(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
+def delete(statement: Statement, tree: Node, places: Places, how: Writing) -> VerbResult:
     """Run a DELETE."""
     statement.only(tree, ("this", "where", WITH), "DELETE")
     table = places.table(statement, changed_table(statement, tree.this))
     where = _simple_where(tree, table)
     if where is not None:
-        return VerbResult.of(_batch_of(table.delete(where=where or "TRUE", **how.arguments)))
+        return VerbResult.of(_batch_of(table.delete(where=where or "TRUE", **how)))
     query = _keys_of(statement, tree, table, places, [])
     keys = rows_for(query, table.schema.primary_keys, table.schema.fields_by_name)
-    return VerbResult.of(_batch_of(table.delete(keys, **how.arguments)))
+    return VerbResult.of(_batch_of(table.delete(keys, **how)))
 
 
 def _batch_of(result: Any) -> BatchResult | None:
@@ -329,7 +310,7 @@ def query_of_keys(tree: Node, schema: TableSchema, values: Sequence[Node] = ()) 
 # -- MERGE ---------------------------------------------------------------------------------------------------------------
 
 
-def merge(statement: Statement, tree: Node, places: Places, how: Writing = AS_USUAL) -> VerbResult:
+def merge(statement: Statement, tree: Node, places: Places, how: Writing) -> VerbResult:
     """Run a MERGE INTO."""
     parts = Merging.of(statement, tree)
     table = places.table(statement, changed_table(statement, tree.this))
@@ -342,7 +323,7 @@ def merge(statement: Statement, tree: Node, places: Places, how: Writing = AS_US
     made = table.merge(source, on=str(parts.on.sql(dialect="duckdb")), aliases=parts.aliases)
     for when in parts.clauses(statement, table.schema.field_names):
         made.with_clause(clause_of(when))
-    batch = made.execute(**how.arguments)
+    batch = made.execute(**how)
     if batch is None or made.kinds is None:
         return VerbResult.of(batch)
     inserted, updated, deleted = (made.kinds.get(kind, 0) for kind in ("+I", "+U", "-D"))

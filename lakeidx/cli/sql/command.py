@@ -12,7 +12,6 @@ from lakeidx.api.sql.names import TableName
 from lakeidx.api.sql.query import QueryResult
 from lakeidx.api.sql.run import is_verb, run_statement
 from lakeidx.api.sql.statement import Statement, statements
-from lakeidx.api.sql.verbs import Writing
 from lakeidx.api.warehouse import Warehouse
 from lakeidx.cli.batch.limits import LimitOption, YesOption, asking_for_yes, given_limits
 from lakeidx.cli.context import JsonOption, NoProgress, report_errors, stages
@@ -73,7 +72,7 @@ def sql(
         with stages(no_progress or output is None) as on_stage:
             on_stage("sql", unit="rows")
             try:
-                result = run_statement(one, opened, how=Writing(limits=given_limits(limits, yes=yes)))
+                result = run_statement(one, opened, None, {"limits": given_limits(limits, yes=yes)})
             except BatchHeldError:
                 if one.word(0) not in _ASKING:
                     raise

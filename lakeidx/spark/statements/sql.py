@@ -35,7 +35,6 @@ from lakeidx.api.sql.verbs import (
     Insertion,
     Merging,
     VerbResult,
-    Writing,
     assignments_of,
     changed_table,
     query_of_keys,
@@ -257,7 +256,7 @@ def _run_change(spark: SparkSession, query: str, sources: Mapping[str, DataFrame
     tree = statement.parse() if statement.word(0) in _VERB_WORDS else None
     verb = next((v for kind, v in _VERBS.items() if isinstance(tree, kind)), None)
     if verb is None:
-        done = run_among(statement, places, None, Writing(SparkRunner(spark)))
+        done = run_among(statement, places, None, {"runner": SparkRunner(spark)})
         assert isinstance(done, QueryResult)
         return spark.createDataFrame(done.to_arrow())
     result = verb(spark, statement, tree, places)
