@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,6 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.landing.kind_rules import KIND_COLUMN, ON_DELETE_DEFAULT, OnDelete
 from lakeidx.landing.new_columns import refuse_unnamed
 from lakeidx.types import DataType, Field
-
-if TYPE_CHECKING:
-    pass
-
 
 MISSING_DEFAULT = "refuse"
 

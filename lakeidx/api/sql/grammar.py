@@ -157,102 +157,37 @@ def read_call(statement: Statement) -> Call:
     return Call(path[-1].lower(), tuple(positional), named, tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class Show:
-    """A SHOW.
+def read_column_change(reader: Reader) -> tuple[str, str, Any]:
+    """Read what follows ``ALTER TABLE t ALTER``.
 
-    what   TABLES, DATABASES, COLUMNS, PARTITIONS, TBLPROPERTIES or CREATE TABLE
-    name   of the database, or the table's node
-    like   pattern of names, as Spark's: ``*`` for any characters, ``|`` between several
-    partition   values that partitions must have
+    returns   the column, with the path to it; the argument of `lakeidx.Table.alter` that says what changes; and what it becomes,
+              of a type its node
     """
-
-    what: str
-    database: str | None = None
-    table: Node = None
-    like: str | None = None
-    partition: dict[str, Any] = field(default_factory=dict)
-
-
-def read_show(statement: Statement) -> Show:
-    """Read a SHOW."""
-    reader = Reader(statement, 1)
-    if reader.take("TABLES"):
-        database = reader.name() if reader.take("IN") or reader.take("FROM") else None
-        found = Show("TABLES", database, like=_pattern(reader))
-    elif reader.take("DATABASES") or reader.take("SCHEMAS") or reader.take("NAMESPACES"):
-        found = Show("DATABASES", like=_pattern(reader))
-    elif reader.take("CREATE", "TABLE"):
-        found = Show("CREATE TABLE", table=reader.table())
-    elif reader.take("COLUMNS"):
-        if not reader.take("IN"):
-            reader.need("FROM")
-        found = Show("COLUMNS", table=reader.table_in_database())
-    elif reader.take("PARTITIONS"):
-        found = Show("PARTITIONS", table=reader.table(), partition=read_partition(reader))
-    elif reader.take("TBLPROPERTIES"):
-        table = reader.table()
-        key = None
-        if reader.take("("):
-            key = reader.text()
-            reader.need(")")
-        found = Show("TBLPROPERTIES", table=table, like=key)
-    else:
-        raise reader.refusal(
-            "SHOW takes TABLES, DATABASES, COLUMNS IN t, PARTITIONS t, TBLPROPERTIES t or CREATE TABLE t"
-        )
-    reader.end()
-    return found
-
-
-def _pattern(reader: Reader) -> str | None:
-    if reader.take("LIKE") or not reader.done:
-        return reader.text()
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnChange:
-    """``ALTER TABLE t ALTER COLUMN c ...``.
-
-    column   with the path to it, ``address.city``
-    change   TYPE, NULLABLE, COMMENT, DEFAULT or MOVE
-    value    the type's node, True for nulls, a text, the default as SQL or None, ``first`` or ``after NAME``
-    """
-
-    table: Node
-    column: str
-    change: str
-    value: Any
-
-
-def read_column_change(statement: Statement, reader: Reader, table: Node) -> ColumnChange:
-    """Read what follows ``ALTER TABLE t ALTER``."""
     reader.take("COLUMN")
     column = ".".join(reader.path())
     value: Any
     if reader.take("TYPE"):
-        change, value = "TYPE", reader.rest(exp.DataType)
+        change, value = "types", reader.rest(exp.DataType)
     elif reader.take("SET", "NOT", "NULL"):
-        change, value = "NULLABLE", False
+        change, value = "nullable", False
     elif reader.take("DROP", "NOT", "NULL"):
-        change, value = "NULLABLE", True
+        change, value = "nullable", True
     elif reader.take("COMMENT"):
-        change, value = "COMMENT", reader.text()
+        change, value = "comments", reader.text()
     elif reader.take("SET", "DEFAULT"):
-        change, value = "DEFAULT", default_text(reader.value())
+        change, value = "defaults", default_text(reader.value())
     elif reader.take("DROP", "DEFAULT"):
-        change, value = "DEFAULT", None
+        change, value = "defaults", None
     elif reader.take("FIRST"):
-        change, value = "MOVE", "first"
+        change, value = "move", "first"
     elif reader.take("AFTER"):
-        change, value = "MOVE", f"after {reader.name()}"
+        change, value = "move", f"after {reader.name()}"
     else:
         raise reader.refusal(
             "ALTER COLUMN takes TYPE, SET or DROP NOT NULL, SET or DROP DEFAULT, COMMENT, FIRST or AFTER"
         )
     reader.end()
-    return ColumnChange(table, column, change, value)
+    return column, change, value
 
 
 def default_text(value: Any) -> str:

@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from lakeidx.api.arrow_input import as_table
 from lakeidx.api.sql import tables, verbs
-from lakeidx.api.sql.grammar import read_show
 from lakeidx.api.sql.names import Places
 from lakeidx.api.sql.procedures import call
 from lakeidx.api.sql.query import Query, QueryResult
@@ -70,7 +69,7 @@ def run_among(
 def _run(statement: Statement, places: Places, warehouse: Warehouse | None, how: Writing) -> QueryResult | VerbResult:
     first = statement.word(0)
     if first == "SHOW":
-        return tables.show(statement, read_show(statement), places, warehouse)
+        return tables.show(statement, places, warehouse)
     if first == "CALL":
         return call(statement, places, warehouse)
     if first == "EXPLAIN":

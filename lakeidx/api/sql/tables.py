@@ -13,15 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakeidx.api.arrow_input import as_table
-from lakeidx.api.sql.grammar import (
-    ColumnChange,
-    Reader,
-    Show,
-    default_text,
-    read_column_change,
-    read_partition,
-    read_unset,
-)
+from lakeidx.api.sql.grammar import Reader, default_text, read_column_change, read_partition, read_unset
 from lakeidx.api.sql.names import Places, TableName
 from lakeidx.api.sql.query import Query, QueryResult
 from lakeidx.api.sql.statement import Node, Statement
@@ -255,8 +247,10 @@ def alter_named(statement: Statement, places: Places, warehouse: Warehouse | Non
         return _without_partitions(statement, node, places, missing_ok=True)
     if reader.take("DROP", "PARTITION"):
         return _without_partitions(statement, node, places)
+    edits: dict[str, Any]
     if reader.take("ALTER") or reader.take("CHANGE"):
-        edits = _column_edits(statement, read_column_change(statement, reader, node))
+        column, change, value = read_column_change(reader)
+        edits = {change: {column: _type_spec(statement, value) if change == "types" else value}}
     elif reader.take("UNSET", "TBLPROPERTIES"):
         named = list(read_unset(reader))
         # As in Paimon this is no option, but the table's own.
@@ -348,13 +342,6 @@ def _partitions(statement: Statement, table: Table, asked: Mapping[str, Any]) ->
     return [texts for texts in found if wanted.items() <= texts.items()]
 
 
-def _column_edits(statement: Statement, change: ColumnChange) -> dict[str, Any]:
-    if change.change == "TYPE":
-        return {"types": {change.column: _type_spec(statement, change.value)}}
-    keys = {"NULLABLE": "nullable", "COMMENT": "comments", "DEFAULT": "defaults", "MOVE": "move"}
-    return {keys[change.change]: {change.column: change.value}}
-
-
 def _action_edits(statement: Statement, action: Node, schema: TableSchema) -> dict[str, Any]:
     """Return what a part of ALTER TABLE changes, as `lakeidx.Table.alter` takes it."""
     if isinstance(action, exp.ColumnDef):
@@ -407,32 +394,61 @@ def _path(node: Node) -> str:
 # -- SHOW, DESCRIBE ------------------------------------------------------------------------------------------------------
 
 
-def show(statement: Statement, asked: Show, places: Places, warehouse: Warehouse | None) -> QueryResult:
+def show(statement: Statement, places: Places, warehouse: Warehouse | None) -> QueryResult:
     """Run a SHOW; columns have Spark's names."""
-    if asked.what in ("TABLES", "DATABASES"):
-        if warehouse is None:
-            raise statement.error(f"SHOW {asked.what} is for spark.sql: it knows the names of its catalog")
-        if asked.what == "DATABASES":
-            return result_of({"namespace": _matching(warehouse.databases(), asked.like)})
-        pairs = [n.split(".", 1) for n in warehouse.tables(asked.database)]
-        names = _matching([n for _, n in pairs], asked.like)
+    reader = Reader(statement, 1)
+    if reader.take("TABLES"):
+        database = reader.name() if reader.take("IN") or reader.take("FROM") else None
+        like = _pattern(reader)
+        pairs = [n.split(".", 1) for n in _of_catalog(statement, warehouse, "TABLES").tables(database)]
+        names = _matching([n for _, n in pairs], like)
         pairs = [p for p in pairs if p[1] in names]
         return result_of({"namespace": [p[0] for p in pairs], "tableName": [p[1] for p in pairs]})
-    table = places.table(statement, asked.table)
-    schema = table.schema
-    if asked.what == "COLUMNS":
-        return result_of({"col_name": list(schema.field_names)})
-    if asked.what == "TBLPROPERTIES":
-        pairs = [[k, v] for k, v in sorted(_options(schema).items()) if asked.like in (None, k)]
-        if asked.like is not None and not pairs:
-            raise statement.error(f"the table does not set option {asked.like!r}", asked.table)
-        return result_of({"key": [p[0] for p in pairs], "value": [p[1] for p in pairs]})
-    if asked.what == "PARTITIONS":
-        found = _partitions(statement, table, asked.partition)
+    if reader.take("DATABASES") or reader.take("SCHEMAS") or reader.take("NAMESPACES"):
+        like = _pattern(reader)
+        return result_of({"namespace": _matching(_of_catalog(statement, warehouse, "DATABASES").databases(), like)})
+    if reader.take("CREATE", "TABLE"):
+        node = reader.table()
+        reader.end()
+        name = ".".join(_name(p.name) for p in node.parts)
+        return result_of({"createtab_stmt": [_create_statement(name, places.table(statement, node).schema)]})
+    if reader.take("COLUMNS"):
+        if not reader.take("IN"):
+            reader.need("FROM")
+        node = reader.table_in_database()
+        reader.end()
+        return result_of({"col_name": list(places.table(statement, node).schema.field_names)})
+    if reader.take("PARTITIONS"):
+        node, asked = reader.table(), read_partition(reader)
+        reader.end()
+        found = _partitions(statement, places.table(statement, node), asked)
         return result_of({"partition": sorted("/".join(f"{k}={v}" for k, v in texts.items()) for texts in found)})
-    return result_of(
-        {"createtab_stmt": [_create_statement(".".join(_name(p.name) for p in asked.table.parts), schema)]}
-    )
+    if not reader.take("TBLPROPERTIES"):
+        raise reader.refusal(
+            "SHOW takes TABLES, DATABASES, COLUMNS IN t, PARTITIONS t, TBLPROPERTIES t or CREATE TABLE t"
+        )
+    node, key = reader.table(), None
+    if reader.take("("):
+        key = reader.text()
+        reader.need(")")
+    reader.end()
+    pairs = [[k, v] for k, v in sorted(_options(places.table(statement, node).schema).items()) if key in (None, k)]
+    if key is not None and not pairs:
+        raise statement.error(f"the table does not set option {key!r}", node)
+    return result_of({"key": [p[0] for p in pairs], "value": [p[1] for p in pairs]})
+
+
+def _pattern(reader: Reader) -> str | None:
+    """Read the rest of a statement, a pattern of names: ``*`` for any characters, ``|`` between several."""
+    like = reader.text() if reader.take("LIKE") or not reader.done else None
+    reader.end()
+    return like
+
+
+def _of_catalog(statement: Statement, warehouse: Warehouse | None, what: str) -> Warehouse:
+    if warehouse is None:
+        raise statement.error(f"SHOW {what} is for spark.sql: it knows the names of its catalog")
+    return warehouse
 
 
 def result_of(columns: Mapping[str, Sequence[str | None]]) -> QueryResult:
