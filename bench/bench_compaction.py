@@ -35,7 +35,6 @@ from bench.clock import best_of
 from bench.figures import tell
 from bench.lineitem import CACHE, KEYS, copy_table, lineitem, plain, table_spec
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.warm_up import warm_up
@@ -43,6 +42,7 @@ from lakeidx.table.view import data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.java_tools import compiled, java_command, run_command, witness_classpath
 from tests.kit.peak_memory import peak_mib
+from tests.kit.upserts import upsert_files
 
 SUMMED = "l_partkey"
 UPSERT_ROWS = 600_000

@@ -30,7 +30,6 @@ from bench.figures import tell
 from bench.lineitem import lineitem, table_spec
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.file_index.options import IndexedColumn
 from lakeidx.file_index.write import DataFileIndexWriter
@@ -43,6 +42,7 @@ from lakeidx.storage import open_store
 from lakeidx.table.scan.plan import PlanOptions
 from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.upserts import upsert_files
 
 BUCKETS = 14
 KEYS = ("l_orderkey", "l_linenumber")

@@ -37,9 +37,9 @@ from bench.figures import tell
 from bench.lineitem import CACHE, KEYS, lineitem, streamed, table_spec
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.maintenance.warm_up import warm_up
 from lakeidx.spark.runner import SparkRunner, get_session
+from tests.kit.upserts import upsert_files
 
 SUMMED = "l_partkey"
 #: One upserted row for so many rows of the table; half of them have known keys.

@@ -22,12 +22,12 @@ from bench.growth.model import ROWS
 from bench.growth.points import TYPES, Measured, Point, rows
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files, upsert_table
 from lakeidx.key_index.hbase.client import create_location_table
 from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.spark.runner import SparkRunner, get_session
 from lakeidx.tasks.runner import Runner
 from tests.kit.peak_memory import peak_mib
+from tests.kit.upserts import upsert_files, upsert_table
 
 SIZES = (5_000_000, 20_000_000, 80_000_000)
 BUDGET, RESULTS, SLOTS = 128 << 20, "16m", 2

@@ -16,11 +16,11 @@ from bench.metadata_table import make_metadata
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.metered_store import Count, MeteredStore
 from tests.kit.peak_memory import peak_mib
+from tests.kit.upserts import upsert_table
 
 STAGES = ("ingest", "bucket_assignment", "index_write", "commit")
 #: Of a whole batch; the first ones also of each stage.

@@ -44,25 +44,6 @@ Judge = Callable[[BatchContext], Sequence[str]]
 _EXPIRED_TRIES = 10
 
 
-def upsert_files(
-    context: BatchContext,
-    landing: Sequence[str],
-    options: LandingOptions | None = None,
-    *,
-    strict: bool = False,
-    max_rejected: RejectLimit | None = None,
-    on_stage: OnStage | None = None,
-) -> BatchResult:
-    """Run landing files through all stages up to commit; a batch that was committed before changes nothing.
-
-    errors   see `ingest_files`
-    """
-    tell = on_stage or (lambda stage: None)
-    tell("ingest")
-    ingest_files(context, landing, options, strict=strict, max_rejected=max_rejected)
-    return finish_batch(context, tell)
-
-
 def ingest_files(
     context: BatchContext,
     landing: Sequence[str],
@@ -100,19 +81,6 @@ def ingest_files(
         judge=judge,
         publish=publish,
     )
-
-
-def upsert_table(
-    context: BatchContext, rows: pa.Table, *, missing: str = MISSING_DEFAULT, on_stage: OnStage | None = None
-) -> BatchResult:
-    """Run rows in memory through all stages; row kinds in column ``_kind`` when present.
-
-    missing   columns that the rows do not have: see `lakeidx.landing.missing_columns`
-    """
-    tell = on_stage or (lambda stage: None)
-    tell("ingest")
-    ingest_rows(context, rows, missing=missing)
-    return finish_batch(context, tell)
 
 
 def ingest_rows(

@@ -13,7 +13,6 @@ from tests.arch.sources import MODULES, ROOT, nodes, parsed
 
 #: Public names that only tests use, with what for; the test that uses each is looked for.
 FOR_TESTS = {
-    "lakeidx.batch.upsert:upsert_table": "rows in memory through all stages in one call, as tests and benchmarks fill tables",
     "lakeidx.bucket_assignment.hash_map:HashMap.memory_bytes": "the bound on memory of an assignment",
     "lakeidx.bucket_assignment.hash_set:HashFilter.memory_bytes": "the bound on memory of finding keys",
     "lakeidx.lookup.bloom:LookupBloom.might_contain": "scalar twin of might_contain_many",

@@ -21,7 +21,6 @@ import tenacity
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.storage.probe import forget_probes
 from lakeidx.storage.remote import clients
@@ -31,6 +30,7 @@ from tests.kit.object_server import Act, ObjectServer, object_server
 from tests.kit.s3_proxy import faulty_proxy
 from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.share import WHOLE
+from tests.kit.upserts import upsert_table
 
 __all__ = ["s3_server"]  # a fixture, found by its name
 FIRST = int(os.environ.get("LAKEIDX_SEED", "0"))

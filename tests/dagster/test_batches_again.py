@@ -9,10 +9,10 @@ import dagster as dg
 import pytest
 
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.rollback import roll_back_table
 from tests.dagster.pipelines import Deployment, metrics, red_checks
 from tests.kit.small_tables import rows as arrow_rows
+from tests.kit.upserts import upsert_table
 
 pytestmark = pytest.mark.dagster
 

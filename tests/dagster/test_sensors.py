@@ -10,12 +10,12 @@ import dagster as dg
 import pytest
 
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.dagster.sensors.compaction import name_state
 from lakeidx.errors import CorruptFileError, NotFoundError
 from tests.dagster.pipelines import Deployment
 from tests.kit.small_tables import rows as arrow_rows
+from tests.kit.upserts import upsert_table
 
 pytestmark = pytest.mark.dagster
 

@@ -17,7 +17,6 @@ import zstandard
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.index_manifest import decode_index_manifest, encode_index_manifest
 from lakeidx.format.manifest import decode_manifest, encode_manifest
@@ -25,6 +24,7 @@ from lakeidx.format.snapshot import decode_snapshot, encode_snapshot
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.tasks.runner import LocalRunner
 from tests.conftest import GOLDEN
+from tests.kit.upserts import upsert_table
 
 pytestmark = pytest.mark.golden
 

@@ -13,12 +13,12 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.upserts import upsert_files
 
 pytestmark = pytest.mark.interop
 

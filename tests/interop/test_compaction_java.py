@@ -15,7 +15,6 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket
 from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance import compaction
@@ -25,6 +24,7 @@ from lakeidx.tasks.runner import LocalRunner
 from tests.conftest import GOLDEN
 from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.table_history import ENGINES, History, Record, State, Values, key_hashes
+from tests.kit.upserts import upsert_files
 
 pytestmark = pytest.mark.interop
 

@@ -17,13 +17,13 @@ import pytest
 import lakeidx
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context, new_batch_id
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.quality.load import load_evidence
 from lakeidx.quality.verify import verify
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.upserts import upsert_table
 
 pytestmark = pytest.mark.interop
 

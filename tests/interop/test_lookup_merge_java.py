@@ -14,12 +14,12 @@ import pytest
 import lakeidx
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.upserts import upsert_table
 
 pytestmark = pytest.mark.interop
 

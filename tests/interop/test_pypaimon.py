@@ -12,10 +12,10 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.pypaimon_tools import PyPaimon
+from tests.kit.upserts import upsert_table
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_witness]
 

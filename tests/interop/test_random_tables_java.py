@@ -12,13 +12,13 @@ import pytest
 import lakeidx
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner
 from tests.interop.random_tables import plain, random_table
 from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.java_tools import RELEASED
+from tests.kit.upserts import upsert_files
 
 pytestmark = pytest.mark.interop
 

@@ -17,11 +17,11 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.landing.read import LandingOptions
 from lakeidx.types import Field, parse_type
 from tests.kit.java_paimon import JavaPaimon, from_java, require_java_paimon, to_text
+from tests.kit.upserts import upsert_files
 
 pytestmark = pytest.mark.interop
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.codec.rows.binary_row_vec import hash_columns
 from lakeidx.key_index.hbase.client import LocationTable
 from lakeidx.key_index.options import IndexOptions
@@ -22,6 +21,7 @@ from lakeidx.table.index_files import read_hash_index
 from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import SPEC, make_table, rows
+from tests.kit.upserts import upsert_table
 
 #: Partition, key, value, kind.
 Row = tuple[int, int, str, str]

@@ -12,10 +12,11 @@ import pyarrow as pa
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import BatchContext, make_context, new_batch_id
-from lakeidx.batch.upsert import ingest_rows, upsert_table, write_attempt
+from lakeidx.batch.upsert import ingest_rows, write_attempt
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.metadata import TableMetadata
+from tests.kit.upserts import upsert_table
 
 SPEC: dict[str, Any] = {
     "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from lakeidx.api import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.data.merge.changelog import Changelog
 from lakeidx.data.merge.levels import with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
@@ -25,6 +24,7 @@ from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.reference_changelog import Stored, merge_by_lookup, merge_in_full_compaction
 from tests.kit.reference_engines import Record
+from tests.kit.upserts import upsert_table
 from tests.unit.data.tables import kv_table, table_schema
 
 TOP = 5

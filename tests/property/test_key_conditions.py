@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from lakeidx.api import Table
 from lakeidx.batch.context import make_context, new_batch_id
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import filter_table
 from lakeidx.predicate.parse import parse_where
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.upserts import upsert_table
 
 pytestmark = pytest.mark.slow
 

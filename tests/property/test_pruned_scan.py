@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context, new_batch_id
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.predicate import filter_table
@@ -27,6 +26,7 @@ from lakeidx.predicate.parse import parse_where
 from lakeidx.table.scan.plan import PlanOptions
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import Field, parse_type
+from tests.kit.upserts import upsert_table
 
 INDEXES = {
     "file-index.bloom-filter.columns": "k,v", "file-index.bloom-filter.k.items": "50",

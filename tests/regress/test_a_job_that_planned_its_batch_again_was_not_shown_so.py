@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from tests.dagster.pipelines import Deployment, metrics
 from tests.dagster.test_submitted import submitting
 from tests.kit.small_tables import rows as arrow_rows
+from tests.kit.upserts import upsert_table
 
 pytestmark = pytest.mark.dagster
 

@@ -22,7 +22,7 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.commit import STALE_WRITE_MS
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.upsert import commit_batch, ingest_files, upsert_files, upsert_table
+from lakeidx.batch.upsert import commit_batch, ingest_files
 from lakeidx.cli.main import app
 from lakeidx.errors import CommitConflictError, CommitUnknownError, InvalidInputError, LakeIdxError, UnavailableError
 from lakeidx.format.paths import TablePaths
@@ -38,6 +38,7 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table.foreign import add_column, make_branch
 from tests.kit.small_tables import SPEC, content, filled_table, keep_newest, make_table, rows, staged_batch, upsert
+from tests.kit.upserts import upsert_files, upsert_table
 
 # A batch id whose rows were rolled back, or whose table was created again, did nothing and said success; so did other content.
 

@@ -18,7 +18,7 @@ from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BatchFiles
 from lakeidx.batch.context import BatchContext, make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.upsert import commit_batch, finish_batch, ingest_rows, upsert_table, write_attempt
+from lakeidx.batch.upsert import commit_batch, finish_batch, ingest_rows, write_attempt
 from lakeidx.cli.main import app
 from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputError, NotFoundError, TableReplacedError
 from lakeidx.format.schema.edits import SchemaEdits
@@ -43,6 +43,7 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table.foreign import fast_forward, make_branch
 from tests.kit.small_tables import LISTAGG, SPEC, branch_of, content, filled_table, make_table, rows, upsert
+from tests.kit.upserts import upsert_table
 
 # A batch was rolled back, a branch with its snapshot was fast-forwarded, and the batch came again: its rows were added twice.
 

@@ -19,7 +19,6 @@ import lakeidx
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.cli.main import app
 from lakeidx.data import write_data_file
 from lakeidx.data.read_data_file import read_data_file
@@ -42,6 +41,7 @@ from lakeidx.table.view import DELETION_VECTORS, data_file_path, load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import SPEC, content, make_table, rows, table_fields, table_spec, upsert
+from tests.kit.upserts import upsert_table
 
 # With deletion vectors, readers see level 0 after a compaction; deletes looked only among what they see, and found nothing.
 #

@@ -20,7 +20,6 @@ from lakeidx.api.warehouse import drop_table
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.batch.context import make_context
 from lakeidx.batch.index_types import index_folder
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.consumer import encode_consumer
 from lakeidx.format.schema.edits import SchemaEdits
@@ -37,6 +36,7 @@ from lakeidx.testing.fault_store import FaultStore, When
 from tests.kit.reachable import files_on_disk, reachable
 from tests.kit.share import WHOLE, share_of
 from tests.kit.small_tables import content, keep_newest, make_table, rows, upsert
+from tests.kit.upserts import upsert_table
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,6 @@ from lakeidx import LandingOptions
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
 from lakeidx.batch.stages import ingest
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing.key_rows import read_key_rows
@@ -32,6 +31,7 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.small_tables import SPEC, content, make_table, table_spec
+from tests.kit.upserts import upsert_files
 
 # A JSON object or array in a STRING column had its numbers changed to strings.
 

@@ -17,7 +17,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context, new_batch_id
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.cli.context import ended_by_signals
 from lakeidx.errors import InvalidInputError, LakeIdxError, TableReplacedError, UnavailableError
 from lakeidx.format.schema.edits import SchemaEdits
@@ -37,6 +36,7 @@ from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.shared_table.foreign import fast_forward, make_branch
 from tests.kit.small_tables import SPEC, branch_of, filled_table, make_table, rows, upsert
+from tests.kit.upserts import upsert_table
 
 # A stream whose snapshot was rolled back left out the rows that came after it; a join worker answered from a dropped table.
 

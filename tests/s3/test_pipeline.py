@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files, upsert_table
 from lakeidx.errors import CommitUnknownError, UnavailableError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
@@ -23,6 +22,7 @@ from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.small_tables import SPEC, content, rows
 from tests.kit.spark_fixture import spark
+from tests.kit.upserts import upsert_files, upsert_table
 
 __all__ = ["s3_server", "spark"]
 pytestmark = pytest.mark.s3

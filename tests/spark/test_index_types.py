@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.spark.runner import SparkRunner
 from tests.kit.index_history import GLOBAL_TYPES, LOCAL_TYPES, IndexedTable, Model, apply, fixed_history
 from tests.kit.small_tables import rows
+from tests.kit.upserts import upsert_table
 
 pytestmark = pytest.mark.spark
 

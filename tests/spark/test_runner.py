@@ -20,7 +20,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 from lakeidx.spark import runner as runner_module
 from lakeidx.spark.runner import TASK_WEIGHT, TASKS_PER_SLOT, SparkRunner, local_folder, session_slots, task_count
@@ -29,6 +28,7 @@ from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.small_tables import content, make_table, rows
+from tests.kit.upserts import upsert_table
 from tests.spark.dying_runner import DyingRunner
 
 pytestmark = pytest.mark.spark

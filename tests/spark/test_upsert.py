@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
@@ -25,6 +24,7 @@ from lakeidx.tasks.runner import LocalRunner, Runner
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.spark_archive import OPTIONS
 from tests.kit.spark_fixture import require_java
+from tests.kit.upserts import upsert_files
 
 pytestmark = pytest.mark.spark
 
@@ -115,7 +115,7 @@ import json, sys
 from pathlib import Path
 from lakeidx.landing.read import LandingOptions
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files
+from tests.kit.upserts import upsert_files
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.runner import get_session
 from lakeidx.api.table import Table

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_files, upsert_table
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.landing.read import LandingOptions
 from lakeidx.maintenance.alter import alter_table
@@ -23,6 +22,7 @@ from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.tags import create_tag, delete_tag
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.upserts import upsert_files, upsert_table
 
 _TWO_DAYS_MS = 2 * 86_400_000
 

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind
 from lakeidx.storage.base import ObjectStore
@@ -28,6 +27,7 @@ from lakeidx.tasks.runner import LocalRunner
 from tests.kit.reachable import files_on_disk, reachable
 from tests.kit.shared_table.model import identity
 from tests.kit.table_history import Key
+from tests.kit.upserts import upsert_table
 
 
 def delete_by_vector(table: Table, place: tuple[bytes, int, str, int]) -> None:

@@ -16,7 +16,6 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.compaction.bucket import BucketCompaction
 from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import compact_bucket
@@ -29,6 +28,7 @@ from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import filled_table, make_table, upsert
 from tests.kit.table_history import key_hashes
+from tests.kit.upserts import upsert_table
 
 
 def work_of(table: Table, *, full: bool = True, shrink: bool = False) -> list[BucketCompaction]:

@@ -11,12 +11,12 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.row_keys import row_keys
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
 from lakeidx.key_index.port import ExternalState
 from lakeidx.key_index.registry import index_types, make_locator
 from lakeidx.key_index.table_view import SnapshotTable, deletes_hide, key_batch, make_tag_context
 from tests.kit.small_tables import table_spec
+from tests.kit.upserts import upsert_table
 
 
 @pytest.fixture

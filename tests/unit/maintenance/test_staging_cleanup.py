@@ -16,7 +16,7 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.staging_walk import batch_ids, walk_staging
-from lakeidx.batch.upsert import commit_batch, finish_batch, upsert_files
+from lakeidx.batch.upsert import commit_batch, finish_batch
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging, staged_files
@@ -25,6 +25,7 @@ from lakeidx.testing.fault_store import FaultStore
 from tests.kit.metered_store import MeteredStore
 from tests.kit.reachable import files_on_disk, reachable
 from tests.kit.small_tables import content, filled_table, make_table, rows, staged_batch, upsert
+from tests.kit.upserts import upsert_files
 
 HOUR_MS = 3_600_000
 LATER_MS = 60_000

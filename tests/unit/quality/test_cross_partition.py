@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.quality.load import load_evidence
@@ -22,6 +21,7 @@ from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import DataType, Root
 from tests.kit.small_tables import table_fields, table_spec
+from tests.kit.upserts import upsert_table
 
 
 def write(table: Table, batch_id: str, p: list[int], k: list[int]) -> None:

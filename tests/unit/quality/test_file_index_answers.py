@@ -13,13 +13,13 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.file_index.container import decode_index_container, encode_index_container
 from lakeidx.file_index.options import indexed_columns
 from lakeidx.file_index.write import DataFileIndexWriter
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.quality.file_index_answers import check_file_indexes
 from lakeidx.table.view import load_view
+from tests.kit.upserts import upsert_table
 
 ROWS = 60
 COLUMNS: dict[str, tuple[Any, pa.DataType, list[Any]]] = {

@@ -15,7 +15,6 @@ from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BucketAssignmentReport, StagedPart, Target
 from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.index_write import WriteContext
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.maintenance.lookup_store import run_lookup_store
@@ -23,6 +22,7 @@ from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import make_table, rows
+from tests.kit.upserts import upsert_table
 from tests.unit.spark.frames import Session
 
 MOST_BYTES = 1_000_000

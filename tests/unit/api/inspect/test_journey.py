@@ -13,7 +13,6 @@ import pytest
 from lakeidx.api.inspect.files import inspect_file
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_of_options
@@ -24,6 +23,7 @@ from lakeidx.storage.local import LocalStore
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.shared_table.foreign import deletable, delete_by_vector
+from tests.kit.upserts import upsert_table
 
 STORE = LocalStore()
 FIELDS = [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]

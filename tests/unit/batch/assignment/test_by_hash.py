@@ -16,7 +16,7 @@ from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.target_files import read_part_targets
-from lakeidx.batch.upsert import ingest_rows, upsert_table
+from lakeidx.batch.upsert import ingest_rows
 from lakeidx.bucket_assignment.rules import RandomBuckets
 from lakeidx.errors import CorruptFileError
 from lakeidx.storage.local import LocalStore
@@ -25,6 +25,7 @@ from lakeidx.table.key_buckets import hash_entries, key_hashes
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey
 from tests.kit.small_tables import make_table, rows
+from tests.kit.upserts import upsert_table
 
 PARTITIONS, KEYS, TASKS = 2, 400, 3
 

@@ -16,7 +16,6 @@ from lakeidx.batch.assignment.committed_keys import CommittedKeys
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import make_context
 from lakeidx.batch.index_types import _in_memory
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import (
     GLOBAL_TYPES,
@@ -29,6 +28,7 @@ from tests.kit.index_history import (
     hbase_stand_in,
 )
 from tests.kit.small_tables import make_table, rows
+from tests.kit.upserts import upsert_table
 from tests.unit.batch.test_index_faults import POINTS, DeathError
 from tests.unit.key_index.hbase.test_hbase_index import StandIn
 

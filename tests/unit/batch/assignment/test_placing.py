@@ -16,7 +16,6 @@ from lakeidx.batch.assignment.placement import PlaceWork
 from lakeidx.batch.assignment.placing import _PlacingTasks, check_buckets_fit, check_rows_fit, fits_driver
 from lakeidx.batch.assignment.row_keys import RowKeys, rows_to_route
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import InvalidInputError
@@ -27,6 +26,7 @@ from tests.kit.peak_memory import peak_mib
 from tests.kit.reachable import files_on_disk
 from tests.kit.small_tables import content, make_table, upsert
 from tests.kit.small_tables import rows as rows_of
+from tests.kit.upserts import upsert_table
 
 GIB, ROWS, BLOCK = 1 << 30, 12_000_000, 250_000
 

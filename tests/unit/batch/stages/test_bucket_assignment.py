@@ -18,7 +18,6 @@ from lakeidx.batch.assignment.row_keys import partition_codes, placing_columns, 
 from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.target_files import numbers_path, read_numbers, read_part_targets, write_numbers
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
@@ -29,6 +28,7 @@ from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import parse_type
 from tests.kit.small_tables import content, make_table, rows, table_spec
+from tests.kit.upserts import upsert_table
 
 Values = list[tuple[int, int, str | None]]
 

@@ -14,7 +14,6 @@ from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placing import place_batch
 from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.given_rows import stage_table
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.bucket_assignment.hash_set import plan_index_update
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.storage.base import ObjectStore
@@ -22,6 +21,7 @@ from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.small_tables import content, filled_table, rows
+from tests.kit.upserts import upsert_table
 
 
 class _Reads:

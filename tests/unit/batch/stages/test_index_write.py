@@ -20,13 +20,14 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.stages.ingest import run_ingest
-from lakeidx.batch.upsert import commit_batch, upsert_files, upsert_table
+from lakeidx.batch.upsert import commit_batch
 from lakeidx.codec.containers.checksum import seal
 from lakeidx.errors import CommitUnknownError, InvalidInputError, UnavailableError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import content, make_table, rows
+from tests.kit.upserts import upsert_files, upsert_table
 
 KINDS = ("+I", "-U", "+U", "-D")
 changes = st.lists(

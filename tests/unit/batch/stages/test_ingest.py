@@ -20,12 +20,12 @@ from lakeidx.batch.context import make_context
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.stages.ingest import run_ingest
 from lakeidx.batch.stages.rejected_rows import read_rejected
-from lakeidx.batch.upsert import upsert_files, upsert_table
 from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import content, make_table, rows
+from tests.kit.upserts import upsert_files, upsert_table
 
 SPEC: dict[str, Any] = {
     "fields": [

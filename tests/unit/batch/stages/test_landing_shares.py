@@ -14,12 +14,12 @@ from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import make_context
 from lakeidx.batch.stages import ingest
 from lakeidx.batch.stages.rejected_rows import read_rejected
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.text.shares import cross_range
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import content, make_table
+from tests.kit.upserts import upsert_files
 
 OPTIONS = {"bucket": "1"}
 

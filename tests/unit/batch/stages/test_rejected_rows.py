@@ -9,12 +9,12 @@ import pytest
 
 from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.rejected_rows import RejectWriter, join_rejected, read_rejected
-from lakeidx.batch.upsert import upsert_files
 from lakeidx.landing.cast_rows import REJECT_SCHEMA
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.storage import open_store
 from tests.kit.small_tables import content, make_table
+from tests.kit.upserts import upsert_files
 from tests.unit.batch.assignment.test_in_tasks import MeteredRunner
 
 

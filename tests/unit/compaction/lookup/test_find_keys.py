@@ -11,7 +11,6 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.compaction import bucket
 from lakeidx.compaction.bucket import BucketReader
 from lakeidx.compaction.levels import build_levels
@@ -20,6 +19,7 @@ from lakeidx.compaction.rewrite import find_keys_above
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.upserts import upsert_table
 
 
 def table_with(folder: Path, key_type: str) -> Table:

@@ -9,13 +9,13 @@ import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.batch.upsert import upsert_table
 from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.small_tables import content, filled_table, make_table, rows, upsert
+from tests.kit.upserts import upsert_table
 
 
 def with_faults(table: Table) -> tuple[Table, FaultStore]:
