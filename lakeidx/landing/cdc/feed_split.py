@@ -27,15 +27,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.cdc.connect_schema import split_runs
 from lakeidx.landing.cdc.envelopes import ENVELOPES, Envelope
-from lakeidx.landing.cdc.events import at_path, parse_fields, payload_of, rows_in
+from lakeidx.landing.cdc.events import at_path, payload_of, rows_in
 from lakeidx.landing.cdc.reader import without_tombstones
-from lakeidx.landing.cdc.source_tables import joined_names, name_of_table
+from lakeidx.landing.cdc.source_tables import name_of_table, names_by_arrow
 from lakeidx.landing.cdc.source_types import type_of_ddl, type_of_dms
 from lakeidx.landing.text.compressed import open_plain
 from lakeidx.landing.text.json_lines import BLOCK_BYTES, filled_lines, line_blocks, parse_line, shown_text
@@ -260,27 +259,14 @@ def _by_table(
     first   number of the first line in the feed
     """
     filled = filled_lines(text)
-    names = _names_by_arrow(text, envelope)
-    if names is None:
-        names = [None] * len(filled)
+    found_names = names_by_arrow(text, envelope, (*envelope.codes, *envelope.truncates))
+    names = [None] * len(filled) if found_names is None else found_names.to_pylist()
     out: dict[str, list[int]] = {}
     for i, name in zip(filled.tolist(), names, strict=True):
         place = name or _place(lines[i], first + i, envelope, found)
         if place:
             out.setdefault(place, []).append(i)
     return out
-
-
-def _names_by_arrow(text: bytes, envelope: Envelope) -> list[str | None] | None:
-    """Return the tables of all messages of rows, None for other lines; None when Arrow cannot read the block."""
-    found = parse_fields(text, [envelope.op, *envelope.tables])
-    if found is None:
-        return None
-    ops = pa.array([*envelope.codes, *envelope.truncates])
-    names: list[str | None] = pc.if_else(
-        pc.is_in(found[0], ops), joined_names(found[1:]), pa.scalar(None, pa.string())
-    ).to_pylist()
-    return names
 
 
 def _place(raw: bytes, number: int, envelope: Envelope, found: FeedSplit) -> str:

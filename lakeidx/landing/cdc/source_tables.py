@@ -7,8 +7,7 @@ A feed of several tables would put rows of all into one table by their keys. A n
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,11 +45,10 @@ def choose_lines(run: Run, line: int, envelope: Envelope, source: Sequence[str])
     line     number of its first line
     source   names of the chosen tables; none: all lines are
     """
-    name = _one_name(run, envelope)
-    if name is not None and (not source or is_of_source(name, source)):
-        return Chosen(run, frozenset((name,) if name else ()))
     lines = filled_lines(run.block)
-    names = _names_by_arrow(run, envelope) or _names_by_line(run, lines, envelope)
+    names = names_by_arrow(run.block, envelope, envelope.codes)
+    if names is None:
+        names = _names_by_line(run, lines, envelope)
     known = frozenset(n for n in names.unique().to_pylist() if n)
     if not source:
         return Chosen(run, known)
@@ -63,23 +61,6 @@ def choose_lines(run: Run, line: int, envelope: Envelope, source: Sequence[str])
     for i in lines[other | unnamed].tolist():
         texts[i] = b""
     return Chosen(replace(run, block=b"\n".join(texts)), mine, int(other.sum()), bad)
-
-
-def _one_name(run: Run, envelope: Envelope) -> str | None:
-    """Return the name of the only table, "" for none, where the text shows that all lines have the same one; else None."""
-    start = re.match(rb"\s*", run.block)
-    first = run.block[start.end() if start else 0 :].split(b"\n", 1)[0]
-    count = len(filled_lines(run.block))
-    name = _name_of(first, envelope)
-    if name is None:
-        return None
-    for *_, last in envelope.tables:
-        key = json.dumps(last).encode()
-        text = re.search(re.escape(key) + rb'\s*:\s*("(?:[^"\\]|\\.)*"|null)', first)
-        times = run.block.count(key)
-        if times and (text is None or times != count or run.block.count(text.group()) != count):
-            return None
-    return name
 
 
 def _name_of(line: bytes, envelope: Envelope) -> str | None:
@@ -107,16 +88,15 @@ def _names_by_line(run: Run, lines: NDArray[np.int64], envelope: Envelope) -> pa
     return pa.array([_name_of(texts[i], envelope) for i in lines.tolist()], pa.string())
 
 
-def _names_by_arrow(run: Run, envelope: Envelope) -> pa.Array | None:
-    """Return the names of all lines; None where Arrow cannot read them."""
-    found = parse_fields(run.block, [envelope.op, *envelope.tables])
+def names_by_arrow(block: bytes, envelope: Envelope, ops: Iterable[str]) -> pa.Array | None:
+    """Return the tables of messages of some operations, "" where they do not say, null for others; None: Arrow cannot read them."""
+    found = parse_fields(block, [envelope.op, *envelope.tables])
     if found is None:
         return None
-    is_row = pc.is_in(found[0], pa.array(list(envelope.codes)))
-    return pc.if_else(is_row, joined_names(found[1:]), pa.scalar(None, pa.string()))
+    return pc.if_else(pc.is_in(found[0], pa.array(list(ops))), _joined_names(found[1:]), pa.scalar(None, pa.string()))
 
 
-def joined_names(parts: Sequence[pa.Array]) -> pa.Array:
+def _joined_names(parts: Sequence[pa.Array]) -> pa.Array:
     """Join the parts of tables' names by dots, "" where there is none."""
     nothing = pa.scalar(None, pa.string())
     filled = [pc.if_else(pc.equal(p, ""), nothing, p) for p in parts]
