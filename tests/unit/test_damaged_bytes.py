@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from lakeidx.codec.containers.avro import packed_blocks
+from lakeidx.codec.containers.avro import decode_container, packed_blocks
 from lakeidx.codec.containers.avro_write import RecordCopier
 from lakeidx.codec.hudi.bloom import DYNAMIC_V0, SIMPLE, decode_filter, new_filter
 from lakeidx.codec.roaring import deserialize
@@ -70,7 +70,7 @@ def avro(codec: str, *, ours: bool) -> Kind:
     """Records in a container, with the checksum that lakeidx writes or as others write them."""
     written = [test_avro.write(rows, test_avro.PARSED, codec=codec) for rows in ([], test_avro.rows_of(3))]
     empty, data = written if ours else map(as_others_write, written)
-    return Kind(test_avro.decode_container, data, ours, () if ours else {len(empty)}, empty)
+    return Kind(decode_container, data, ours, () if ours else {len(empty)}, empty)
 
 
 def avro_head() -> Kind:
