@@ -11,7 +11,6 @@ from tests.kit.java_tools import (
     compiled,
     java_command,
     maven_jar,
-    require_java_paimon,
     run_command,
     selected_paimon,
     witness_classpath,
@@ -26,7 +25,6 @@ def paimon_jars() -> list[Path]:
 
 def paimon_0_9() -> list[Path]:
     """The last release line whose default store is the hash store, with what its bundle expects beside it."""
-    require_java_paimon()
     beside = ("org.lz4:lz4-java:1.8.0", "org.slf4j:slf4j-api:1.7.36", "org.slf4j:slf4j-nop:1.7.36")
     return [maven_jar(a, CACHE / "judges") for a in ("org.apache.paimon:paimon-bundle:0.9.0", *beside)]
 

@@ -15,16 +15,11 @@ from typer.testing import CliRunner
 
 import lakeidx
 from lakeidx.cli.main import app
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.schema_histories import SchemaHistory, write_by_lakeidx
 from tests.unit.api.test_faces import commands as every_command
 
 pytestmark = pytest.mark.interop
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _java() -> None:
-    require_java_paimon()
 
 
 def write_by_java(java: JavaPaimon, file: Path) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lakeidx
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop
 
@@ -18,7 +18,6 @@ def seen(java: JavaPaimon) -> dict[int, str]:
 
 @pytest.mark.parametrize("bucket", ["-1", "2"])
 def test_a_branch_in_turns(tmp_path: Path, bucket: str) -> None:
-    require_java_paimon()
     fields = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
     table = lakeidx.Table.create(
         tmp_path / "d.db" / "t", {"fields": fields, "primaryKeys": ["k"], "options": {"bucket": bucket}}

@@ -22,16 +22,11 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import SnapshotView, load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.conftest import GOLDEN
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.table_history import ENGINES, History, Record, State, Values, key_hashes
 from tests.kit.upserts import upsert_files
 
 pytestmark = pytest.mark.interop
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _witness() -> None:
-    require_java_paimon()
 
 
 def java_state(java: JavaPaimon) -> State:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lakeidx
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop
 
@@ -25,7 +25,6 @@ TYPES = {
 
 @pytest.mark.parametrize("options", [{"bucket": "-1"}, {"bucket": "2", "deletion-vectors.enabled": "true"}], ids=str)
 def test_java_reads_what_is_left(tmp_path: Path, options: dict[str, str]) -> None:
-    require_java_paimon()
     fields = [{"name": "k", "type": "INT"}, *({"name": n, "type": t} for n, (t, _) in TYPES.items())]
     spec = {"fields": fields, "primaryKeys": ["k"], "options": options}
     table = lakeidx.Table.create(tmp_path / "d.db" / "t", spec)

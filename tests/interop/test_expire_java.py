@@ -12,7 +12,7 @@ from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.reachable import files_on_disk, reachable, reopened
 from tests.kit.small_tables import content, make_table, upsert
 
@@ -22,7 +22,6 @@ NEWEST_ONLY = Retention(num_min=1, num_max=1, limit=1000)
 
 
 def a_history(folder: Path) -> tuple[Table, JavaPaimon, dict[int, Any]]:
-    require_java_paimon()
     table = make_table(folder)
     states = {}
     for i in range(6):

@@ -12,7 +12,7 @@ import pytest
 import lakeidx
 from tests.interop.java_judges import judge, paimon_jars
 from tests.interop.test_metadata_tables_java import compare_rows
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.java_tools import RELEASED, selected_paimon
 
 pytestmark = pytest.mark.interop
@@ -39,7 +39,6 @@ def ours(table: lakeidx.Table, **state: Any) -> Rows:
     ],
 )
 def test_java_reads_the_same(tmp_path: Path, paimon: str, key: list[str], options: dict[str, str]) -> None:
-    require_java_paimon()
     spec = {"fields": FIELDS, "partitionKeys": ["dt"], "primaryKeys": key, "options": options}
     table = lakeidx.Table.create(tmp_path / "d.db" / "t", spec)
     table.create_branch("s")
@@ -75,7 +74,6 @@ def test_java_reads_the_same(tmp_path: Path, paimon: str, key: list[str], option
 
 def test_a_branch_with_a_key_that_java_set(tmp_path: Path) -> None:
     """The example of Paimon's documentation: a table without a key falls back on a branch that has one, and other buckets."""
-    require_java_paimon()
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps({"fields": FIELDS, "partitionKeys": ["dt"], "primaryKeys": [], "options": {}}))
     java = JavaPaimon(str(tmp_path), "d.t")
@@ -102,7 +100,6 @@ def test_a_branch_with_a_key_that_java_set(tmp_path: Path) -> None:
 
 def test_java_lists_the_same_partitions(tmp_path: Path) -> None:
     """Of the table and of the branch, without level 0 where readers do not see it."""
-    require_java_paimon()
     jobs: list[tuple[Path | str, str, Path]] = []
     vectors = {"bucket": "1", "deletion-vectors.enabled": "true", "write-only": "true"}
     for name, options in (("fixed", {"bucket": "2"}), ("vectors", vectors), ("empty", {"bucket": "-1"})):

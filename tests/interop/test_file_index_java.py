@@ -6,11 +6,9 @@ lakeidx's.
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,16 +23,11 @@ from lakeidx.predicate import Predicate, filter_table
 from lakeidx.predicate.parse import parse_where
 from lakeidx.types import to_arrow_schema
 from tests.conftest import GOLDEN
-from tests.kit.java_tools import witness
+from tests.interop.hand_made import oracle
 
 pytestmark = pytest.mark.interop
 
 CASE = GOLDEN / "tables" / "file-index-append"
-
-
-def oracle(command: str, warehouse: Path, *args: str) -> list[dict[str, Any]]:
-    lines = witness([command, str(warehouse), "db.t", *args], {"TZ": "UTC"})
-    return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 class Copy:

@@ -11,7 +11,7 @@ from lakeidx.api import Table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build, spec_to_drop
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop
 
@@ -42,7 +42,6 @@ def java_rows(java: JavaPaimon) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("kind", APPEND)
 def test_java_reads_append_tables(tmp_path: Path, kind: str) -> None:
-    require_java_paimon()
     options = APPEND[kind] | {"file-index.bloom-filter.columns": "a", "file-index.bloom-filter.a.items": "200"}
     table = make(tmp_path, kind, options, [])
     java = JavaPaimon(str(tmp_path), f"db.{kind}")
@@ -60,7 +59,6 @@ def test_java_reads_append_tables(tmp_path: Path, kind: str) -> None:
 
 
 def test_java_uses_rebuilt_indexes(tmp_path: Path) -> None:
-    require_java_paimon()
     options = {"bucket": "-1", "file-index.in-manifest-threshold": "1 mb"}
     table = make(tmp_path, "rebuilt", options | {"file-index.bitmap.columns": "a"}, [])
     drop = run_file_index_rebuild(table.metadata, LocalRunner(1), spec_to_drop("bitmap", ["a"]))
@@ -77,7 +75,6 @@ def test_java_uses_rebuilt_indexes(tmp_path: Path) -> None:
 
 
 def test_java_reads_a_keyed_table_after_a_rebuild(tmp_path: Path) -> None:
-    require_java_paimon()
     table = make(tmp_path, "keyed", {"bucket": "2"}, ["a"])
     run_compaction(table.metadata, LocalRunner(1), full=True)
     report = run_file_index_rebuild(table.metadata, LocalRunner(1), spec_to_build(table.schema, "bloom-filter", ["s"]))
@@ -91,7 +88,6 @@ def test_java_reads_a_keyed_table_after_a_rebuild(tmp_path: Path) -> None:
 
 def test_java_finds_nan(tmp_path: Path) -> None:
     """Java hands the filter on to parquet-java, which passed the row over by the bounds of the numbers beside it."""
-    require_java_paimon()
     fields = [{"name": "a", "type": "INT"}, {"name": "d", "type": "DOUBLE"}, {"name": "f", "type": "FLOAT"}]
     table = Table.create(f"{tmp_path}/db.db/nan", {"fields": fields, "options": {"bucket": "-1"}})
     values = [1.0, float("nan"), None, 5.0]

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from lakeidx import Table
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.interop
 
 
 def test_java_goes_on_after_a_rebuild(tmp_path: Path) -> None:
-    require_java_paimon()
     uri = make_table(tmp_path).uri
     java = JavaPaimon(f"{tmp_path}/wh", "d.t")
     model = {(p, k): f"a{k}" for p in (1, 2) for k in range(25)}

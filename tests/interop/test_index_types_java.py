@@ -12,7 +12,7 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.table.view import decode_partition_dict, load_view
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.small_tables import make_table, upsert
 
 pytestmark = pytest.mark.interop
@@ -75,7 +75,6 @@ def _check_hashes(table: Table) -> None:
 
 @pytest.mark.parametrize("name", TYPES)
 def test_java_reads_and_continues(tmp_path: Path, name: str) -> None:
-    require_java_paimon()
     table = make_table(tmp_path, options=TYPES[name])
     java = JavaPaimon(f"{tmp_path}/wh", "d.t")
     r = random.Random(name)

@@ -9,7 +9,7 @@ import pytest
 
 import lakeidx
 from lakeidx.batch.index_types import index_folder
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.small_tables import content, make_table, upsert
 
 pytestmark = pytest.mark.interop
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.interop
 
 @pytest.mark.parametrize("is_global", ["true", "false"])
 def test_java_reads_and_compacts_it(tmp_path: Path, is_global: str) -> None:
-    require_java_paimon()
     java = JavaPaimon(f"{tmp_path}/java", "d.state")
     table = make_table(tmp_path, options={"index.type": "state", "index.global.enabled": is_global})
     for n in range(3):

@@ -29,7 +29,7 @@ from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, en
 from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list, encode_manifest_list
 from lakeidx.format.partition_names import partition_dir_name
 from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema.schema_file import decode_schema, encode_schema, new_schema
+from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
 from lakeidx.format.statistics import ColumnStatistics, TableStatistics, decode_statistics
 from lakeidx.format.tag import Tag, encode_tag
@@ -275,9 +275,3 @@ def test_what_may_become_a_table(tmp_path: Path, paimon: str) -> None:
         found = {w: s[: len(a)] for c, s in differ for w, a in OTHERWISE_SINCE_2.items() if w in c}
         assert found == OTHERWISE_SINCE_2, differ
         assert len(differ) == len(found)
-
-
-def test_schemas_are_read_back(tmp_path: Path) -> None:
-    """The generated schemas above are real: they decode to themselves."""
-    for schema in samples(schemas, 10):
-        assert decode_schema(encode_schema(schema)) == schema

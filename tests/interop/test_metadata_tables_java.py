@@ -21,7 +21,6 @@ from lakeidx.table.system.names import OF_A_STATE, OF_NOW
 from tests.conftest import GOLDEN
 from tests.interop.hand_made import commit
 from tests.interop.java_judges import judge, paimon_jars
-from tests.kit.java_paimon import require_java_paimon
 from tests.kit.java_tools import RELEASED, selected_paimon
 
 pytestmark = pytest.mark.interop
@@ -164,7 +163,6 @@ def said_by_java(file: Path) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def test_tables_of_metadata_have_the_rows_of_java(tmp_path: Path) -> None:
-    require_java_paimon()
     newest = selected_paimon() != RELEASED
     tables = [make(tmp_path) for make in MADE]
     jobs: list[tuple[str, str, Path]] = []
@@ -182,7 +180,6 @@ def test_tables_of_metadata_have_the_rows_of_java(tmp_path: Path) -> None:
 
 
 def test_tables_of_a_warehouse_have_the_rows_of_java(tmp_path: Path) -> None:
-    require_java_paimon()
     for make in (typed, places, empty):
         make(tmp_path)
     names = ["tables", "partitions", "all_table_options"]
@@ -216,7 +213,6 @@ def tracking(folder: Path) -> Table:
 
 
 def test_row_tracking_has_the_rows_of_java_and_is_refused_where_java_refuses_it(tmp_path: Path) -> None:
-    require_java_paimon()
     # As Java left it, whose files have no such columns.
     plain_ids = tmp_path / "d.db" / "plain"
     shutil.copytree(GOLDEN / "tables-2.1" / "row-tracking" / "table", plain_ids)

@@ -13,18 +13,10 @@ from typing import Any
 import pytest
 
 import lakeidx
-from tests.kit.java_tools import (
-    compiled,
-    java_command,
-    require_java_paimon,
-    run_command,
-    selected_paimon,
-    witness_classpath,
-)
+from tests.interop.java_judges import paimon_jars, run_program
 
 pytestmark = pytest.mark.interop
 
-PROGRAM = "PartitionJudge"
 TEXTS = [
     "2020-01-01", "2020-1-2 03:04:05", "20200101", "2020-13-45", "2999-01-01", "x", "2020-01-01 01:02:03.5", " 2020-01-01",
     "2020-01-01T00:00:00", "2020-01-01 24:00:00", "19999-01-01", "2020-02-31", "2020-01-01 ", "",
@@ -32,9 +24,7 @@ TEXTS = [
 
 
 def judge(*arguments: object) -> list[str]:
-    version = selected_paimon()
-    command = java_command(PROGRAM, compiled(PROGRAM, witness_classpath(version), version), *arguments)
-    return run_command(command).splitlines()
+    return run_program("PartitionJudge", paimon_jars(), *arguments)
 
 
 def make(place: Path, type: str, days: list[Any], options: dict[str, str]) -> lakeidx.Table:
@@ -69,7 +59,6 @@ def make(place: Path, type: str, days: list[Any], options: dict[str, str]) -> la
     ],
 )  # fmt: skip
 def test_the_same_partitions_expire(tmp_path: Path, type: str, days: list[Any], options: dict[str, str]) -> None:
-    require_java_paimon()
     table = make(tmp_path, type, days, options)
     shutil.copytree(tmp_path / "w", tmp_path / "java")
     time.sleep(0.01)
@@ -81,7 +70,6 @@ def test_the_same_partitions_expire(tmp_path: Path, type: str, days: list[Any], 
 
 
 def test_a_partition_is_marked_as_java_marks_it(tmp_path: Path) -> None:
-    require_java_paimon()
     table = make(tmp_path, "STRING", ["a b"], {})
     file = Path(table.uri, "dt=a b", "h=00", "_SUCCESS")
     judge("done", table.uri, "dt=a b/h=00/")

@@ -12,7 +12,7 @@ from lakeidx.api import Table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop
 
@@ -36,7 +36,6 @@ def rows(keys: range, text: str, kind: str = "+I") -> pa.Table:
 
 
 def test_java_gives_the_same_rows(tmp_path: Path) -> None:
-    require_java_paimon()
     table = Table.create(f"{tmp_path}/wh/d.db/t", SPEC)
     table.upsert(rows(range(200), "a"))
     run_compaction(table.metadata, LocalRunner(1), full=True)

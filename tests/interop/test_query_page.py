@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.snippets import run_page
-from tests.kit.java_tools import require_java_paimon, run_command, witness_classpath
+from tests.kit.java_tools import run_command, witness_classpath
 from tools.docs.blocks import blocks
 
 pytestmark = pytest.mark.interop
@@ -16,7 +16,6 @@ PAGE = "docs/query/jvm.md"
 
 
 def test_the_program_prints_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    require_java_paimon()
     monkeypatch.chdir(tmp_path)
     run_page(PAGE, tmp_path)  # makes the table
     (program,) = (b.code for b in blocks(PAGE) if b.language == "java")

@@ -16,16 +16,11 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner
 from tests.interop.random_tables import plain, random_table
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.java_tools import RELEASED
 from tests.kit.upserts import upsert_files
 
 pytestmark = pytest.mark.interop
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _witness() -> None:
-    require_java_paimon()
 
 
 def _without_blanks(rows: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:

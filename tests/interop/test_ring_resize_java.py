@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.ring_table import RingTable
 
 pytestmark = pytest.mark.interop
@@ -20,7 +20,6 @@ def _java_rows(java: JavaPaimon) -> dict[tuple[int, str], str]:
 
 
 def test_java_reads_a_resized_table(tmp_path: Path) -> None:
-    require_java_paimon()
     table = RingTable(tmp_path)
     table.upsert([(p, f"key-{i}", "a") for p in (1, 2) for i in range(50)])
     table.upsert([(1, f"key-{i}", None if i % 3 else "b") for i in range(12)])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lakeidx
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 
 pytestmark = pytest.mark.interop
 FIELDS = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
@@ -17,7 +17,6 @@ FIELDS = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
     "options", [{"bucket": "2"}, {"bucket": "-1"}, {"bucket": "1", "deletion-vectors.enabled": "true"}]
 )
 def test_java_expires_and_reads(tmp_path: Path, options: dict[str, str]) -> None:
-    require_java_paimon()
     spec = {"fields": FIELDS, "primaryKeys": ["k"], "options": options}
     table = lakeidx.Table.create(tmp_path / "d.db" / "t", spec)
     java = JavaPaimon(str(tmp_path), "d.t")

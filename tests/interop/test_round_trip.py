@@ -20,7 +20,7 @@ from lakeidx.batch.context import make_context
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.landing.read import LandingOptions
 from lakeidx.types import Field, parse_type
-from tests.kit.java_paimon import JavaPaimon, from_java, require_java_paimon, to_text
+from tests.kit.java_paimon import JavaPaimon, from_java, to_text
 from tests.kit.upserts import upsert_files
 
 pytestmark = pytest.mark.interop
@@ -123,11 +123,6 @@ class Feed:
 
     def expected(self) -> list[tuple[Any, ...]]:
         return sorted(self.model.values(), key=repr)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _witness() -> None:
-    require_java_paimon()
 
 
 def lake_rows(table: Table) -> list[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.shared_table.machine import Machine
 from tests.kit.shared_table.model import Effect
 from tests.kit.shared_table.programs import Step, records_of
@@ -23,11 +23,6 @@ pytestmark = pytest.mark.interop
 HISTORIES = 12
 #: Java's words for these keys and their order in a JSON file are no subject of this test.
 _LEFT_OUT = ("float-keys",)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _witness() -> None:
-    require_java_paimon()
 
 
 class JavaToo(Machine):

@@ -15,7 +15,7 @@ from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position
 from lakeidx.table.stream.start import Start, StartMode
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.small_tables import make_table, upsert
 
 pytestmark = pytest.mark.interop
@@ -29,11 +29,6 @@ TABLES: dict[str, dict[str, str]] = {
     "lookup, vectors": {**FIXED, "changelog-producer": "lookup", "deletion-vectors.enabled": "true"},
 }
 Rows = list[tuple[Any, ...]]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _witness() -> None:
-    require_java_paimon()
 
 
 def history(folder: Path, options: dict[str, str]) -> tuple[Table, JavaPaimon]:

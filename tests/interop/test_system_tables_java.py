@@ -16,7 +16,6 @@ from lakeidx.table.scan.changes import ChangeScan
 from lakeidx.table.scan.table_scan import TableScan
 from lakeidx.tasks.runner import LocalRunner
 from tests.interop.java_judges import judge, paimon_jars
-from tests.kit.java_paimon import require_java_paimon
 from tests.kit.java_tools import RELEASED, selected_paimon
 
 pytestmark = pytest.mark.interop
@@ -85,7 +84,6 @@ def ranges(table: Table, system: str) -> list[tuple[str, int, int]]:
 
 
 def test_rows_and_columns_are_those_of_java(tmp_path: Path) -> None:
-    require_java_paimon()
     jobs: list[list[object]] = []
     expected: dict[Path, ChangeScan | TableScan | SystemRows] = {}
     for name in TABLES:

@@ -7,15 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.untaken_cases import CASES, ROW, table_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_witness]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _witness() -> None:
-    require_java_paimon()
 
 
 def fails(folder: Path, name: str, kinds: list[str]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import lakeidx
-from tests.kit.java_paimon import JavaPaimon, require_java_paimon
+from tests.kit.java_paimon import JavaPaimon
 from tests.kit.java_tools import PAIMON_VERSIONS, use_paimon
 from tests.kit.pypaimon_tools import PyPaimon
 from tests.kit.share import WHOLE
@@ -153,7 +153,6 @@ def _by_key(row: Row) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_each_reader_sees_the_rows_of_all_writers(name: str, tmp_path: Path) -> None:
-    require_java_paimon()
     kind = KINDS[name]
     r, model, writers, told = random.Random(f"turns {name}"), Model(kind), Writers(tmp_path, kind), []
     try:
