@@ -56,6 +56,7 @@ from lakeidx.tasks.routed_rows import (
     cut_rows,
     group_targets,
 )
+from lakeidx.tasks.runner import Shuffle
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -113,28 +114,20 @@ class SparkRunner:
             return _collect(frame, len(items))
 
     def shuffle(
-        self,
-        split: Callable[[T], Iterable[RoutedRows]],
-        items: Sequence[T],
-        combine: Callable[[U, Iterator[Block]], R],
-        *,
-        targets: Sequence[U],
-        weights: Sequence[int],
-        label: str,
+        self, work: Shuffle[T, U, R], items: Sequence[T], *, targets: Sequence[U], weights: Sequence[int], label: str
     ) -> list[R]:
         """See `lakeidx.tasks.runner.Runner.shuffle`."""
         if not weights:
             return []
         way = nullcontext() if self._local is None else block_folder(self._local)
         with way as folder, described(self.session, label), python_errors():
-            frame = self.shuffle_frame(split, items, combine, targets=targets, weights=weights, folder=folder)
+            frame = self.shuffle_frame(work, items, targets=targets, weights=weights, folder=folder)
             return _collect(frame, len(weights))
 
     def shuffle_frame(
         self,
-        split: Callable[[T], Iterable[RoutedRows]],
+        work: Shuffle[T, U, R],
         items: Sequence[T],
-        combine: Callable[[U, Iterator[Block]], R],
         *,
         targets: Sequence[U],
         weights: Sequence[int],
@@ -151,12 +144,12 @@ class SparkRunner:
         of_groups = list(_group_rows([_pickled(target) for target in targets], groups))
         carries = len(items) > 0 and sum(rows.nbytes for rows in of_groups) <= _CLOSURE_BYTES
         rows, carried = self._items(items)
-        sends = _split_function(split, carried, groups, of_groups if carries else [], folder)
+        sends = _split_function(work.split, carried, groups, of_groups if carries else [], folder)
         blocks = rows.mapInArrow(_settling(sends), _BLOCK_SCHEMA)
         if not carries:
             blocks = blocks.union(self.session.createDataFrame(pa.Table.from_batches(of_groups)))
         moved = _to_tasks(blocks, groups.tasks).sortWithinPartitions("group", "ord", "piece")
-        return moved.mapInArrow(_settling(_combine_function(combine, folder), release=True), _RESULT_SCHEMA)
+        return moved.mapInArrow(_settling(_combine_function(work.combine, folder), release=True), _RESULT_SCHEMA)
 
     def _items(self, items: Sequence[Any]) -> tuple[DataFrame, list[bytes] | None]:
         """Make one row per item; return also the pickled items that the function has to carry, None when the rows do."""

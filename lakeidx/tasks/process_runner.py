@@ -41,6 +41,7 @@ from lakeidx.tasks.routed_rows import (
     cut_rows,
     group_targets,
 )
+from lakeidx.tasks.runner import Shuffle
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -91,14 +92,7 @@ class ProcessRunner(AbstractContextManager["ProcessRunner"]):
             ) from error
 
     def shuffle(
-        self,
-        split: Callable[[T], Iterable[RoutedRows]],
-        items: Sequence[T],
-        combine: Callable[[U, Iterator[Block]], R],
-        *,
-        targets: Sequence[U],
-        weights: Sequence[int],
-        label: str,
+        self, work: Shuffle[T, U, R], items: Sequence[T], *, targets: Sequence[U], weights: Sequence[int], label: str
     ) -> list[R]:
         """See `lakeidx.tasks.runner.Runner.shuffle`.
 
@@ -108,11 +102,11 @@ class ProcessRunner(AbstractContextManager["ProcessRunner"]):
             return []
         groups = group_targets(weights, self._parallelism)
         with block_folder(self._folder) as folder:
-            written = self.map(_Spill(split, groups, folder), list(enumerate(items)), label=label)
-            work = list(_shares(targets, groups, written))
-            combined = self.map(partial(_combine, combine, folder), work, label=label)
+            written = self.map(_Spill(work.split, groups, folder), list(enumerate(items)), label=label)
+            shares = list(_shares(targets, groups, written))
+            combined = self.map(partial(_combine, work.combine, folder), shares, label=label)
         out: list[Any] = [None] * len(weights)
-        for share, results in zip(work, combined, strict=True):
+        for share, results in zip(shares, combined, strict=True):
             for target, result in zip(share.numbers, results, strict=True):
                 out[target] = result
         return out
@@ -174,16 +168,12 @@ def _shares(targets: Sequence[U], groups: TargetGroups, written: Sequence[tuple[
 
 def _combine(combine: Callable[[U, Iterator[Block]], R], folder: str, share: _Share[U]) -> list[R]:
     """Reduce: combine the targets of one group (in a process of the pool, whose next task finds the memory free)."""
+    named = dict(zip(share.numbers, share.targets, strict=True))
     try:
-        return _combined(combine, folder, share)
+        blocks = blocks_by_target(_read(folder, share), share.numbers)
+        return [combine(named[target], received) for target, received in blocks]
     finally:
         release_free_memory()
-
-
-def _combined(combine: Callable[[U, Iterator[Block]], R], folder: str, share: _Share[U]) -> list[R]:
-    named = dict(zip(share.numbers, share.targets, strict=True))
-    blocks = blocks_by_target(_read(folder, share), share.numbers)
-    return [combine(named[target], received) for target, received in blocks]
 
 
 def _read(folder: str, share: _Share[Any]) -> Iterator[GroupBlock]:

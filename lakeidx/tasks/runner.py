@@ -22,9 +22,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 U = TypeVar("U")
+_Item = TypeVar("_Item", contravariant=True)
+_Target = TypeVar("_Target", contravariant=True)
+_Made = TypeVar("_Made", covariant=True)
 
 #: Called with (done, total) while a runner works.
 Progress = Callable[[int, int], None]
+
+
+class Shuffle(Protocol[_Item, _Target, _Made]):
+    """Functions of the tasks of a shuffle."""
+
+    def split(self, item: _Item, /) -> Iterable[RoutedRows]:
+        """Give the rows of one item, with the target of each."""
+
+    def combine(self, target: _Target, blocks: Iterator[Block], /) -> _Made:
+        """Make what is wanted of a target; called once for each, with its blocks in ascending order."""
 
 
 class Runner(Protocol):
@@ -41,19 +54,10 @@ class Runner(Protocol):
         """
 
     def shuffle(
-        self,
-        split: Callable[[T], Iterable[RoutedRows]],
-        items: Sequence[T],
-        combine: Callable[[U, Iterator[Block]], R],
-        *,
-        targets: Sequence[U],
-        weights: Sequence[int],
-        label: str,
+        self, work: Shuffle[T, U, R], items: Sequence[T], *, targets: Sequence[U], weights: Sequence[int], label: str
     ) -> list[R]:
         """Send rows to targets and combine them there.
 
-        split     gives the rows of one item, with the target of each
-        combine   called once per target with what it is and its blocks in ascending order; a target without rows has none
         targets   what each target is; a task gets its own
         weights   one number per target: how much work it is (rows); targets are packed into tasks by it
         returns   results in target order
@@ -98,14 +102,7 @@ class LocalRunner:
             return results
 
     def shuffle(
-        self,
-        split: Callable[[T], Iterable[RoutedRows]],
-        items: Sequence[T],
-        combine: Callable[[U, Iterator[Block]], R],
-        *,
-        targets: Sequence[U],
-        weights: Sequence[int],
-        label: str,
+        self, work: Shuffle[T, U, R], items: Sequence[T], *, targets: Sequence[U], weights: Sequence[int], label: str
     ) -> list[R]:
         """See `Runner.shuffle`; rows stay in memory."""
         if not weights:
@@ -113,7 +110,7 @@ class LocalRunner:
         groups = group_targets(weights, 1)
         received: list[list[Block]] = [[] for _ in weights]
         for cuts in self.map(
-            lambda item: [cut for routed in split(item) for cut in cut_rows(routed, groups)], items, label=label
+            lambda item: [cut for routed in work.split(item) for cut in cut_rows(routed, groups)], items, label=label
         ):
             for cut in cuts:
                 for block in cut.blocks():
@@ -122,7 +119,7 @@ class LocalRunner:
         def finish(target: int) -> R:
             blocks, received[target] = received[target], []
             blocks.sort(key=lambda b: b.order)
-            return combine(targets[target], iter(blocks))
+            return work.combine(targets[target], iter(blocks))
 
         return self.map(finish, range(len(weights)), label=label)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import Runner
+from tests.kit.shuffles import Tasks
 
 
 class DyingRunner:
@@ -33,24 +34,19 @@ class DyingRunner:
         return self.inner.map(dying, items, label=label)
 
     def shuffle(
-        self,
-        split: Any,
-        items: Sequence[Any],
-        combine: Any,
-        *,
-        targets: Sequence[Any],
-        weights: Sequence[int],
-        label: str,
+        self, work: Any, items: Sequence[Any], *, targets: Sequence[Any], weights: Sequence[int], label: str
     ) -> list[Any]:
         die, stage = self.die, label.partition(":")[0]
 
         def dying_split(item: Any) -> Iterator[RoutedRows]:
-            yield from list(split(item))
+            yield from list(work.split(item))
             die(f"{stage} split")
 
         def dying_combine(target: Any, blocks: Iterator[Block]) -> Any:
-            out = combine(target, blocks)
+            out = work.combine(target, blocks)
             die(f"{stage} combine")
             return out
 
-        return self.inner.shuffle(dying_split, items, dying_combine, targets=targets, weights=weights, label=label)
+        return self.inner.shuffle(
+            Tasks(dying_split, dying_combine), items, targets=targets, weights=weights, label=label
+        )

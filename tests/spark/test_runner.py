@@ -27,6 +27,7 @@ from lakeidx.tasks.blocks import block_folder
 from lakeidx.tasks.routed_rows import Block, RoutedRows, pack_targets
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
+from tests.kit.shuffles import Tasks
 from tests.kit.small_tables import content, make_table, rows
 from tests.kit.upserts import upsert_table
 from tests.spark.dying_runner import DyingRunner
@@ -74,7 +75,7 @@ def make_combine() -> Callable[[int, Iterator[Block]], Any]:
 
 
 def test_the_same_results_as_in_one_process(spark: SparkSession, runner: SparkRunner) -> None:
-    arguments = (make_split(5), list(range(7)), make_combine())
+    arguments = (Tasks(make_split(5), make_combine()), list(range(7)))
     local = LocalRunner(2).shuffle(*arguments, targets=range(5), weights=[1, 5, 2, 2, 9], label="t")
     there = runner.shuffle(*arguments, targets=range(5), weights=[1, 5, 2, 2, 9], label="t")
     assert there == local
@@ -96,7 +97,9 @@ def test_the_settings_of_the_session_are_the_callers(spark: SparkSession, runner
     before = str(spark.conf.get(key))
     spark.conf.set(key, "0")
     try:
-        found = runner.shuffle(make_split(2), list(range(20)), combine, targets=range(2), weights=[1, 1], label="t")
+        found = runner.shuffle(
+            Tasks(make_split(2), combine), list(range(20)), targets=range(2), weights=[1, 1], label="t"
+        )
         assert found == [(20, "0"), (20, "0")]
         assert spark.conf.get(key) == "0"
     finally:
@@ -121,8 +124,8 @@ def test_what_many_items_and_targets_are_goes_with_the_rows(runner: SparkRunner)
         return len(target[1]), make_combine()(target[0], blocks)
 
     items, targets = [(n, padding) for n in range(7)], [(n, padding) for n in range(5)]
-    found = runner.shuffle(split, items, combine, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
-    local = LocalRunner(1).shuffle(split, items, combine, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
+    found = runner.shuffle(Tasks(split, combine), items, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
+    local = LocalRunner(1).shuffle(Tasks(split, combine), items, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
     assert found == local
     assert [size for size, _ in found] == [len(padding)] * 5
 
@@ -142,8 +145,8 @@ def test_targets_without_rows_are_combined_as_in_one_process(
         return target[0], len(target[1]), [(b.order, b.target, b.rows.column("v").to_pylist()) for b in blocks]
 
     targets, weights = [(n, bytes(padding)) for n in range(7)], [1, 0, 1, 600_000, 600_000, 600_000, 1]
-    local = LocalRunner(1).shuffle(split, items, combine, targets=targets, weights=weights, label="t")
-    assert runner.shuffle(split, items, combine, targets=targets, weights=weights, label="t") == local
+    local = LocalRunner(1).shuffle(Tasks(split, combine), items, targets=targets, weights=weights, label="t")
+    assert runner.shuffle(Tasks(split, combine), items, targets=targets, weights=weights, label="t") == local
     found = [(number, [order for order, _, _ in blocks]) for number, _, blocks in local]
     sent = [item for item in items if item != 1]
     assert found == [(n, sent if n in (2, 5) else []) for n in range(7)]
@@ -158,7 +161,7 @@ def test_large_blocks_come_in_pieces_and_in_order(runner: SparkRunner) -> None:
     def combine(target: int, blocks: Iterator[Block]) -> list[tuple[int, int, int]]:
         return [(b.order, b.rows.column("v")[0].as_py(), b.rows.num_rows) for b in blocks]
 
-    (found,) = runner.shuffle(split, [0, 1], combine, targets=[0], weights=[1], label="t")
+    (found,) = runner.shuffle(Tasks(split, combine), [0, 1], targets=[0], weights=[1], label="t")
     assert [order for order, _, _ in found] == sorted(order for order, _, _ in found)
     for item in (0, 1):
         pieces = [(first, count) for order, first, count in found if order == item]
@@ -168,7 +171,9 @@ def test_large_blocks_come_in_pieces_and_in_order(runner: SparkRunner) -> None:
 
 
 def test_one_exchange_and_what_crosses_it_is_binary(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    frame = SparkRunner(spark).shuffle_frame(make_split(3), [0, 1], make_combine(), targets=range(3), weights=[1, 1, 1])
+    frame = SparkRunner(spark).shuffle_frame(
+        Tasks(make_split(3), make_combine()), [0, 1], targets=range(3), weights=[1, 1, 1]
+    )
     frame.explain(mode="simple")
     plan = capsys.readouterr().out
     exchanges = [line for line in plan.splitlines() if "Exchange" in line]
@@ -201,8 +206,10 @@ def test_errors_of_lakeidx_arrive_as_they_are(spark: SparkSession, runner: Spark
 
     for call in (
         lambda: runner.map(bad, [1, 2, 3], label="t"),
-        lambda: runner.shuffle(bad_split, [1, 2, 3], make_combine(), targets=range(2), weights=[1, 1], label="t"),
-        lambda: runner.shuffle(make_split(2), [1], bad_combine, targets=range(2), weights=[1, 1], label="t"),
+        lambda: runner.shuffle(
+            Tasks(bad_split, make_combine()), [1, 2, 3], targets=range(2), weights=[1, 1], label="t"
+        ),
+        lambda: runner.shuffle(Tasks(make_split(2), bad_combine), [1], targets=range(2), weights=[1, 1], label="t"),
     ):
         with pytest.raises(CorruptFileError, match=r"f\.parquet at byte 7: cannot be read") as caught:
             call()
@@ -255,7 +262,7 @@ def test_blocks_that_are_lost_end_the_batch(spark: SparkSession, damage: str) ->
     with pytest.raises(
         UnavailableError, match=r"\.blocks.*: (the shuffle file is cut short|cannot read the shuffle file)"
     ):
-        SparkRunner(spark).shuffle(make_split(1), range(3), combine, targets=[0], weights=[600_000], label="t")
+        SparkRunner(spark).shuffle(Tasks(make_split(1), combine), range(3), targets=[0], weights=[600_000], label="t")
     assert left_folders(spark) == []
 
 
@@ -265,11 +272,12 @@ import numpy as np, pyarrow as pa
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.spark.runner import get_session
 from lakeidx.tasks.routed_rows import RoutedRows
+from tests.kit.shuffles import Tasks
 session = get_session(master="local[1]", config={"spark.local.dir": sys.argv[1], "spark.log.level": "OFF"})
 driver = os.getpid()
 split = lambda item: [RoutedRows(item, pa.table({"v": [item]}), np.zeros(1, np.int32))]
 combine = lambda target, blocks: os.kill(driver, signal.SIGKILL)
-SparkRunner(session).shuffle(split, [0, 1], combine, targets=[0], weights=[1], label="t")
+SparkRunner(session).shuffle(Tasks(split, combine), [0, 1], targets=[0], weights=[1], label="t")
 """
 
 

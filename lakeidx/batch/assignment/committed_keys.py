@@ -117,7 +117,7 @@ class _Tasks:
         if len(tasks):
             yield RoutedRows(item.number, rows, tasks)
 
-    def store(self, share: object, blocks: Iterator[Block]) -> object:
+    def combine(self, share: object, blocks: Iterator[Block]) -> object:
         """Reduce: store what one task owns."""
         return self.update.store(share, (b.rows for b in blocks))
 
@@ -145,9 +145,8 @@ def store_in_tasks(
     update, shares = begun
     tasks = _Tasks(keys, replace(info, added=()), update)
     stored = context.runner.shuffle(
-        tasks.split,
+        tasks,
         parts,
-        tasks.store,
         targets=shares,
         weights=[max(1, rows // len(shares))] * len(shares),
         label=label,
@@ -177,7 +176,7 @@ class _NotifyTasks:
             owners = (info.batch.hashes.view(np.uint32) % self.tasks).astype(np.int32)
             yield RoutedRows(item.number, _rows_of_info(info), owners)
 
-    def notify(self, _task: int, blocks: Iterator[Block]) -> None:
+    def combine(self, _task: int, blocks: Iterator[Block]) -> None:
         """Reduce: update the index with the received keys."""
         tables = [b.rows for b in blocks]
         if not tables:
@@ -206,9 +205,8 @@ def notify_in_tasks(
     count = count_shares(rows, context.runner.parallelism)
     tasks = _NotifyTasks(keys, replace(info, added=()), call, remake, count)
     context.runner.shuffle(
-        tasks.split,
+        tasks,
         parts,
-        tasks.notify,
         targets=range(count),
         weights=[max(1, rows // count)] * count,
         label=context.label("key_index"),

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.assignment.placement import PlaceWork
-from lakeidx.batch.assignment.row_keys import PartItem, RowKeys, part_items, read_part_keys, read_part_partitions
+from lakeidx.batch.assignment.row_keys import PartItem, RowKeys, part_items, partition_codes, read_part_keys
 from lakeidx.batch.context import BatchContext
+from lakeidx.batch.parts import read_part
 from lakeidx.codec.gather import take_rows
 from lakeidx.errors import CorruptFileError, InternalError
 from lakeidx.format.data_file import EMPTY_ROW
@@ -44,84 +45,44 @@ from lakeidx.tasks.routed_rows import Block, RoutedRows
 _METRICS = "lakeidx.metrics"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundKeys:
-    """Keys of the batch that a data file has, in a file of their own."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Distinct:
-    """The distinct partitions of a batch; pickles."""
-
-    work: PlaceWork
-
-    def split(self, item: PartItem) -> Iterator[RoutedRows]:
-        _, part, source = item
-        found = read_part_partitions(self.work.staging, source, part, self.work.schema)
-        if found:
-            yield RoutedRows(
-                item[0], pa.table({"partition": pa.array(found, pa.binary())}), np.zeros(len(found), np.int32)
-            )
-
-    def combine(self, _: int, blocks: Iterator[Block]) -> tuple[bytes, ...]:
-        return tuple(dict.fromkeys(p for block in blocks for p in block.rows.column("partition").to_pylist()))
-
-
 def _batch_partitions(context: BatchContext, ingest: IngestReport, work: PlaceWork) -> tuple[bytes, ...]:
     """Return the distinct partitions of a batch; only partition columns are read, in tasks."""
     if not work.schema.partition_keys:
         return (EMPTY_ROW,)
-    tasks = _Distinct(work)
-    (found,) = context.runner.shuffle(
-        tasks.split,
-        part_items(ingest),
-        tasks.combine,
-        targets=[0],
-        weights=[1],
-        label=context.label("bucket_assignment"),
-    )
-    return found
+    label = context.label("bucket_assignment")
+    found = context.runner.map(partial(_partitions_of, work), part_items(ingest), label=label)
+    return tuple(dict.fromkeys(p for of_part in found for p in of_part))
 
 
-class _Seen(NamedTuple):
-    """A view of the table, and its data files."""
+def _partitions_of(work: PlaceWork, item: PartItem) -> tuple[bytes, ...]:
+    _, part, source = item
+    table = read_part(work.staging, source, part, work.schema, work.schema.partition_keys)
+    return partition_codes(table, work.schema.partition_keys, work.schema.partition_types)[0]
 
-    context: IndexContext
-    files: Sequence[LiveFile]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Checks:
     """Functions of the tasks; pickles.
 
     partitions   of the files; None: all
-    files        how many there are, in the order of the view
-    seen         what a task has loaded of the table; not sent
+    count        of files, in the order of the view
     """
 
     work: PlaceWork
     partitions: tuple[bytes, ...] | None
-    files: int
-    seen: list[_Seen] = field(default_factory=list)
+    count: int
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without what this process has loaded."""
-        return _Checks, (self.work, self.partitions, self.files)
-
-    def _table(self) -> _Seen:
-        """Return the table's view and its files, loaded once in a task, however many parts it is given."""
-        if not self.seen:
-            work = self.work
-            context = work.index.context(work.metadata, work.snapshot)
-            files = context.view.files(self.partitions)
-            if len(files) != self.files:
-                raise InternalError(
-                    f"the snapshot has {len(files)} files here, and {self.files} where the batch was planned"
-                )
-            self.seen.append(_Seen(context, files))
-        return self.seen[0]
+    @cached_property
+    def _table(self) -> tuple[IndexContext, Sequence[LiveFile]]:
+        """The table's view and its files, loaded once in a task, however many parts it is given."""
+        work = self.work
+        context = work.index.context(work.metadata, work.snapshot)
+        files = context.view.files(self.partitions)
+        if len(files) != self.count:
+            raise InternalError(
+                f"the snapshot has {len(files)} files here, and {self.count} where the batch was planned"
+            )
+        return context, files
 
     def split(self, item: PartItem) -> Iterator[RoutedRows]:
         """Map: send the keys of a part to the files that may have them."""
@@ -130,7 +91,7 @@ class _Checks:
         found = read_part_keys(work.staging, source, part, work.schema, number, keep=True)
         if not len(found.keys) or found.columns is None:
             return
-        context, files = self._table()
+        context, files = self._table
         names = list(work.schema.identity_columns)
         types = tuple(work.schema.field(n).type for n in names)
         columns = found.columns.select(names).combine_chunks()
@@ -164,19 +125,18 @@ class _Checks:
 
 def _check_files(
     context: BatchContext, ingest: IngestReport, work: PlaceWork, partitions: tuple[bytes, ...] | None
-) -> Sequence[FoundKeys]:
+) -> Sequence[str]:
     """Find in tasks which files of some partitions (None: of all) have which keys of a batch; return the paths of the answers."""
     files = work.index.context(work.metadata, work.snapshot).view.files(partitions)
     tasks = _Checks(work, partitions, len(files))
     context.runner.shuffle(
-        tasks.split,
+        tasks,
         part_items(ingest),
-        tasks.combine,
         targets=list(enumerate(files)),
         weights=[file.meta.row_count for file in files],
         label=context.label("bucket_assignment"),
     )
-    return [FoundKeys(_path(work, number)) for number in range(len(files))]
+    return [_path(work, number) for number in range(len(files))]
 
 
 def _joiner(work: PlaceWork) -> FileJoiner:
@@ -202,24 +162,24 @@ def _write_found(store: ObjectStore, path: str, rows: pa.Table, metrics: IndexMe
     store.put(path, sink.getvalue().to_pybytes())
 
 
-def _read_found(store: ObjectStore, found: FoundKeys) -> tuple[pa.Table, IndexMetrics]:
+def _read_found(store: ObjectStore, path: str) -> tuple[pa.Table, IndexMetrics]:
     """Read the keys that were found in a file, and the metrics of finding them.
 
     errors   CorruptFileError
     """
     try:
-        with pa.ipc.open_file(pa.BufferReader(store.get(found.path))) as reader:
+        with pa.ipc.open_file(pa.BufferReader(store.get(path))) as reader:
             rows = reader.read_all()
         metadata = dict(rows.schema.metadata or {})
         metrics = IndexMetrics(**json.loads(metadata.pop(_METRICS.encode())))
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptFileError(f"the file of found keys cannot be read: {error}", path=found.path) from error
+        raise CorruptFileError(f"the file of found keys cannot be read: {error}", path=path) from error
     return rows.replace_schema_metadata(metadata), metrics
 
 
 def files_to_read(
     context: BatchContext, ingest: IngestReport, work: PlaceWork, joiner: FileJoiner
-) -> Sequence[LiveFile | FoundKeys]:
+) -> Sequence[LiveFile | str]:
     """Return what keys are read from: data files, or what was found in each of them."""
     wants_partitions = work.snapshot is not None and not joiner.is_global
     partitions = _batch_partitions(context, ingest, work) if wants_partitions else ()
@@ -229,7 +189,7 @@ def files_to_read(
     return joiner.files_to_join(of, work.index.context(work.metadata, work.snapshot))
 
 
-def send_file_keys(work: PlaceWork, number: int, file: LiveFile | FoundKeys, *, after: int) -> Iterator[RoutedRows]:
+def send_file_keys(work: PlaceWork, number: int, file: LiveFile | str, *, after: int) -> Iterator[RoutedRows]:
     """Map: send the keys of one file to the tasks that own them, and what finding them took to one task.
 
     after   order of what comes of the first file

@@ -47,11 +47,10 @@ from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 if TYPE_CHECKING:
-    from lakeidx.batch.assignment.file_keys import FoundKeys
     from lakeidx.key_index.locations import LiveFile
 
-    #: A data file, or what was found in one, with its number.
-    FileItem = tuple[int, LiveFile | FoundKeys]
+    #: A data file, or the path of what was found in one, with its number.
+    FileItem = tuple[int, LiveFile | str]
 
 
 #: Parts that the driver reads at a time (Arrow and the kernels release the GIL).
@@ -101,9 +100,8 @@ def _place(context: BatchContext, ingest: IngestReport, work: PlaceWork, runner:
     count = work.plan.num_channels
     tasks = _PlacingTasks(work, len(ingest.parts), ingest.rows_staged)
     return runner.shuffle(
-        tasks.split,
+        tasks,
         items,
-        tasks.combine,
         targets=range(count),
         # Keys spread evenly; a task whose share is large is to read it block by block.
         weights=[max(1, ingest.rows_staged // count)] * count,

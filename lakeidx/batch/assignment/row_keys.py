@@ -176,15 +176,6 @@ def read_part_keys(
     return PartKeys(PartRows(number, np.arange(len(keys), dtype=np.int32)), keys, retract, columns=kept)
 
 
-def read_part_partitions(
-    store: ObjectStore, source: SourceFile | None, part: StagedPart, schema: TableSchema
-) -> tuple[bytes, ...]:
-    """Read the distinct partitions of one staged part; only partition columns are read."""
-    columns = schema.partition_keys or schema.field_names[:1]
-    table = read_part(store, source, part, schema, columns)
-    return partition_codes(table, schema.partition_keys, schema.partition_types)[0]
-
-
 def part_items(ingest: IngestReport) -> list[PartItem]:
     """Return what a map task needs of each part."""
     return [(number, part, ingest.source_of(part)) for number, part in enumerate(ingest.parts)]

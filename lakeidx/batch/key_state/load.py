@@ -159,7 +159,7 @@ def run_load(load: StateLoad, units: Sequence[LoadUnit], budget: int | None) -> 
     for wave in _waves(list(enumerate(units)), budget):
         rows = sum(u.rows for _, u in wave)
         weights = [rows // len(targets) + 1] * len(targets)
-        done = runner.shuffle(load.split, wave, load.combine, targets=targets, weights=weights, label=label)
+        done = runner.shuffle(load, wave, targets=targets, weights=weights, label=label)
         tops = {e.bucket: e.file.max_sequence_number for part in done for e in part.changes.append}
         targets = [
             t.model_copy(update={"first_sequence": max(t.first_sequence, tops.get(t.bucket, -1) + 1)}) for t in targets

@@ -163,9 +163,8 @@ def run_index_write(
     small = assign.rows <= _SMALL_ROWS * len(assign.targets)
     runner = runner_of_small_files(context.runner, context.store) if small else context.runner
     written = runner.shuffle(
-        tasks.split,
+        tasks,
         parts,
-        tasks.combine,
         targets=assign.targets,
         weights=[t.rows + _FILE_ROWS for t in assign.targets],
         label=context.label("index_write", _counts_of(assign)),

@@ -21,6 +21,7 @@ from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.shuffles import Tasks
 from tests.kit.small_tables import make_table, rows
 from tests.kit.upserts import upsert_table
 from tests.unit.spark.frames import Session
@@ -52,7 +53,7 @@ def test_few_small_items_and_many_large_ones_give_the_same(
     items = [(n, bytes(item_bytes)) for n in range(7)]
     targets = [(f"t{n}", bytes(target_bytes)) for n in range(5)]
     spark, session = runner()
-    found = spark.shuffle(split, items, combine, targets=targets, weights=weights, label="t")
+    found = spark.shuffle(Tasks(split, combine), items, targets=targets, weights=weights, label="t")
     assert found == [
         ("t0", target_bytes, [(0, [0]), (5, [5])]),
         ("t1", target_bytes, [(1, [1]), (6, [6])]),
@@ -62,8 +63,8 @@ def test_few_small_items_and_many_large_ones_give_the_same(
     ]
     assert max(session.sent) < 200_000
     nothing: list[Any] = [(f"t{n}", target_bytes, []) for n in range(5)]
-    assert spark.shuffle(split, [], combine, targets=targets, weights=weights, label="t") == nothing
-    only = spark.shuffle(split, items[1:2], combine, targets=targets, weights=weights, label="t")
+    assert spark.shuffle(Tasks(split, combine), [], targets=targets, weights=weights, label="t") == nothing
+    only = spark.shuffle(Tasks(split, combine), items[1:2], targets=targets, weights=weights, label="t")
     assert [blocks for _, _, blocks in only] == [[], [(1, [1])], [], [(1, [item_bytes])], []]
     assert spark.map(len, [bytes(item_bytes) for _ in range(5)], label="t") == [item_bytes] * 5
 
@@ -96,7 +97,7 @@ def test_the_functions_of_index_write_do_not_hold_buckets_or_parts(
     tasks = WriteContext.of(make_context(table.metadata, "b"), table.schema, assign, 1)
     spark, session = runner()
     parts = [(n, StagedPart(path="p" * 100, rows=1, bytes=1, source=0)) for n in range(count)]
-    spark.shuffle_frame(tasks.split, parts, tasks.combine, targets=made, weights=[t.rows for t in made])  # type: ignore[arg-type]
+    spark.shuffle_frame(tasks, parts, targets=made, weights=[t.rows for t in made])  # type: ignore[misc]
     assert max(session.sent) < 20_000 + 20 * count < MOST_BYTES
 
 
@@ -118,10 +119,10 @@ class Weighing:
         return self.inner.map(task, items, label=label)
 
     def shuffle(
-        self, split: Any, items: Iterable[Any], combine: Any, *, targets: Any, weights: Sequence[int], label: str
+        self, work: Any, items: Iterable[Any], *, targets: Any, weights: Sequence[int], label: str
     ) -> list[Any]:
-        self._weigh(label, split, combine)
-        return self.inner.shuffle(split, list(items), combine, targets=targets, weights=weights, label=label)
+        self._weigh(label, work.split, work.combine)
+        return self.inner.shuffle(work, list(items), targets=targets, weights=weights, label=label)
 
 
 def weights_of_all_stages(folder: Any, partitions: int) -> dict[str, int]:

@@ -20,6 +20,7 @@ from lakeidx.tasks.process_runner import ProcessRunner, process_count
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
+from tests.kit.shuffles import Tasks
 from tests.unit.tasks.test_free_memory import ARRAYS, MIB, resident_before_and_after
 
 pytestmark = pytest.mark.slow
@@ -73,7 +74,9 @@ def test_a_shuffle_gives_what_threads_give(runner: ProcessRunner, heavy: int) ->
     """Targets of one group, and such as are heavy enough to be alone; the last one gets no rows."""
     weights = [heavy if target % 7 == 0 else 5 for target in range(TARGETS)]
     made = [
-        r.shuffle(split, range(6), combine, targets=[f"t{n}" for n in range(TARGETS)], weights=weights, label="x")
+        r.shuffle(
+            Tasks(split, combine), range(6), targets=[f"t{n}" for n in range(TARGETS)], weights=weights, label="x"
+        )
         for r in (LocalRunner(1), runner)
     ]
     assert [m[:2] for m in made[0]] == [m[:2] for m in made[1]]
@@ -86,15 +89,15 @@ def test_a_shuffle_gives_what_threads_give(runner: ProcessRunner, heavy: int) ->
 
 def test_what_a_reduce_task_has_freed_goes_back(tmp_path: Path) -> None:
     with ProcessRunner(1, folder=str(tmp_path)) as runner:
-        held = runner.shuffle(split, [], hold_much, targets=["a"], weights=[1], label="x")[0]
+        held = runner.shuffle(Tasks(split, hold_much), [], targets=["a"], weights=[1], label="x")[0]
         left = runner.map(resident, [0], label="x")[0]
     assert held - left > ARRAYS // 2
 
 
 def test_nothing_to_do(runner: ProcessRunner) -> None:
     assert runner.map(fail, [], label="x") == []
-    assert runner.shuffle(split, [1], combine, targets=[], weights=[], label="x") == []
-    assert runner.shuffle(split, [], combine, targets=["a"], weights=[1], label="x")[0][:2] == ("a", [])
+    assert runner.shuffle(Tasks(split, combine), [1], targets=[], weights=[], label="x") == []
+    assert runner.shuffle(Tasks(split, combine), [], targets=["a"], weights=[1], label="x")[0][:2] == ("a", [])
 
 
 def test_an_error_of_a_task_is_raised_as_it_is(runner: ProcessRunner) -> None:

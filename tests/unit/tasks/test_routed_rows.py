@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lakeidx.tasks.routed_rows import RoutedRows, blocks_by_target, cut_rows, group_targets, pack_targets
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.shuffles import Tasks
 
 
 @given(
@@ -68,7 +69,7 @@ def test_rows_of_a_single_target_are_combined_in_order_as_they_are(threads: int)
         return [RoutedRows(-item, rows, np.zeros(item, np.int32))]
 
     found = LocalRunner(threads).shuffle(
-        split, range(4), lambda t, blocks: (t, [(b.order, b.rows["v"].to_pylist()) for b in blocks]),
+        Tasks(split, lambda t, blocks: (t, [(b.order, b.rows["v"].to_pylist()) for b in blocks])), range(4),
         targets=["only"], weights=[6], label="t",
     )  # fmt: skip
     assert found == [("only", [(-3, [3, 4, 5]), (-2, [2, 3]), (-1, [1])])]
@@ -80,8 +81,8 @@ def test_a_local_shuffle_combines_every_target_in_order(threads: int) -> None:
         return [RoutedRows(item, pa.table({"v": [item, item + 100]}), np.array([item % 3, 3], np.int32))]
 
     found = LocalRunner(threads).shuffle(
-        split, range(5), lambda t, blocks: (t, [v for b in blocks for v in b.rows["v"].to_pylist()]),
+        Tasks(split, lambda t, blocks: (t, [v for b in blocks for v in b.rows["v"].to_pylist()])), range(5),
         targets=range(5), weights=[2, 2, 1, 5, 0], label="t",
     )  # fmt: skip
     assert found == [(0, [0, 3]), (1, [1, 4]), (2, [2]), (3, [100, 101, 102, 103, 104]), (4, [])]
-    assert LocalRunner(threads).shuffle(split, range(5), lambda t, b: t, targets=[], weights=[], label="t") == []
+    assert LocalRunner(threads).shuffle(Tasks(split, lambda t, b: t), range(5), targets=[], weights=[], label="t") == []

@@ -65,10 +65,10 @@ class MeteredRunner:
         return self._count(label, self.inner.map(task, items, label=label))
 
     def shuffle(
-        self, split: Any, items: Sequence[Any], combine: Any, *, targets: Any, weights: Sequence[int], label: str
+        self, work: Any, items: Sequence[Any], *, targets: Any, weights: Sequence[int], label: str
     ) -> list[Any]:
-        split, items, combine = cloudpickle.loads(cloudpickle.dumps((split, list(items), combine)))  # type: ignore[no-untyped-call]
-        made = self.inner.shuffle(split, items, combine, targets=targets, weights=weights, label=label)
+        work, items = cloudpickle.loads(cloudpickle.dumps((work, list(items))))  # type: ignore[no-untyped-call]
+        made = self.inner.shuffle(work, items, targets=targets, weights=weights, label=label)
         return self._count(label, made)
 
 
