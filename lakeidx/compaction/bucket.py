@@ -20,7 +20,6 @@ from lakeidx.format.deletion_vector import Positions
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.lookup.listing import StoredLookup
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.deletion_vectors import StoredVector, read_deletion_vector
 from lakeidx.table.metadata import TableMetadata
@@ -38,7 +37,6 @@ class BucketCompaction:
     kept           live files of the bucket that the task leaves as they are
     vectors        data file -> where its deletion vector lies
     index          live index entries of the bucket (HASH, deletion vectors)
-    lookups        data file -> its lookup file, where a step looks keys up
     shrink_index   rewrite the hash index with the hashes of live keys only; only for a full compaction
     expiry         leaves rows out that are too old; None when none ever is
     keys           the rows that are merged, of a share of its compaction (`lakeidx.maintenance.compaction`); None: it is whole
@@ -53,7 +51,6 @@ class BucketCompaction:
     kept: tuple[DataFileMeta, ...] = ()
     vectors: Mapping[str, StoredVector] = field(default_factory=dict)
     index: tuple[IndexEntry, ...] = ()
-    lookups: Mapping[str, StoredLookup] = field(default_factory=dict)
     shrink_index: bool = False
     expiry: RecordExpiry | None = None
     keys: KeyRange | None = None
@@ -167,10 +164,6 @@ class BucketReader:
         return count_deletes(
             self._work.metadata.store, self.path(file), file, self._work.metadata.load_schema(file.schema_id)
         )
-
-    def has_deleted(self, file: DataFileMeta) -> bool:
-        """Return True for a file with a deletion vector."""
-        return file.file_name in self._work.vectors
 
     def deleted(self, file: DataFileMeta) -> Positions | None:
         """Read the positions of a file's deleted rows; None without a deletion vector."""

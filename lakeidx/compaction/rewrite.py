@@ -8,7 +8,7 @@ Search for the keys of level-0 files in the files of higher levels: sorted key c
 
 A level's files are in key order, and so is each level-0 file. The key columns of a level are read once, batch by batch, and each
 batch is met with the batches of every level-0 file that reach into it: a binary search per key, nothing per row outside kernels.
-Files whose key range no level-0 file touches are not opened. Of a file that has a lookup file few keys are asked there instead.
+Files whose key range no level-0 file touches are not opened.
 
 source   org.apache.paimon.mergetree.LookupLevels#lookup, release 1.4.2, which asks a lookup file for one key at a time
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,22 +26,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.bucket_assignment.hash_set import sorted_distinct
-from lakeidx.codec.order.key import run_starts
 from lakeidx.codec.order.normalized_key import NormalizedKeys, find_sorted, normalized_keys, search_sorted
 from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.compaction.bucket import BucketCompaction, BucketReader, CompactedBucket, FilePositions, entry_of
 from lakeidx.compaction.index_changes import hash_index_changes, vector_changes
 from lakeidx.compaction.levels import build_levels
-from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.pick import LevelRun
 from lakeidx.compaction.plan import Rewrite, Step, Upgrade
 from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.changelog import Changelog
-from lakeidx.data.merge.levels import with_level
 from lakeidx.data.merge.merge_runs import merge_sorted_runs
-from lakeidx.data.merge.order import merge_order
 from lakeidx.data.positions import sorted_positions
 from lakeidx.data.write_data_file import DataFileWriter
 from lakeidx.format.data_file import DataFileMeta, FileSource
@@ -49,7 +44,6 @@ from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.schema.table_schema import TableSchema, check_use
 from lakeidx.key_index.registry import built_beside
-from lakeidx.lookup.point.answers import lookup_keys
 from lakeidx.options.features import Use
 from lakeidx.table.commit.changes import TableChanges
 from lakeidx.table.intervals import Section, rank_files
@@ -69,12 +63,12 @@ def compact_bucket(work: BucketCompaction) -> CompactedBucket:
     errors   CorruptFileError, NotFoundError naming the data file; InvalidInputError for what the engine cannot merge
     memory   a batch per sorted run, a row group being written, and one of the changelog
     """
-    with closing(_Steps(work)) as steps:
-        for step in work.task.steps:
-            if isinstance(step, Upgrade):
-                steps.upgrade(step)
-            else:
-                steps.rewrite(step)
+    steps = _Steps(work)
+    for step in work.task.steps:
+        if isinstance(step, Upgrade):
+            steps.upgrade(step)
+        else:
+            steps.rewrite(step)
     made = steps.made
     entries = [entry_of(work, FileKind.DELETE, f) for f in made.removed] + [
         entry_of(work, FileKind.ADD, f) for f in made.added
@@ -132,7 +126,6 @@ class _Steps:
         self._options = compaction_options(work.schema) if work.schema.primary_keys else None
         self._first_row = work.schema.table_options.merge_engine == "first-row"
         self._above = _runs_above(work) if any(s.lookup for s in work.task.steps) else ()
-        self._stored = self._lookup_files()
         if self.seen is not None:
             for rows in self._reader.rows(work.kept, work.schema.trimmed_primary_keys):
                 self.seen.add(rows)
@@ -189,24 +182,12 @@ class _Steps:
         if not (options.deletion_vectors or self._first_row or self._merges_above(step)):
             return KeysOfBucket()
         new = [f for f in step.files if f.level == 0]
-        found = find_keys_above(self._reader, self._work.schema, new, self._above, self._stored)
+        found = find_keys_above(self._reader, self._work.schema, new, self._above)
         if options.deletion_vectors:
             for name, positions in found.above.items():
                 before = self.made.deleted.get(name)
                 self.made.deleted[name] = positions if before is None else np.union1d(before, positions)
         return found
-
-    def _lookup_files(self) -> StoredKeys | None:
-        work = self._work
-        if not work.lookups or not self._above or self._options is None:
-            return None
-        need = Need.POSITIONS if self._options.deletion_vectors else Need.KEYS if self._first_row else Need.ROWS
-        return StoredKeys(work.metadata, work.schema, work.lookups, need)
-
-    def close(self) -> None:
-        """Close what was opened for all steps."""
-        if self._stored is not None:
-            self._stored.close()
 
     def _merges_above(self, step: Step) -> bool:
         """Return True when rows found above take part in the merge, or are the rows before in a changelog."""
@@ -238,7 +219,7 @@ class _Steps:
             for parts in itertools.zip_longest(*sections, fillvalue=())
         ]
         if self._merges_above(step):
-            runs += [self._run_above(run, found, encoded, levels=levels) for run in self._above]
+            runs += [self._run(run.files, encoded, levels=levels, only=found.above) for run in self._above]
         yield from merge_sorted_runs(
             runs, schema, make_engine(schema), drop_deletes=drop, shortcut=False, changelog=changelog
         )
@@ -259,20 +240,6 @@ class _Steps:
             run, work.schema.field_names, encoded=encoded, levels=levels, only=only, without=without
         )
         return rows if work.expiry is None else map(work.expiry.drop_expired, rows)
-
-    def _run_above(
-        self, run: LevelRun, found: KeysOfBucket, encoded: Sequence[str], *, levels: bool
-    ) -> Iterator[pa.Table]:
-        """Return the rows of a higher level whose keys were found: read at their positions, or from a lookup file."""
-        for file in run.files:
-            rows = found.rows.get(file.file_name)
-            if rows is None:
-                yield from self._run([file], encoded, levels=levels, only=found.above)
-                continue
-            by_level = levels or self._work.schema.table_options.merges_by_level
-            given = with_level([rows], file.level) if by_level else iter([rows])
-            expiry = self._work.expiry
-            yield from given if expiry is None else map(expiry.drop_expired, given)
 
     def _changelog(self, writer: DataFileWriter) -> Changelog:
         assert self._options is not None
@@ -352,12 +319,10 @@ class KeysOfBucket:
 
     above   in files of higher levels: rows, not deleted, whose key is in one of the level-0 files
     known   in level-0 files: rows whose key is, not deleted, in a higher level
-    rows    of files that are not in `above`, since a lookup file gave the rows themselves: KV tables in key order
     """
 
     above: dict[str, Int64s] = field(default_factory=dict)
     known: dict[str, Int64s] = field(default_factory=dict)
-    rows: dict[str, pa.Table] = field(default_factory=dict)
 
 
 def find_keys_above(
@@ -365,24 +330,18 @@ def find_keys_above(
     schema: TableSchema,
     new: Sequence[DataFileMeta],
     above: Sequence[LevelRun],
-    stored: StoredKeys | None = None,
 ) -> KeysOfBucket:
     """Find the keys of level-0 files in higher levels.
 
     new      level-0 files, any order
     above    runs of the levels to look in
-    stored   lookup files of the levels, which are asked where that is cheaper
-    memory   a batch of keys per level-0 file, one of the level, and the positions found; with lookup files all keys of level 0,
-             a small part of those of the file that is asked
-    errors   those of reading data files and lookup files
+    memory   a batch of keys per level-0 file, one of the level, and the positions found
+    errors   those of reading data files
     """
     hits: dict[str, list[Int64s]] = {}
     out = KeysOfBucket()
-    asked = None if stored is None else _LookedUpKeys(reader, schema, new, stored, hits, out.rows)
     for run in above:
         files = _touched(run.files, new, schema)
-        if asked is not None:
-            files = [f for f in files if not asked.meet(f)]
         if not files:
             continue
         heads = [h for h in (_Head(reader, schema, f) for f in new) if h.advance()]
@@ -399,62 +358,9 @@ def find_keys_above(
                 heads = [h for h in heads if not h.is_done]
     names = {f.file_name for f in new}
     for name, parts in hits.items():
-        # More than one level may have a key, and more than one level-0 file; lookup files answer in the order of the keys.
+        # More than one level may have a key, and more than one level-0 file.
         (out.known if name in names else out.above)[name] = sorted_distinct(np.concatenate(parts))
     return out
-
-
-class _LookedUpKeys:
-    """All keys of the level-0 files, encoded once for lookups in lookup files."""
-
-    def __init__(
-        self,
-        reader: BucketReader,
-        schema: TableSchema,
-        new: Sequence[DataFileMeta],
-        stored: StoredKeys,
-        hits: dict[str, list[Int64s]],
-        rows: dict[str, pa.Table],
-    ) -> None:
-        self._reader, self._schema, self._new, self._stored = reader, schema, new, stored
-        self._hits, self._rows = hits, rows
-        self._count = sum(f.row_count for f in new)
-        self._batches: list[tuple[str, int, RowBytes]] | None = None
-
-    def meet(self, file: DataFileMeta) -> bool:
-        """Look keys up in the lookup file of a higher-level file; False when its key columns have to be read."""
-        if not self._stored.is_cheaper(file, self._count, some_deleted=self._reader.has_deleted(file)):
-            return False
-        deleted = self._reader.deleted(file)
-        gone = None if deleted is None else sorted_positions(deleted)
-        noted: list[tuple[str, Int64s]] = []
-        given: list[pa.Table] = []
-        for name, first, keys in self._encoded():
-            answer = self._stored.find(file, keys)
-            if answer is None:
-                return False
-            there, positions = answer.there, answer.positions
-            given += [] if answer.rows is None else [answer.rows]
-            if gone is not None and positions is not None:
-                alive = np.flatnonzero(~np.isin(positions, gone))
-                there, positions = there[alive], positions[alive]
-            noted += [(name, there + first), *([] if positions is None else [(file.file_name, positions)])]
-        for name, found in noted:
-            if len(found):
-                self._hits.setdefault(name, []).append(found)
-        if given:
-            self._rows[file.file_name] = _once_in_order(pa.concat_tables(given), self._schema)
-        return True
-
-    def _encoded(self) -> list[tuple[str, int, RowBytes]]:
-        if self._batches is None:
-            self._batches = []
-            for file in self._new:
-                first = 0
-                for rows in self._reader.keys(file):
-                    self._batches.append((file.file_name, first, lookup_keys(rows, self._schema)))
-                    first += rows.num_rows
-        return self._batches
 
 
 class _Head:
@@ -488,13 +394,6 @@ class _Head:
                 self._at += count
                 return
             self.advance()
-
-
-def _once_in_order(rows: pa.Table, schema: TableSchema) -> pa.Table:
-    """Sort rows of one file by key; keys of several level-0 files have brought theirs more than once."""
-    ordered = rows.cast(schema.kv_arrow_schema).take(pa.array(merge_order(rows, schema)))
-    keys = [ordered.column(n) for n in schema.trimmed_primary_keys]
-    return ordered.take(pa.array(run_starts(keys, schema.key_types)))
 
 
 def _meet(

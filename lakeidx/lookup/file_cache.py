@@ -96,10 +96,6 @@ class LookupFileCache:
         _log.warning("the disk of %s is full: reading keys of %s from its data file", self.directory, file.data_file)
         return None
 
-    def has(self, store: ObjectStore, places: LookupPlaces, file: StoredLookup) -> bool:
-        """Return True when `local` would copy nothing now."""
-        return isinstance(store, LocalStore) or all(path.exists() for _, path in self._parts(places, file))
-
     def _parts(self, places: LookupPlaces, file: StoredLookup) -> list[tuple[str, Path]]:
         """Return where the files of a lookup file are in the store and where their copies are; the lookup file itself is last."""
         full = places.full(file.path)

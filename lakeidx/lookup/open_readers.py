@@ -65,12 +65,6 @@ class LookupReaders:
                 self._readers.popitem(last=False)
             return reader
 
-    def is_at_hand(self, stored: StoredLookup) -> bool:
-        """Return True when opening a lookup file copies nothing."""
-        with self._lock:
-            files = self._caches[0]
-        return files.has(self._metadata.store, self.places, stored)
-
     def close(self) -> None:
         """Close all readers."""
         while self._readers:

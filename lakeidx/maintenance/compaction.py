@@ -29,7 +29,6 @@ from lakeidx.batch.index_hooks import on_compaction
 from lakeidx.compaction.bucket import BucketCompaction, CompactedBucket, entry_of
 from lakeidx.compaction.index_changes import vector_changes
 from lakeidx.compaction.key_range import KeyRange
-from lakeidx.compaction.lookup.stored_keys import with_lookup_files
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.plan import Rewrite, Step
 from lakeidx.compaction.plan_buckets import plan_buckets
@@ -204,7 +203,7 @@ class _Run:
 
     def _compacted(self, work: Sequence[BucketCompaction]) -> list[Done]:
         self.places |= {_directory(w): w.place for w in work}
-        return _compact_in_shares(self.tasks, with_lookup_files(self.metadata, work))
+        return _compact_in_shares(self.tasks, work)
 
     def _caught_up(self, kept: list[Done]) -> list[Done]:
         """Plan buckets again whose files are gone, because others have compacted them and the snapshot has expired since."""
@@ -251,7 +250,7 @@ def _tried(metadata: TableMetadata, work: Sequence[BucketCompaction], started: f
     if not some:
         return plan
     tasks, begun = _tasks(above, LocalRunner(available_cores()), some), time.monotonic()
-    done = [d for _, d in _compact_in_shares(tasks, with_lookup_files(above, some))]
+    done = [d for _, d in _compact_in_shares(tasks, some)]
     tasks.raise_failed(len(some), len(done))
     took = time.monotonic() - begun
     found = _report((), some, done, 0, begun, dry_run=True)

@@ -1,4 +1,4 @@
-"""Lookup files that Java's writer has put beside its data files answer point lookups and compactions."""
+"""Lookup files that Java's writer has put beside its data files answer point lookups."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lakeidx import Table
-from lakeidx.compaction.lookup.stored_keys import Need, StoredKeys, with_lookup_files
-from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.errors import CorruptFileError
 from lakeidx.lookup.point.table_lookup import TableLookup
-from lakeidx.lookup.value_rows import Processor
 from lakeidx.table.view import load_view
 from tests.conftest import GOLDEN
 
@@ -60,20 +57,6 @@ def test_a_lookup_file_that_is_gone_and_one_that_is_damaged(table: Table) -> Non
     for path in Path(table.uri).glob("bucket-0/*.lookup"):
         path.unlink()
     assert TableLookup(table.metadata).lookup(keys).rows.equals(expected)
-
-
-def test_compactions_know_them(table: Table) -> None:
-    table.upsert(pa.table({"id": ["new"], "n": pa.array([1], pa.int32()), "v": [1]}))
-    view = load_view(table.metadata, table.snapshot)
-    (work,) = plan_buckets(table.metadata, table.schema, view, full=False, now_ms=0)
-    (told,) = with_lookup_files(table.metadata, [work])
-    beside = {f.file_name for f in work.kept if any(n.endswith(".lookup") for n in f.extra_files)}
-    assert set(told.lookups) == beside
-    for name, stored in told.lookups.items():
-        assert stored.processor is Processor.VALUE
-        (file,) = [f for f in work.kept if f.file_name == name]
-        keys = StoredKeys(table.metadata, table.schema, told.lookups, Need.ROWS)
-        assert keys.is_cheaper(file, file.row_count // 16, some_deleted=False)
 
 
 def test_rows_of_an_older_schema_are_not_taken_for_rows_of_the_newest(table: Table) -> None:

@@ -278,6 +278,24 @@ def test_the_file_and_the_option_are_named(tmp_path: Path, name: str, kind: str)
     assert [r for r in Table.open(table.uri).verify().findings if r.name == "files_readable"] == []
 
 
+# A compaction that took rows from lookup files failed when the texts of the new rows repeated: these were dictionaries.
+
+
+def test_repeating_texts_beside_lookup_files(tmp_path: Path) -> None:
+    spec = {
+        "fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}],
+        "primaryKeys": ["k"],
+        "options": {"bucket": "1", "changelog-producer": "lookup", "lookup.store.values": "value"},
+    }
+    table = lakeidx.Table.create(f"{tmp_path}/d.db/t", spec)
+    table.upsert(pa.table({"k": pa.array(range(3000), pa.int32()), "v": [f"{k * 7919:x}" for k in range(3000)]}))
+    run_compaction(table.metadata, LocalRunner(1), full=True)
+    run_lookup_store(table.metadata, LocalRunner(1))
+    table.upsert(pa.table({"k": pa.array(range(20), pa.int32()), "v": ["x"] * 20}))
+    run_compaction(table.metadata, LocalRunner(1))
+    assert table.scan(where="v = 'x'").to_arrow()["k"].to_pylist() == list(range(20))
+
+
 # With force-lookup and a full-compaction producer a compaction brought level 0 up without what lies below it.
 #
 # Readers take a record above level 0 for all that is below, so values of other columns, sums, and rows with a larger sequence

@@ -10,11 +10,8 @@ import pytest
 from lakeidx import Table
 from lakeidx.errors import NotFoundError
 from lakeidx.lookup import open_readers as readers
-from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.listing import LookupPlaces, StoredLookup, read_listing
 from lakeidx.lookup.open_readers import LookupReaders
-from lakeidx.table.metadata import TableMetadata
-from lakeidx.testing.fault_store import FaultStore
 
 
 @pytest.fixture
@@ -46,19 +43,6 @@ def test_one_reader_a_file_and_the_oldest_is_closed(table: Table, monkeypatch: p
     opened.close()
     assert opened.open(one) is not first
     opened.close()
-
-
-def test_files_of_a_local_store_are_at_hand_and_others_once_they_are_copied(table: Table, tmp_path: Path) -> None:
-    one, two, _ = listed(table)
-    assert LookupReaders(table.metadata).is_at_hand(one)
-    # Any store but the local disk's.
-    remote = TableMetadata(FaultStore(table.store), table.paths)
-    opened = LookupReaders(remote, files=LookupFileCache(str(tmp_path / "copies")))
-    assert not opened.is_at_hand(one)
-    assert opened.open(one) is not None
-    assert [opened.is_at_hand(one), opened.is_at_hand(two)] == [True, False]
-    opened.close()
-    assert opened.is_at_hand(one)
 
 
 def test_a_file_the_store_does_not_have(table: Table) -> None:
