@@ -8,10 +8,9 @@ source   org.apache.paimon.index.HashBucketAssigner, BucketAssigner.computeAssig
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,12 +71,9 @@ class AssignRules:
         return bucket % self.num_assigners == self.first_own_bucket
 
 
-class BucketPicker(Protocol):
-    """Chooses buckets when no new one may be opened: one draw for each new hash, in row order."""
-
-    def __call__(self, known: NDArray[np.int32], count: int) -> NDArray[np.int32]:
-        """Draw `count` buckets out of `known` (int32[k], k >= 1), repeats allowed; int32[count]."""
-        ...
+#: Chooses buckets when no new one may be opened: draws so many, repeats allowed, out of those that are known (int32[k], k >= 1).
+#: One draw for each new hash, in row order.
+BucketPicker = Callable[[NDArray[np.int32], int], NDArray[np.int32]]
 
 
 class RandomBuckets:
@@ -124,73 +120,6 @@ def no_own_bucket(rules: AssignRules) -> InvalidInputError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignPlan:
-    """Shares of a job's assigner tasks in the work; fixed for the whole run of a job.
-
-    num_channels   assigner tasks
-    num_assigners  tasks that share one partition, at most num_channels. Below num_channels two tasks may fill one
-                   bucket (Java's formulas allow it; keys stay in one bucket, the bucket may get up to twice its target)
-    target_rows, max_buckets  as in `AssignRules`
-    """
-
-    num_channels: int = 1
-    num_assigners: int = 1
-    target_rows: int
-    max_buckets: int = -1
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.num_assigners <= self.num_channels:
-            raise InvalidInputError(
-                f"{self.num_assigners} assigners on {self.num_channels} tasks: at least one, and no more than tasks"
-            )
-        self.rules(0)
-
-    @classmethod
-    def from_options(
-        cls,
-        *,
-        parallelism: int,
-        target_rows: int,
-        max_buckets: int = -1,
-        initial_buckets: int | None = None,
-        assigner_parallelism: int | None = None,
-    ) -> AssignPlan:
-        """Make the plan by the dynamic-bucket options of a table.
-
-        parallelism           tasks to use unless dynamic-bucket.assigner-parallelism says otherwise
-        target_rows           dynamic-bucket.target-row-num
-        max_buckets           dynamic-bucket.max-buckets
-        initial_buckets       dynamic-bucket.initial-buckets: at most so many tasks are used
-        assigner_parallelism  dynamic-bucket.assigner-parallelism
-        returns               a plan with as many tasks as share a partition (an idle task would be of no use here), and
-                              never more of them than max_buckets, so that each owns a bucket id
-        errors                InvalidInputError for a number out of range, naming its option
-        """
-        for option, value in ((_INITIAL_BUCKETS_OPTION, initial_buckets), (PARALLELISM_OPTION, assigner_parallelism)):
-            if value is not None and value < 1:
-                raise InvalidInputError(f"must be at least 1, not {value}", path=option)
-        tasks = parallelism if assigner_parallelism is None else assigner_parallelism
-        if initial_buckets is not None:
-            tasks = min(tasks, initial_buckets)
-        if max_buckets != -1:
-            tasks = min(tasks, max(max_buckets, 1))
-        return cls(num_channels=tasks, num_assigners=tasks, target_rows=target_rows, max_buckets=max_buckets)
-
-    def rules(self, assign_id: int) -> AssignRules:
-        """Make the rules of assigner task `assign_id`."""
-        return AssignRules(
-            target_rows=self.target_rows,
-            max_buckets=self.max_buckets,
-            num_assigners=self.num_assigners,
-            assign_id=assign_id,
-        )
-
-    def assigner_of(self, partition_hash: int | NDArray[np.int32], key_hashes: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the task of each row, int32[n]; see `assigner_of`."""
-        return assigner_of(partition_hash, key_hashes, num_channels=self.num_channels, num_assigners=self.num_assigners)
-
-
 def assigner_of(
     partition_hash: int | NDArray[np.int32], key_hashes: NDArray[np.int32], *, num_channels: int, num_assigners: int
 ) -> NDArray[np.int32]:
@@ -201,16 +130,9 @@ def assigner_of(
     num_channels    assigner tasks there are; a partition's keys start at task abs(partition_hash % num_channels)
     num_assigners   tasks that share one partition
     returns         int32[n], 0 to num_channels - 1
-    errors          InvalidInputError when one of the two numbers is below 1
     """
-    _check_counts(num_channels, num_assigners)
     # Java: abs(h % n) with a truncated remainder, which is abs(h) % n; 64 bits, because abs(-2**31) has no 32-bit form.
     start = np.abs(np.asarray(partition_hash, np.int64)) % num_channels
     ids = np.abs(key_hashes.astype(np.int64)) % num_assigners
     found: NDArray[np.int32] = ((start + ids) % num_channels).astype(np.int32)
     return found
-
-
-def _check_counts(num_channels: int, num_assigners: int) -> None:
-    if num_channels < 1 or num_assigners < 1:
-        raise InvalidInputError(f"{num_assigners} assigners on {num_channels} channels: both must be at least 1")

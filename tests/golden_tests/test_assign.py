@@ -23,10 +23,10 @@ import pytest
 from lakeidx.bucket_assignment.hash_map import HashMap
 from lakeidx.bucket_assignment.partition_index import GrowingBuckets, PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
-from lakeidx.bucket_assignment.rules import AssignPlan, AssignRules, assigner_of
+from lakeidx.bucket_assignment.rules import AssignRules, assigner_of
 from lakeidx.errors import InvalidInputError
 from tests.conftest import GOLDEN
-from tests.kit.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey
+from tests.kit.assigner_tasks import AssignerSet, AssignPlan, HashBucketAssigner, PartitionKey
 
 pytestmark = pytest.mark.golden
 LINES = [json.loads(line) for line in (GOLDEN / "assign.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -267,4 +267,4 @@ def test_routing(line: dict[str, Any]) -> None:
         hashes = [column([r[name] for r in same]) for name in ("partition_hash", "key_hash")]
         groups = group_rows(assigner_of(*hashes, num_channels=channels, num_assigners=assigners), channels)
         for task in range(channels):
-            assert groups.rows(task).tolist() == [i for i, r in enumerate(same) if r["assigner"] == task]
+            assert groups[task].tolist() == [i for i, r in enumerate(same) if r["assigner"] == task]

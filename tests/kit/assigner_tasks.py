@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lakeidx.bucket_assignment.partition_index import Assignment, IndexedBucket, PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
-from lakeidx.bucket_assignment.rules import AssignPlan, BucketPicker
+from lakeidx.bucket_assignment.rules import AssignRules, BucketPicker, assigner_of
 
 
 class IndexLoader(Protocol):
@@ -42,6 +42,35 @@ class PartitionKey:
 
     data: bytes
     hash: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignPlan:
+    """Shares of a job's assigner tasks in the work; fixed for the whole run of a job.
+
+    num_channels   assigner tasks
+    num_assigners  tasks that share one partition, at most num_channels. Below num_channels two tasks may fill one
+                   bucket (Java's formulas allow it; keys stay in one bucket, the bucket may get up to twice its target)
+    target_rows, max_buckets  as in `AssignRules`
+    """
+
+    num_channels: int
+    num_assigners: int
+    target_rows: int
+    max_buckets: int = -1
+
+    def rules(self, assign_id: int) -> AssignRules:
+        """Make the rules of assigner task `assign_id`."""
+        return AssignRules(
+            target_rows=self.target_rows,
+            max_buckets=self.max_buckets,
+            num_assigners=self.num_assigners,
+            assign_id=assign_id,
+        )
+
+    def assigner_of(self, partition_hash: int | NDArray[np.int32], key_hashes: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the task of each row, int32[n]."""
+        return assigner_of(partition_hash, key_hashes, num_channels=self.num_channels, num_assigners=self.num_assigners)
 
 
 @dataclass(slots=True)
@@ -112,8 +141,9 @@ class AssignerSet:
             routed = self.plan.assigner_of(partition_hashes[codes], hashes)
             groups = group_rows(codes * np.int32(tasks) + routed, len(partitions) * tasks)
         result = Assignment(np.empty(len(hashes), np.int32), np.empty(len(hashes), np.bool_))
-        for group in np.flatnonzero(np.diff(groups.starts)).tolist():
-            rows = groups.rows(group)
+        for group, rows in enumerate(groups):
+            if not len(rows):
+                continue
             part = self.task(group % tasks).assign(partitions[group // tasks], hashes[rows])
             result.buckets[rows] = part.buckets
             result.is_new[rows] = part.is_new

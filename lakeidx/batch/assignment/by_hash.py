@@ -53,7 +53,7 @@ class HashPlacing:
     def of(cls, work: PlaceWork, partitions: Collection[bytes], task: int) -> HashPlacing:
         """Make the rules of a placing task."""
         files = {} if work.fresh else hash_entries(work.metadata, work.snapshot, partitions)
-        return cls(work, work.plan.rules(task), work.pick(task), files)
+        return cls(work, work.rules_of(task), work.pick(task), files)
 
     def place_each(self, batch: Sequence[tuple[bytes, Callable[[], Sequence[Hashes]]]]) -> Iterator[list[Assignment]]:
         """Place one partition after another, in order, and prefetch the index files of the next ones.
@@ -99,7 +99,7 @@ def place_by_hash(work: PlaceWork, parts: Sequence[PartKeys], task: int) -> Plac
     rows_of: dict[bytes, list[tuple[int, slice | NDArray[np.int64]]]] = {}
     for i, (part, group) in enumerate(zip(parts, groups, strict=True)):
         for number, partition in enumerate(part.keys.partitions):
-            rows_of.setdefault(partition, []).append((i, slice(None) if group is None else group.rows(number)))
+            rows_of.setdefault(partition, []).append((i, slice(None) if group is None else group[number]))
 
     def columns_of(mine: list[tuple[int, slice | NDArray[np.int64]]]) -> list[Hashes]:
         return [parts[i].keys.hashes[rows] for i, rows in mine]

@@ -183,7 +183,7 @@ class _Placing:
         slots, _ = _open_slots(plan)
         wanted = plan.slot_partition[slots]
         numbers = {p: i for i, p in enumerate(located.partitions)}
-        fresh, rules = self.work.fresh, self.work.plan.rules(self.task)
+        fresh, rules = self.work.fresh, self.work.rules_of(self.task)
         counts = {} if fresh else self._rows_in_files(numbers)
         by_room = partial(
             place_by_room,

@@ -206,7 +206,7 @@ def send_file_keys(work: PlaceWork, number: int, file: LiveFile | str, *, after:
         keys = RowKeys((file_of(rows).partition,), np.zeros(rows.num_rows, np.int32), hashes)
         yield RoutedRows(order, rows, work.owners(keys))
     counts = {name: count for name, count in metrics.as_dict().items() if count}
-    task = np.array([number % work.plan.num_channels], np.int32)
+    task = np.array([number % work.rules.num_assigners], np.int32)
     yield RoutedRows(order + 1, pa.table({_METRICS: [json.dumps(counts)]}), task)
 
 

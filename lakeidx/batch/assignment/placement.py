@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lakeidx.batch.assignment.row_keys import PartRows, RowKeys
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
-from lakeidx.bucket_assignment.rules import AssignPlan, RandomBuckets
+from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets, assigner_of
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.format.schema.schema_file import TableSchema
@@ -35,7 +35,7 @@ class PlaceWork:
     snapshot    the state that keys are looked for in; None for a table without snapshots
     fresh       the batch replaces what is there: nothing is known, buckets are filled again from 0
     directory   where targets are written
-    plan        placing tasks, and who owns which hashes and buckets
+    rules       where new hashes go, and how many placing tasks share them
     here        the one task runs in the process that plans the batch, with what that keeps of the index
     """
 
@@ -47,7 +47,7 @@ class PlaceWork:
     batch_id: str
     fresh: bool
     directory: str
-    plan: AssignPlan
+    rules: AssignRules
     here: bool
 
     @classmethod
@@ -55,21 +55,23 @@ class PlaceWork:
         cls, context: BatchContext, schema: TableSchema, snapshot: Snapshot | None, directory: str, tasks: int | None
     ) -> PlaceWork:
         """Make the work of a batch; `tasks` are at most those that may run at a time, None: one in this process."""
-        here, options = tasks is None, schema.table_options
-        if tasks is None:
-            target_rows, max_buckets = options.dynamic_bucket_target_row_num, options.dynamic_bucket_max_buckets
-            plan = AssignPlan(target_rows=target_rows, max_buckets=max_buckets)
-        else:
-            plan = plan_assigners(schema, tasks)
         files, fresh, index = context.files, context.overwrite is not None, TableIndex.of(schema)
-        return cls(context.metadata, files.store, schema, index, snapshot, files.batch_id, fresh, directory, plan, here)
+        rules, here = plan_assigners(schema, tasks), tasks is None
+        return cls(
+            context.metadata, files.store, schema, index, snapshot, files.batch_id, fresh, directory, rules, here
+        )
 
     def owners(self, keys: RowKeys) -> NDArray[np.int32]:
         """Return the placing task of each row, int32[n]; a key of a global index has one task in all partitions."""
+        tasks = self.rules.num_assigners
         if self.index.is_global:
-            return self.plan.assigner_of(0, keys.hashes)
+            return assigner_of(0, keys.hashes, num_channels=tasks, num_assigners=tasks)
         of_partitions = np.array([partition_hash(p) for p in keys.partitions], np.int32)
-        return self.plan.assigner_of(of_partitions[keys.codes], keys.hashes)
+        return assigner_of(of_partitions[keys.codes], keys.hashes, num_channels=tasks, num_assigners=tasks)
+
+    def rules_of(self, task: int) -> AssignRules:
+        """Return the rules of a placing task."""
+        return replace(self.rules, assign_id=task)
 
     def pick(self, task: int) -> RandomBuckets:
         """Return the draws of buckets; seeded by batch and task, so that either may be run again and decides the same."""
@@ -81,16 +83,19 @@ def partition_hash(partition: bytes) -> int:
     return hash_words(split_arity(partition)[1])
 
 
-def plan_assigners(schema: TableSchema, parallelism: int) -> AssignPlan:
-    """Plan how many assigners share the work, by the table's dynamic-bucket options and the runner's slots."""
+def plan_assigners(schema: TableSchema, parallelism: int | None) -> AssignRules:
+    """Plan how many assigners share the work, by the table's dynamic-bucket options and the runner's slots; None: one does all.
+
+    Never more than there may be buckets, so that each owns the id of one; an idle one would be of no use.
+    """
     options = schema.table_options
-    return AssignPlan.from_options(
-        parallelism=parallelism,
-        target_rows=options.dynamic_bucket_target_row_num,
-        max_buckets=options.dynamic_bucket_max_buckets,
-        initial_buckets=options.dynamic_bucket_initial_buckets,
-        assigner_parallelism=options.dynamic_bucket_assigner_parallelism,
-    )
+    target_rows, most = options.dynamic_bucket_target_row_num, options.dynamic_bucket_max_buckets
+    tasks = 1
+    if parallelism is not None:
+        limits = (options.dynamic_bucket_initial_buckets, most if most > 0 else None)
+        tasks = options.dynamic_bucket_assigner_parallelism or parallelism
+        tasks = min([tasks, *(limit for limit in limits if limit is not None)])
+    return AssignRules(target_rows=target_rows, max_buckets=most, num_assigners=tasks)
 
 
 #: (partition bytes, bucket)

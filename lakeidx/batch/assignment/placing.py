@@ -89,7 +89,7 @@ def place_batch(
     placed = join_shares(directory, _place(context, ingest, work, runner), len(ingest.parts), in_tasks=not here)
     if here:
         return placed
-    return replace(placed, metrics={**placed.metrics, "placing_tasks": float(work.plan.num_channels)})
+    return replace(placed, metrics={**placed.metrics, "placing_tasks": float(work.rules.num_assigners)})
 
 
 def _place(context: BatchContext, ingest: IngestReport, work: PlaceWork, runner: Runner) -> Sequence[TaskTargets]:
@@ -97,7 +97,7 @@ def _place(context: BatchContext, ingest: IngestReport, work: PlaceWork, runner:
     # One task in this process asks the index itself.
     if work.index.locator is not None and not work.fresh and not work.here:
         items += _prepare_index(context, ingest, work, work.index.locator)
-    count = work.plan.num_channels
+    count = work.rules.num_assigners
     tasks = _PlacingTasks(work, len(ingest.parts), ingest.rows_staged)
     return runner.shuffle(
         tasks,
@@ -156,7 +156,7 @@ class _PlacingTasks:
         errors   InvalidInputError for a share of rows that this process has no memory for
         """
         work = self.work
-        check_rows_fit(work.schema, self.rows, tasks=None if work.here else work.plan.num_channels)
+        check_rows_fit(work.schema, self.rows, tasks=None if work.here else work.rules.num_assigners)
         received, of_files = ReceivedKeys(), iter(blocks)
         for block in of_files:
             if not is_of_part(block):

@@ -45,7 +45,7 @@ class BucketKeyIndex(Locator):
         bucket = np.full(len(batch), -1, np.int32)
         groups = group_rows(batch.partition, len(batch.partitions))
         for number, partition in enumerate(batch.partitions):
-            rows = groups.rows(number)
+            rows = groups[number]
             index = context.view.key_buckets(partition, batch.hashes[rows], threads=context.pool.parallelism)
             bucket[rows] = index.of(batch.hashes[rows])
             metrics.files += index.files

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lakeidx.bucket_assignment.rules import AssignPlan, AssignRules, RandomBuckets
+from lakeidx.bucket_assignment.rules import AssignRules, RandomBuckets
 from lakeidx.errors import InvalidInputError
 
 
@@ -53,22 +53,3 @@ def test_draws_do_not_depend_on_how_a_column_is_cut() -> None:
     assert [*parts(known, 7).tolist(), *parts(known, 13).tolist()] == expected
     assert [int(single(known, 1)[0]) for _ in range(20)] == expected
     assert RandomBuckets.seeded("batch-2")(known, 20).tolist() != expected
-
-
-def test_plan_from_options() -> None:
-    def tasks(**options: int | None) -> tuple[int, int]:
-        plan = AssignPlan.from_options(parallelism=8, target_rows=5, **options)  # type: ignore[arg-type]
-        return plan.num_channels, plan.num_assigners
-
-    assert tasks() == (8, 8)
-    assert tasks(initial_buckets=3) == (3, 3)
-    assert tasks(initial_buckets=20) == (8, 8)
-    assert tasks(assigner_parallelism=12) == (12, 12)
-    assert tasks(assigner_parallelism=12, initial_buckets=10, max_buckets=4) == (4, 4)
-    for option in ("initial_buckets", "assigner_parallelism"):
-        with pytest.raises(InvalidInputError, match=r"dynamic-bucket.*at least 1, not 0"):
-            tasks(**{option: 0})
-    with pytest.raises(InvalidInputError, match=r"dynamic-bucket.max-buckets"):
-        tasks(max_buckets=0)
-    with pytest.raises(InvalidInputError, match="3 assigners on 2 tasks"):
-        AssignPlan(num_channels=2, num_assigners=3, target_rows=1)

@@ -23,7 +23,7 @@ from lakeidx.storage.local import LocalStore
 from lakeidx.table.index_files import index_file_path, read_hash_index
 from lakeidx.table.key_buckets import hash_entries, key_hashes
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.assigner_tasks import AssignerSet, HashBucketAssigner, PartitionKey
+from tests.kit.assigner_tasks import AssignerSet, AssignPlan, HashBucketAssigner, PartitionKey
 from tests.kit.small_tables import make_table, rows
 from tests.kit.upserts import upsert_table
 
@@ -102,8 +102,11 @@ def test_buckets_are_those_of_assigners_that_load_the_files(table: Table, tasks:
         def load(self, partition: bytes) -> list[tuple[int, Any]]:
             return [(b, read_hash_index(table.metadata, schema, e)) for b, e in sorted(files[partition].items())]
 
-    plan = work_of(table, tasks).plan
-    assert plan.num_channels == tasks
+    rules = work_of(table, tasks).rules
+    assert rules.num_assigners == tasks
+    plan = AssignPlan(
+        num_channels=tasks, num_assigners=tasks, target_rows=rules.target_rows, max_buckets=rules.max_buckets
+    )
     java = AssignerSet(plan, lambda i: HashBucketAssigner(plan, i, Loader(), RandomBuckets.seeded(f"b#{i}")))
     partitions = sorted(files)
     codes = (batch.column("p").to_numpy() % PARTITIONS).astype(np.int32)

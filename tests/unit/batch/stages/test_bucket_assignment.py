@@ -21,7 +21,7 @@ from lakeidx.batch.target_files import numbers_path, read_numbers, read_part_tar
 from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
-from lakeidx.errors import CorruptFileError
+from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.storage.local import LocalStore
 from lakeidx.table.view import load_view
@@ -181,14 +181,16 @@ def test_number_of_assigners_by_options(tmp_path: Path) -> None:
         table = make_table(
             tmp_path / str(len(list(tmp_path.iterdir()))), options={f"dynamic-bucket.{k}": v for k, v in names.items()}
         )
-        found = plan_assigners(table.schema, parallelism)
-        assert found.num_channels == found.num_assigners
-        return found.num_channels
+        return plan_assigners(table.schema, parallelism).num_assigners
 
     assert plan(4) == 4
     assert plan(4, initial_buckets="2") == 2
     assert plan(2, assigner_parallelism="7") == 7
     assert plan(8, max_buckets="3") == 3
+    assert plan(8, initial_buckets="20") == 8
+    assert plan(8, assigner_parallelism="12", initial_buckets="10", max_buckets="4") == 4
+    with pytest.raises(InvalidInputError, match=r"dynamic-bucket.max-buckets"):
+        plan(8, max_buckets="0")
 
 
 # --- keys and targets --------------------------------------------------------------------------------------------------
