@@ -118,7 +118,10 @@ class FileJoiner(Locator):
         order = sorted(some, key=lambda i: -files[i].meta.row_count)
         matches = join_matches(self.threads(context).map(check, order))
         if self.is_global:
-            return locate_anywhere(batch, keys, files, matches, metrics, context=context)
+            return locate_anywhere(
+                batch, keys, files, matches, metrics,
+                descending=context.descending, deletes_hide=context.deletes_hide,
+            )  # fmt: skip
         return locate_in_partition(batch, keys, files, matches, metrics)
 
 
@@ -142,6 +145,12 @@ def matched_keys(file: LiveFile, batch: KeyBatch, found: Matches) -> pa.Table:
     """
     keys = batch.keys.take(pa.array(found.key))
     return _table(file, keys, pa.array(found.sequence), pa.array(found.dead), found.order)
+
+
+def given_keys(file: LiveFile, keys: pa.Table) -> pa.Table:
+    """Return keys that are in memory as those of a data file; none of them is deleted."""
+    n = keys.num_rows
+    return _table(file, keys, pa.array(np.zeros(n, np.int64)), pa.array(np.zeros(n, np.bool_)), ())
 
 
 def _table(
@@ -172,9 +181,14 @@ def file_of(rows: pa.Table, path: str | None = None) -> FoundFile:
 
 
 def locate_joined(
-    batch: KeyBatch, of_files: Iterable[pa.Table], context: IndexContext, *, is_global: bool
+    batch: KeyBatch,
+    of_files: Iterable[pa.Table],
+    *,
+    is_global: bool,
+    descending: bool = False,
+    deletes_hide: bool = True,
 ) -> KeyLocations:
-    """Locate the keys of a batch, or of a share of it, among keys of data files.
+    """Locate the keys of a batch, or of a share of it, among keys of data files; the last two as in `IndexContext`.
 
     of_files   of every file that may have one, its keys or some of them; a file may come in pieces
     memory     a table of the batch's keys, and the rows of one piece
@@ -190,5 +204,7 @@ def locate_joined(
             parts.append(match_rows(rows, files.setdefault(file, len(files)), keys, batch, partition))
     matches, metrics = join_matches(parts), IndexMetrics(keys=len(batch))
     if is_global:
-        return locate_anywhere(batch, keys, list(files), matches, metrics, context=context)
+        return locate_anywhere(
+            batch, keys, list(files), matches, metrics, descending=descending, deletes_hide=deletes_hide
+        )
     return locate_in_partition(batch, keys, list(files), matches, metrics)

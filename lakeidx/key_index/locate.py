@@ -8,17 +8,21 @@ record of each bucket decides, and a delete means it does not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from lakeidx.key_index.keys.codes import KeyCodes, key_codes
-from lakeidx.key_index.keys.reader import OpenKeyFile, record_ages
+from lakeidx.key_index.keys.reader import record_ages
 from lakeidx.key_index.keys.sets import KeySet
 from lakeidx.key_index.locations import FoundFile, Int32s, Int64s, KeyBatch, KeyLocations, LiveFile, Matches
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.key_index.port import IndexContext
 from lakeidx.table.view import number_partitions
+
+if TYPE_CHECKING:
+    from lakeidx.key_index.keys.parquet_keys import OpenKeyFile
 
 #: Columns of file keys that were read elsewhere, beside the keys; order columns are numbered.
 SEQUENCE, DEAD, ORDER = "lakeidx.sequence", "lakeidx.dead", "lakeidx.order."
@@ -141,7 +145,8 @@ def locate_anywhere(
     matches: Matches,
     metrics: IndexMetrics,
     *,
-    context: IndexContext,
+    descending: bool = False,
+    deletes_hide: bool = True,
 ) -> KeyLocations:
     """Locate keys for a global index, in any partition. A key that was deleted everywhere has a location only in the
     row's own partition, where a new record must meet the delete.
@@ -156,12 +161,12 @@ def locate_anywhere(
     if not len(matches.key):
         return _result(batch, np.full(n, -1, np.int32), batch.partition, (), np.full(n, -1, np.int32), files, metrics)
     place = partition_of_file[matches.file] << 32 | buckets[matches.file]
-    ages = record_ages(matches.order, matches.sequence, descending=context.descending)
+    ages = record_ages(matches.order, matches.sequence, descending=descending)
     order = np.lexsort((_ages(files)[matches.file], ages, place, matches.key))
     key, place, file = matches.key[order], place[order], matches.file[order]
     # The last of each (key, place) is its newest record there.
     newest = np.append((key[1:] != key[:-1]) | (place[1:] != place[:-1]), True)
-    dead = matches.dead[order] & context.deletes_hide
+    dead = matches.dead[order] & deletes_hide
     alive = np.flatnonzero(newest & ~dead)
     living = key[alive]
     metrics.split_keys += len(np.unique(living[1:][living[1:] == living[:-1]]))

@@ -1,4 +1,4 @@
-"""The ports of index types, and the view of the table that they work on.
+"""The ports of index types, and what they work on.
 
 A key index finds for each key of a batch where it lives now: (partition, bucket), and the data file where that is known, or
 nowhere (an insert). A type is a class that implements one of two ports, and a third one where it keeps something of its own:
@@ -23,74 +23,20 @@ source   org.apache.hudi.index.HoodieIndex, release 1.0.2 (tagLocation, updateLo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations, LiveFile
+from lakeidx.key_index.locations import CommitInfo, Int32s, KeyBatch, KeyLocations
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.key_buckets import KeyBuckets
 from lakeidx.tasks.runner import LocalRunner, Runner
 
 if TYPE_CHECKING:
-    from lakeidx.key_index.keys.reader import KeyReader
-
-
-class TableView(Protocol):
-    """The table as of the snapshot a batch is tagged on."""
-
-    @property
-    def table_id(self) -> str:
-        """Identity of the table, different for one of the same path that was dropped and created again."""
-        ...
-
-    @property
-    def snapshot_id(self) -> int | None:
-        """The snapshot; None for a table without one."""
-        ...
-
-    def snapshot_token(self, snapshot_id: int) -> str | None:
-        """Return a token that differs for another snapshot of the same id (after a rollback); None when it no longer exists."""
-        ...
-
-    def kept_since(self, snapshot_id: int) -> bool:
-        """Return True when all snapshots after it only added rows and compacted files; False when one replaced or dropped rows, or
-        cannot be seen any more.
-        """
-        ...
-
-    def is_committed(self, instants: Sequence[str]) -> list[bool]:
-        """Return which of the commits that `CommitInfo.instant` names made it into the table, expired snapshots included."""
-        ...
-
-    def confirm(self, instant: str) -> None:
-        """Record that a commit is in the table, so that `is_committed` finds it after its snapshot has expired."""
-        ...
-
-    def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
-        """Return the live data files of some partitions, None = of all."""
-        ...
-
-    def files_at(self, snapshot_id: int) -> Sequence[LiveFile]:
-        """Return the live data files of all partitions at another snapshot.
-
-        errors   NotFoundError when it has expired
-        """
-        ...
-
-    def key_buckets(self, partition: bytes, hashes: Int32s, *, threads: int = 1) -> KeyBuckets:
-        """Read the HASH index of a partition for some hashes.
-
-        threads   index files read at a time
-        """
-        ...
-
-    def partition_text(self, partition: bytes) -> str:
-        """Format a partition as its directory path below the table, ``""`` for an unpartitioned table."""
-        ...
+    from lakeidx.key_index.keys.parquet_keys import ParquetKeyReader
+    from lakeidx.key_index.table_view import SnapshotTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +53,8 @@ class IndexContext:
                   that ignore deletes
     """
 
-    view: TableView
-    reader: KeyReader
+    view: SnapshotTable
+    reader: ParquetKeyReader
     options: IndexOptions
     pool: LocalRunner
     store: ObjectStore

@@ -53,7 +53,7 @@ def forget_commits(store: ObjectStore, index_dir: str, *, after: int) -> None:
 
 
 class SnapshotTable:
-    """`TableView` of a snapshot of a Paimon table.
+    """A snapshot of a Paimon table that a batch is tagged on.
 
     snapshot    None for a table without one
     index_dir   where `confirm` notes commits

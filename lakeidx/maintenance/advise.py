@@ -7,8 +7,8 @@ are right whatever index the table has now.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,6 @@ from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.data_file import EMPTY_STATS, DataFileMeta
-from lakeidx.format.hudi.footer import KeyFooter
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.format.snapshot import CommitKind, Snapshot
@@ -30,11 +29,8 @@ from lakeidx.key_index.advice.advice import Advice
 from lakeidx.key_index.advice.advise import measure_workload, recommend
 from lakeidx.key_index.advice.measures import Measures, Needs
 from lakeidx.key_index.advice.model import Machine
-from lakeidx.key_index.keys.codes import KeyCodes, key_codes
-from lakeidx.key_index.keys.reader import KeyRows
+from lakeidx.key_index.joined import given_keys, locate_joined
 from lakeidx.key_index.locations import KeyBatch, LiveFile
-from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
 from lakeidx.key_index.registry import data_file_footer
 from lakeidx.key_index.simple import SimpleKeyIndex
@@ -43,9 +39,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import on_newest, says_expired
 from lakeidx.table.view import data_file_path
 from lakeidx.tasks.in_parallel import in_parallel, requests_of
-from lakeidx.tasks.limits import available_cores
-from lakeidx.tasks.runner import LocalRunner
-from lakeidx.types import DataType, Field
+from lakeidx.types import DataType
 
 #: Keys that are looked for.
 SAMPLE = 20_000
@@ -244,7 +238,7 @@ def advise_files(
     held   what the table has; their rows are in memory
     """
     files: list[LiveFile] = []
-    tables: dict[str, pa.Table] = {}
+    tables: list[pa.Table] = []
     for source in held:
         for start in range(0, source.rows.num_rows, _FILE_ROWS):
             piece = source.rows.slice(start, _FILE_ROWS)
@@ -254,7 +248,7 @@ def advise_files(
                 size = source.bytes * rows.num_rows // source.rows.num_rows
                 file = _pretended(f"{source.path}#{start}-{i}", partition, rows, key_types, size, len(files))
                 files.append(file)
-                tables[file.path] = rows
+                tables.append(given_keys(file, rows))
     drawn = work.drawn()
     columns = [drawn.column(n) for n in keys]
     sample = KeyBatch(
@@ -264,8 +258,7 @@ def advise_files(
         hash_columns(columns, list(key_types)),
     )
     wanted = needs or Needs()
-    view = _FilesView(tuple(files))
-    located = SimpleKeyIndex(is_global=wanted.moves).tag(sample, _context(view, tables, tuple(key_types)))
+    located = locate_joined(sample, tables, is_global=wanted.moves)
     return recommend(measure_workload(sample, located, files, batch_rows=work.rows_per_batch), wanted, machine)
 
 
@@ -290,63 +283,3 @@ def _pretended(
         level=0,
     )
     return LiveFile(partition, number, path, meta)
-
-
-@dataclass(frozen=True, slots=True)
-class _FilesView:
-    """The part of a `TableView` that reading keys needs."""
-
-    all_files: tuple[LiveFile, ...]
-
-    def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
-        return [f for f in self.all_files if partitions is None or f.partition in partitions]
-
-
-@dataclass(frozen=True, slots=True)
-class _RowsReader:
-    """Returns the keys of pretended files."""
-
-    tables: dict[str, pa.Table]
-    types: tuple[DataType, ...]
-
-    @property
-    def key_fields(self) -> tuple[Field, ...]:
-        return tuple(Field(i, f"key{i}", t) for i, t in enumerate(self.types))
-
-    @property
-    def key_types(self) -> tuple[DataType, ...]:
-        return self.types
-
-    def open(self, file: LiveFile) -> _OpenRows:
-        return _OpenRows(self.tables[file.path], self.types)
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenRows:
-    rows: pa.Table
-    types: tuple[DataType, ...]
-    none: KeyFooter = field(default_factory=KeyFooter)
-
-    def footer(self) -> KeyFooter:
-        return self.none
-
-    def holds_deletes(self) -> bool:
-        return False
-
-    def read(self, wanted: KeyCodes | None, metrics: IndexMetrics, *, versions: bool = False) -> KeyRows:
-        n = self.rows.num_rows
-        metrics.rows_read += n
-        # A later file is newer; nothing is deleted.
-        age, kinds = (np.zeros(n, np.int64), np.zeros(n, np.int8)) if versions else (None, None)
-        return KeyRows(key_codes(self.rows.columns, list(self.types)), age, kinds, self.rows)
-
-
-def _context(view: _FilesView, tables: dict[str, pa.Table], types: tuple[DataType, ...]) -> IndexContext:
-    return IndexContext(
-        view=view,  # type: ignore[arg-type]
-        reader=_RowsReader(tables, types),
-        options=IndexOptions({}),
-        pool=LocalRunner(available_cores()),
-        store=None,  # type: ignore[arg-type]
-        index_dir="",
-    )

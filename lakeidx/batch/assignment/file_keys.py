@@ -223,7 +223,10 @@ def locate_among(joiner: FileJoiner, of_files: Iterator[Block]) -> Callable[[Key
                 else:
                     yield block.rows
 
-        located = locate_joined(batch, keys(), context, is_global=joiner.is_global)
+        located = locate_joined(
+            batch, keys(), is_global=joiner.is_global,
+            descending=context.descending, deletes_hide=context.deletes_hide,
+        )  # fmt: skip
         located.metrics.add(metrics)
         return located
 

@@ -20,7 +20,7 @@ from lakeidx.errors import CorruptFileError
 from lakeidx.format.hudi.footer import KeyFooter, parse_footer
 from lakeidx.key_index.keys.codes import KeyCodes, has_int_view, key_codes
 from lakeidx.key_index.keys.files import KeyFile, groups_that_may_hold, open_key_file, read_key_columns
-from lakeidx.key_index.keys.reader import KeyRows, OpenKeyFile
+from lakeidx.key_index.keys.reader import KeyRows
 from lakeidx.key_index.locations import LiveFile
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.storage.base import ObjectStore
@@ -57,7 +57,7 @@ class ParquetKeyReader:
         return tuple(f.type for f in self.key_fields)
 
     def open(self, file: LiveFile) -> OpenKeyFile:
-        """Open one data file."""
+        """Open one data file; threads may open different files at once."""
         if not file.path.endswith(".parquet"):
             return _Other(file, self.key_fields, self.order_fields, self.read_other)
         opened = open_key_file(self.store, file.path, file.meta.file_size)
@@ -72,9 +72,15 @@ class _Parquet:
     found: dict[bytes, _Names]
 
     def footer(self) -> KeyFooter:
+        """Read the key index in the footer; an empty one for formats and writers that leave none."""
         return parse_footer(self.file.metadata.metadata, self.file.path)
 
     def read(self, wanted: KeyCodes | None, metrics: IndexMetrics, *, versions: bool = False) -> KeyRows:
+        """Read the key columns, and nothing else.
+
+        wanted    leave out row groups that hold none of these keys; None reads all
+        versions  with sequence numbers, row kinds and what else orders the records of a key
+        """
         names, order = self._names()
         order = order if versions else ()
         groups = list(range(self.file.metadata.num_row_groups))
@@ -93,6 +99,7 @@ class _Parquet:
         )
 
     def holds_deletes(self) -> bool:
+        """Return True when a row is of kind -U or -D; reads the column of row kinds."""
         groups = range(self.file.metadata.num_row_groups)
         kinds = read_key_columns(self.file, [VALUE_KIND], groups, IndexMetrics()).column(VALUE_KIND)
         return bool(is_retract(kinds.to_numpy()).any())
@@ -151,6 +158,10 @@ class _Other:
             keys,
             tuple(_order(table, f.name, f) for f in self.order_fields if versions),
         )
+
+
+#: A data file opened for its keys.
+OpenKeyFile = _Parquet | _Other
 
 
 def _prunable(f: Field) -> bool:

@@ -1,21 +1,17 @@
-"""Data files opened for their keys: the interface between key indexes and readers."""
+"""Keys as they are read from data files, and the order of their records."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.format.hudi.footer import KeyFooter
 from lakeidx.key_index.keys.codes import KeyCodes
-from lakeidx.key_index.locations import Int64s, LiveFile
-from lakeidx.key_index.metrics import IndexMetrics
-from lakeidx.types import DataType, Field
+from lakeidx.key_index.locations import Int64s
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,44 +30,6 @@ class KeyRows:
     kinds: npt.NDArray[np.int8] | None
     keys: pa.Table
     order: tuple[pa.ChunkedArray, ...] = ()
-
-
-class OpenKeyFile(Protocol):
-    """A data file opened for its keys."""
-
-    def footer(self) -> KeyFooter:
-        """Read the key index in the footer; an empty one for formats and writers that leave none."""
-        ...
-
-    def read(self, wanted: KeyCodes | None, metrics: IndexMetrics, *, versions: bool = False) -> KeyRows:
-        """Read the key columns, and nothing else.
-
-        wanted    leave out row groups that hold none of these keys; None reads all
-        versions  with sequence numbers, row kinds and what else orders the records of a key
-        """
-        ...
-
-    def holds_deletes(self) -> bool:
-        """Return True when a row is of kind -U or -D; reads the column of row kinds."""
-        ...
-
-
-class KeyReader(Protocol):
-    """Opens data files for their keys."""
-
-    @property
-    def key_fields(self) -> tuple[Field, ...]:
-        """Columns of the trimmed primary key."""
-        ...
-
-    @property
-    def key_types(self) -> tuple[DataType, ...]:
-        """Their types."""
-        ...
-
-    def open(self, file: LiveFile) -> OpenKeyFile:
-        """Open one file; threads may open different files at once."""
-        ...
 
 
 def record_ages(order: Sequence[pa.ChunkedArray], sequence: Int64s, *, descending: bool) -> Int64s:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from lakeidx.key_index.keys.parquet_keys import KEY_FIELD_ID, ParquetKeyReader
 from lakeidx.key_index.locations import KeyBatch, LiveFile
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
+from lakeidx.key_index.table_view import SnapshotTable
 from lakeidx.storage import open_store
 from lakeidx.table.key_buckets import KeyBuckets
 from lakeidx.tasks.runner import LocalRunner
@@ -199,7 +200,7 @@ class FakeTable:
             if self._names[f.partition] == partition and any(r.key == key for r in self.records[f.meta.file_name])
         }
 
-    # -- TableView -----------------------------------------------------------------------------------------------
+    # -- SnapshotTable -----------------------------------------------------------------------------------------------
 
     def snapshot_token(self, snapshot_id: int) -> str | None:
         return self.tokens.get(snapshot_id)
@@ -259,7 +260,7 @@ class FakeTable:
     def context(self, options: dict[str, str] | None = None, **kwargs: Any) -> IndexContext:
         store = open_store(str(self.root))
         return IndexContext(
-            view=_View(self),
+            view=cast(SnapshotTable, _View(self)),
             reader=ParquetKeyReader(store, self.key_fields, _no_other_format),
             options=IndexOptions(options or {}),
             pool=LocalRunner(2),
@@ -276,7 +277,7 @@ class FakeTable:
 
 
 class _View:
-    """The table as a `TableView`."""
+    """The table as a `SnapshotTable`."""
 
     def __init__(self, table: FakeTable) -> None:
         self._table = table

@@ -306,7 +306,7 @@ def test_a_key_column_renamed_since(table: FakeTable) -> None:
     table.write("a", 1, _keys(3))
     context = table.context({})
     renamed = tuple(type(f)(f.id, "other", f.type) for f in table.key_fields)
-    reader = type(context.reader)(context.reader.store, renamed, context.reader.read_other)  # type: ignore[attr-defined, call-arg]
+    reader = type(context.reader)(context.reader.store, renamed, context.reader.read_other)
     found = SimpleKeyIndex().tag(
         table.batch([("a", (2,)), ("a", (3,)), ("a", (4,))]), dataclasses.replace(context, reader=reader)
     )
