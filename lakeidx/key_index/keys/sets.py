@@ -25,7 +25,7 @@ class KeySet:
     partition  int32[n] partition of each row, part of the key; None = 0 for all
     """
 
-    __slots__ = ("_codes", "_first", "_partition", "_slots", "distinct")
+    __slots__ = ("_codes", "_partition", "_slots", "distinct", "first")
 
     def __init__(self, codes: KeyCodes, partition: npt.NDArray[np.int32] | None = None) -> None:
         n = len(codes)
@@ -34,43 +34,32 @@ class KeySet:
         capacity = 16
         while capacity < 2 * n:
             capacity *= 2
-        self._first = np.empty(n, np.int32)
+        self.first = np.empty(n, np.int32)
         if codes.ints is not None:
             # Slots hold row numbers, -1 = free.
             self._slots: npt.NDArray[Any] = np.full(capacity, -1, np.int32)
-            self.distinct = int(_build_ints(frozen(codes.ints), self._partition, self._slots, self._first))
+            self.distinct = int(_build_ints(frozen(codes.ints), self._partition, self._slots, self.first))
         else:
             # Slots hold the upper half of the hash beside the row number + 1, 0 = free: other keys are nearly always
             # distinguished by one load, without a look at their bytes.
             self._slots = np.zeros(capacity, np.uint64)
-            self.distinct = int(_build_rows(*_parts(codes.rows), self._partition, self._slots, self._first))
+            self.distinct = int(_build_rows(*_parts(codes.rows), self._partition, self._slots, self.first))
 
-    @property
-    def first(self) -> npt.NDArray[np.int32]:
-        """int32[n]: the first row with the same key as each row; rows that bring a new key point at themselves."""
-        return self._first
-
-    def find(self, codes: KeyCodes, partition: int | npt.NDArray[np.int32] = 0) -> npt.NDArray[np.int32]:
-        """Look up m keys.
+    def find(self, codes: KeyCodes, partition: int = 0) -> npt.NDArray[np.int32]:
+        """Look up m keys of a partition.
 
         codes      made for the same key types as the set's
-        partition  of all of them, or int32[m]
         returns    int32[m]: the first row of the set that has the key, -1 when none has
         """
-        m = len(codes)
-        out = np.empty(m, np.int32)
-        if isinstance(partition, np.ndarray):
-            per_row, one = frozen(partition.astype(np.int32, copy=False)), 0
-        else:
-            per_row, one = frozen(np.zeros(0, np.int32)), partition
-        own, slots, one32 = self._partition, frozen(self._slots), np.int32(one)
+        out = np.empty(len(codes), np.int32)
+        own, slots, p = self._partition, frozen(self._slots), np.int32(partition)
         if (codes.ints is None) != (self._codes.ints is None):
             raise InternalError("keys of different types are compared")
         if codes.ints is not None:
             assert self._codes.ints is not None
-            _find_ints(frozen(self._codes.ints), own, slots, frozen(codes.ints), per_row, one32, out)
+            _find_ints(frozen(self._codes.ints), own, slots, frozen(codes.ints), p, out)
         else:
-            _find_rows(*_parts(self._codes.rows), own, slots, *_parts(codes.rows), per_row, one32, out)
+            _find_rows(*_parts(self._codes.rows), own, slots, *_parts(codes.rows), p, out)
         return out
 
 
@@ -147,11 +136,9 @@ def _build_ints(keys: Any, partition: Any, slots: Any, first: Any) -> Any:
 
 
 @kernel
-def _find_ints(keys: Any, partition: Any, slots: Any, asked: Any, asked_partition: Any, one: Any, out: Any) -> None:
+def _find_ints(keys: Any, partition: Any, slots: Any, asked: Any, p: Any, out: Any) -> None:
     mask = np.uint64(len(slots) - 1)
-    several = len(asked_partition) > 0
     for i in range(len(asked)):
-        p = asked_partition[i] if several else one
         at = _hash_int(asked[i], p) & mask
         out[i] = -1
         while True:
@@ -199,25 +186,15 @@ def _build_rows(data: Any, offsets: Any, partition: Any, slots: Any, first: Any)
 
 @kernel
 def _find_rows(
-    data: Any,
-    offsets: Any,
-    partition: Any,
-    slots: Any,
-    asked: Any,
-    asked_offsets: Any,
-    asked_partition: Any,
-    one: Any,
-    out: Any,
+    data: Any, offsets: Any, partition: Any, slots: Any, asked: Any, asked_offsets: Any, p: Any, out: Any
 ) -> None:
     mask = np.uint64(len(slots) - 1)
-    several = len(asked_partition) > 0
     hashes = np.empty(_BLOCK, np.uint64)
     entries = np.empty(_BLOCK, np.uint64)
     for base in range(0, len(out), _BLOCK):
         count = min(_BLOCK, len(out) - base)
         # Hashes first, then all first slots of the block: loads that do not wait for each other overlap in memory.
         for j in range(count):
-            p = asked_partition[base + j] if several else one
             hashes[j] = _hash_span(asked, asked_offsets[base + j], asked_offsets[base + j + 1], p)
         for j in range(count):
             entries[j] = slots[hashes[j] & mask]
@@ -230,7 +207,6 @@ def _find_rows(
                 if (entry ^ h) <= _LOW:
                     found = np.int64(entry & _LOW) - 1
                     start, length = asked_offsets[i], asked_offsets[i + 1] - asked_offsets[i]
-                    p = asked_partition[i] if several else one
                     other = offsets[found]
                     if (
                         offsets[found + 1] - other == length

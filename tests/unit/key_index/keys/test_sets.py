@@ -34,18 +34,11 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
 
 
 @st.composite
-def key_tables(draw: st.DrawFn) -> tuple[list[str], list[tuple[Any, ...]], list[tuple[Any, ...]], list[int], list[int]]:
+def key_tables(draw: st.DrawFn) -> tuple[list[str], list[tuple[Any, ...]], list[tuple[Any, ...]], list[int]]:
     names = draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=3))
     rows = st.lists(st.tuples(*(KINDS[n] for n in names)), max_size=25)
     held, asked = draw(rows), draw(rows)
-    partitions = st.integers(0, 2)
-    return (
-        names,
-        held,
-        asked,
-        draw(st.lists(partitions, min_size=len(held), max_size=len(held))),
-        draw(st.lists(partitions, min_size=len(asked), max_size=len(asked))),
-    )
+    return names, held, asked, draw(st.lists(st.integers(0, 2), min_size=len(held), max_size=len(held)))
 
 
 def _codes(names: list[str], rows: list[tuple[Any, ...]]) -> KeyCodes:
@@ -57,17 +50,15 @@ def _codes(names: list[str], rows: list[tuple[Any, ...]]) -> KeyCodes:
 @settings(deadline=None, max_examples=200)
 @given(key_tables(), st.booleans())
 def test_set_equals_a_dictionary(case: Any, partitioned: bool) -> None:
-    names, held, asked, held_in, asked_in = case
+    names, held, asked, held_in = case
     if not partitioned:
-        held_in, asked_in = [0] * len(held), [0] * len(asked)
+        held_in = [0] * len(held)
     model: dict[Any, int] = {}
     for i, key in enumerate(zip(held, held_in, strict=True)):
         model.setdefault(key, i)
     keys = KeySet(_codes(names, held), np.array(held_in, np.int32) if partitioned else None)
     assert keys.distinct == len(model)
     assert keys.first.tolist() == [model[k] for k in zip(held, held_in, strict=True)]
-    found = keys.find(_codes(names, asked), np.array(asked_in, np.int32) if partitioned else 0)
-    assert found.tolist() == [model.get(k, -1) for k in zip(asked, asked_in, strict=True)]
     for p in range(3):
         assert keys.find(_codes(names, asked), p).tolist() == [model.get((k, p), -1) for k in asked]
 
