@@ -254,10 +254,8 @@ def _update_state(made: Made, key_index: Locator, options: dict[str, str], seed:
     after = made.context(options)
     store = MeteredStore(after.store)
     after = dataclasses.replace(after, store=store)
-    known = {f.meta.file_name for f in context.view.files(None)}
     commit = CommitInfo(
         instant=request.commit_user,
-        started_ms=0,
         snapshot_id=result.snapshot_ids[-1],
         base_id=context.view.snapshot_id,
         batch=batch,
@@ -265,7 +263,6 @@ def _update_state(made: Made, key_index: Locator, options: dict[str, str], seed:
         bucket=np.where(was.known, was.bucket, 0).astype(np.int32),
         partitions=batch.partitions,
         was=was,
-        added=[f for f in after.view.files(None) if f.meta.file_name not in known],
     )
     # Another process may follow than the one that located the keys.
     follower = make_locator(IndexOptions(options))

@@ -22,16 +22,14 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.schema_drift import staged_schema
 from lakeidx.errors import CommitUnknownError, CorruptFileError, NotFoundError, UnavailableError
-from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.key_index.locations import CommitInfo, LiveFile
+from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.port import ExternalState, SharedState
 from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.commit.changes import CommitRequest
 from lakeidx.table.commit.earlier_commit import was_committed
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import data_file_path
 
 if TYPE_CHECKING:
     from lakeidx.batch.assignment.committed_keys import CommittedKeys, CommittedPart
@@ -49,8 +47,6 @@ class IndexHooks:
         self._context = context
         self._assign = assign
         self._request = request
-        ingest = context.files.require(IngestReport)
-        self._ingest = ingest
         self._schema: TableSchema = staged_schema(context.metadata, context.files)
         self._index = TableIndex.of(self._schema)
         self._described: CommitInfo | None = None
@@ -62,7 +58,7 @@ class IndexHooks:
         """
         if self._catches_up or was_committed(self._context.metadata, self._request):
             return
-        self._call("prepare_commit", self._describe(), self._base())
+        self._call("prepare_commit", self._context.metadata.latest_snapshot())
 
     def committed(self, snapshot_ids: tuple[int, ...]) -> None:
         """Update the index after the batch was committed.
@@ -73,10 +69,8 @@ class IndexHooks:
             return
         metadata = self._context.metadata
         snapshot = _own_snapshot(metadata, snapshot_ids[0], self._request.commit_user) or metadata.latest_snapshot()
-        added = [_live_file(metadata, e) for e in self._request.changes.append if e.kind is FileKind.ADD]
         try:
-            info = replace(self._describe(), snapshot_id=snapshot_ids[0], added=added)
-            self._call("update_locations", info, snapshot)
+            self._call("update_locations", snapshot, snapshot_ids[0])
         except (UnavailableError, CommitUnknownError, CorruptFileError, NotFoundError) as error:
             if not self._catches_up:
                 raise
@@ -88,16 +82,17 @@ class IndexHooks:
         """Roll the index back after the commit lost a conflict."""
         if self._catches_up:
             return
-        self._call("rollback", self._describe(), self._base())
+        self._call("rollback", self._context.metadata.latest_snapshot())
 
     @property
     def _catches_up(self) -> bool:
         return isinstance(self._index.locator, ExternalState) and self._index.locator.catches_up
 
-    def _call(self, call: str, info: CommitInfo, snapshot: Snapshot | None) -> None:
+    def _call(self, call: str, snapshot: Snapshot | None, snapshot_id: int | None = None) -> None:
         """Call a method of the external state with the batch's keys: in tasks, each with its share, where tasks placed the batch.
 
-        info   without keys
+        snapshot      that shows which commits are in the table
+        snapshot_id   of the batch, when it is there
         """
         from lakeidx.batch.assignment.committed_keys import (
             CommittedKeys,
@@ -108,7 +103,9 @@ class IndexHooks:
 
         metadata = self._context.metadata
         keys = CommittedKeys.of(self._context, self._schema, self._assign)
-        parts = committed_parts(self._ingest, self._assign)
+        parts = committed_parts(self._context.files.require(IngestReport), self._assign)
+        user, base = self._request.commit_user, self._assign.base_snapshot_id
+        info = CommitInfo(instant=user, snapshot_id=snapshot_id, base_id=base)
         remake = partial(self._index.context, metadata, snapshot)
         with self._index.open(self._context.paths) as state:
             if not self._assign.in_tasks:
@@ -122,19 +119,7 @@ class IndexHooks:
         """Return a commit with the batch's keys, which are read once."""
         if self._described is None:
             self._described = keys.read(parts, info)
-        known = self._described
-        return replace(known, snapshot_id=info.snapshot_id, added=info.added)
-
-    def _base(self) -> Snapshot | None:
-        """Read the newest snapshot, which shows which commits are in the table."""
-        return self._context.metadata.latest_snapshot()
-
-    def _describe(self) -> CommitInfo:
-        return CommitInfo(
-            instant=self._request.commit_user,
-            started_ms=self._context.files.closed_ms(IngestReport),
-            base_id=self._assign.base_snapshot_id,
-        )
+        return replace(self._described, snapshot_id=info.snapshot_id)
 
 
 def _own_snapshot(metadata: TableMetadata, snapshot_id: int, commit_user: str) -> Snapshot | None:
@@ -149,7 +134,7 @@ def _own_snapshot(metadata: TableMetadata, snapshot_id: int, commit_user: str) -
 def on_compaction(
     metadata: TableMetadata, schema: TableSchema, snapshot_ids: Sequence[int], request: CommitRequest
 ) -> None:
-    """Update an index that tracks data files after a compaction, without reading the files.
+    """Tell an index that catches up of a compaction, which changes no location.
 
     One that cannot be reached now, or is behind, finds out by itself when the next batch comes.
     """
@@ -165,22 +150,7 @@ def on_compaction(
             if snapshot is None:
                 log.warning("the key index is not updated after a compaction: its snapshot has expired")
                 return
-            changes = request.changes
-            added = [e for e in changes.compact if e.kind is FileKind.ADD]
-            # A file that only changes its level is removed and added.
-            gone = {e.file.file_name for e in changes.compact if e.kind is FileKind.DELETE}
-            info = CommitInfo(
-                instant=snapshot.commit_user,
-                started_ms=snapshot.time_millis,
-                snapshot_id=snapshot.id,
-                base_id=snapshot.id - 1,
-                added=[_live_file(metadata, e) for e in added],
-                removed=gone - {e.file.file_name for e in added},
-            )
+            info = CommitInfo(instant=snapshot.commit_user, snapshot_id=snapshot.id, base_id=snapshot.id - 1)
             state.update_locations(info, index.context(metadata, snapshot))
     except (UnavailableError, NotFoundError) as error:
         log.warning("the key index could not be updated after a compaction yet: %s", error)
-
-
-def _live_file(metadata: TableMetadata, entry: ManifestEntry) -> LiveFile:
-    return LiveFile(entry.partition, entry.bucket, data_file_path(metadata, entry), entry.file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -151,7 +151,6 @@ class CommitInfo:
     """Changes by a commit to locations and files.
 
     instant      text that names the commit for ever (from commit user and identifier), known before it is put
-    started_ms   epoch ms before anything of the commit was written
     snapshot_id  newest snapshot the commit made; None until it is there
     base_id      snapshot the batch was tagged on
     batch        keys of the batch; None for a compaction
@@ -160,11 +159,9 @@ class CommitInfo:
     deleted      bool[n] rows that took their key away
     partitions   see `KeyLocations.partitions`
     was          what `tag` had answered
-    added        data files the commit added, removed: names of those it took away
     """
 
     instant: str
-    started_ms: int
     snapshot_id: int | None = None
     base_id: int | None = None
     batch: KeyBatch | None = None
@@ -173,8 +170,6 @@ class CommitInfo:
     deleted: Bools | None = None
     partitions: tuple[bytes, ...] = ()
     was: KeyLocations | None = None
-    added: Sequence[LiveFile] = ()
-    removed: Collection[str] = ()
 
 
 def no_locations(batch: KeyBatch, metrics: IndexMetrics | None = None) -> KeyLocations:

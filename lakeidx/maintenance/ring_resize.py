@@ -53,7 +53,6 @@ from lakeidx.key_index.bucket.bucket_index import has_rings, ring_fields
 from lakeidx.key_index.bucket.consistent_hashing import HashingMetadata, nodes_of, resized_ring, ring_places
 from lakeidx.key_index.bucket.rings import HashRings, Resize, bucket_of_node, plan_resizes
 from lakeidx.key_index.keys.record_key import record_keys
-from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
 from lakeidx.key_index.registry import built_beside
@@ -176,10 +175,9 @@ class _Run:
             return _report((), work, (), self.tries, self.started, dry_run=self.dry_run)
         done = self.runner.map(_rewrite_buckets, work, label=f"ring_resize: {metadata.paths.root}")
         user = f"lakeidx-resize-{uuid.uuid4()}"
-        commit = CommitInfo(instant=user, started_ms=int(time.time() * 1000))
         plans = [w.plan for w in work]
         try:
-            rings.save(plans, commit, _live_buckets(view, context))
+            rings.save(plans, user, _live_buckets(view, context))
             request = CommitRequest(
                 commit_user=user,
                 changes=merge_changes(done),
@@ -190,11 +188,11 @@ class _Run:
             )
             result = commit_with_priority(metadata, request, sleep=self.sleep)
         except CommitConflictError:
-            rings.give_up(plans, commit)
+            rings.give_up(plans, user)
             if self.tries >= _MAX_ROUNDS:
                 raise
             return None
-        rings.confirm(plans, commit)
+        rings.confirm(plans, user)
         return _report(result.snapshot_ids, work, done, self.tries, self.started)
 
 

@@ -143,7 +143,7 @@ def store_in_tasks(
     if begun is None:
         return
     update, shares = begun
-    tasks = _Tasks(keys, replace(info, added=()), update)
+    tasks = _Tasks(keys, info, update)
     stored = context.runner.shuffle(
         tasks,
         parts,
@@ -203,7 +203,7 @@ def notify_in_tasks(
     """
     rows = sum(p.part.rows for p in parts)
     count = count_shares(rows, context.runner.parallelism)
-    tasks = _NotifyTasks(keys, replace(info, added=()), call, remake, count)
+    tasks = _NotifyTasks(keys, info, call, remake, count)
     context.runner.shuffle(
         tasks,
         parts,

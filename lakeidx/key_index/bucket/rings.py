@@ -43,7 +43,6 @@ from lakeidx.key_index.bucket.consistent_hashing import (
     split_node,
 )
 from lakeidx.key_index.bucket.ids import bucket_of_file_id, new_file_id_prefix
-from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.key_index.port import IndexContext
 from lakeidx.storage.files import join
@@ -137,9 +136,7 @@ class HashRings:
         rings = [self._read(partition, instant) for instant in self._instants(self._names(partition))]
         return _buckets(self._initial(partition)).union(*(_buckets(r) for r in rings))
 
-    def save(
-        self, resizes: Sequence[Resize], commit: CommitInfo, live: Mapping[str, Collection[int]] | None = None
-    ) -> None:
+    def save(self, resizes: Sequence[Resize], commit: str, live: Mapping[str, Collection[int]] | None = None) -> None:
         """Write the rings that a commit's resizes lead to; they are valid once the commit is there.
 
         live     buckets with files, by partition; see `load`
@@ -152,24 +149,24 @@ class HashRings:
             ring = self.load(partition, (live or {}).get(partition, ()))
             if any(item.seq_no != ring.seq_no for item in items):
                 raise CommitConflictError(f"the ring of partition {partition!r} was resized by another process")
-            instant = f"{ring.seq_no + 1:014d}-{quote(commit.instant, safe='')}"
+            instant = f"{ring.seq_no + 1:014d}-{quote(commit, safe='')}"
             new = resized_ring(ring, instant, [node for item in items for node in item.children])
             self._context.store.put(join(self._folder(partition), new.file_name), encode_metadata(new))
 
-    def confirm(self, resizes: Sequence[Resize], commit: CommitInfo) -> None:
+    def confirm(self, resizes: Sequence[Resize], commit: str) -> None:
         """Mark the rings of a commit that is in the table as committed, so that nobody has to look the commit up."""
         for partition in {item.partition for item in resizes}:
             for instant in self._of_commit(partition, commit):
                 self._mark(partition, instant)
 
-    def give_up(self, resizes: Sequence[Resize], commit: CommitInfo) -> None:
+    def give_up(self, resizes: Sequence[Resize], commit: str) -> None:
         """Delete the rings of a commit that is certainly not in the table."""
         for partition in {item.partition for item in resizes}:
             for instant in self._of_commit(partition, commit):
                 self._context.store.delete(join(self._folder(partition), instant + FILE_SUFFIX))
 
-    def _of_commit(self, partition: str, commit: CommitInfo) -> list[str]:
-        return [i for i in self._instants(self._names(partition)) if _commit_of(i) == commit.instant]
+    def _of_commit(self, partition: str, commit: str) -> list[str]:
+        return [i for i in self._instants(self._names(partition)) if _commit_of(i) == commit]
 
     def _names(self, partition: str) -> list[str]:
         return [f.name for f in self._context.store.list(self._folder(partition)) if not f.is_dir]

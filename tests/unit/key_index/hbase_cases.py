@@ -63,7 +63,6 @@ class HBaseCases:
         batch = table.batch(rows)
         commit = CommitInfo(
             instant=instant,
-            started_ms=0,
             batch=batch,
             partition=batch.partition,
             bucket=np.full(len(rows), bucket, np.int32),

@@ -23,7 +23,7 @@ from lakeidx.batch.key_state import load, state_table
 from lakeidx.batch.key_state.index import MemoryKeyIndex, StateKeyIndex
 from lakeidx.batch.key_state.state_table import StateTables
 from lakeidx.errors import CommitConflictError
-from lakeidx.key_index.locations import CommitInfo, KeyLocations, LiveFile
+from lakeidx.key_index.locations import CommitInfo, KeyLocations
 from lakeidx.key_index.port import TagTasks
 from lakeidx.storage import LocalStore
 from lakeidx.table.metadata import TableMetadata
@@ -150,7 +150,6 @@ def commit_rows(
     was = key_index.tag(batch, table.context(options))
     target = np.where(was.bucket >= 0, was.bucket, bucket).astype(np.int32)
     base = table.snapshot_id
-    added: list[LiveFile] = []
     gone = deleted or [False] * len(rows)
     for partition in dict.fromkeys(p for p, _ in rows):
         for b in sorted(set(target.tolist())):
@@ -160,11 +159,10 @@ def commit_rows(
                 if (p, t) == (partition, b)
             ]
             if part:
-                added.append(table.write(partition, b, part))
+                table.write(partition, b, part)
     snapshot = table.commit(f"c{table.snapshot_id}")
     commit = CommitInfo(
         instant=f"c{base}",
-        started_ms=0,
         snapshot_id=snapshot,
         base_id=base,
         batch=batch,
@@ -173,7 +171,6 @@ def commit_rows(
         deleted=np.array(gone),
         partitions=batch.partitions,
         was=was,
-        added=added,
     )
     if tell:
         key_index.update_locations(commit, table.context(options))

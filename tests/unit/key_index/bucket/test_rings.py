@@ -12,7 +12,6 @@ from lakeidx.errors import CommitConflictError
 from lakeidx.key_index.bucket.bucket_index import BucketKeyIndex
 from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata, Node, initial_metadata, resized_ring
 from lakeidx.key_index.bucket.rings import HashRings, Resize, bucket_of_node, plan_resizes
-from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.options import IndexOptions
 from tests.kit.scalar_twins import node_of, ring_place
 from tests.unit.key_index.fake_table import FakeTable
@@ -44,7 +43,7 @@ def test_a_resize_counts_once_its_commit_is_there(table: FakeTable) -> None:
     assert (split.parents, split.buckets, split.partition) == ((1,), (4, 5), "p=a")
     context = table.context(RING_OPTIONS)
     rings = HashRings(context)
-    commit = CommitInfo(instant="user/7", started_ms=0)
+    commit = "user/7"
     rings.save([split], commit)
     assert len(HashRings(context).load("p=a").nodes) == 4
     table.commit("user/7")
@@ -62,16 +61,16 @@ def test_a_resize_counts_once_its_commit_is_there(table: FakeTable) -> None:
         assert new in ((4, 5) if old == 1 else (old,))
     assert {4, 5} <= set(placed)
     with pytest.raises(CommitConflictError):
-        rings.save([split], CommitInfo(instant="user/8", started_ms=0))
+        rings.save([split], "user/8")
 
 
 def test_an_aborted_resize_is_never_used(table: FakeTable) -> None:
     context = table.context(RING_OPTIONS)
     rings = HashRings(context)
     (first,) = _plan(table, {1: 500, 0: 50, 2: 50, 3: 50})
-    rings.save([first], CommitInfo(instant="dead", started_ms=0))
+    rings.save([first], "dead")
     (second,) = _plan(table, {2: 500, 0: 50, 1: 50, 3: 50})
-    commit = CommitInfo(instant="alive", started_ms=0)
+    commit = "alive"
     rings.save([second], commit)
     table.commit("alive")
     rings.confirm([second], commit)
