@@ -126,9 +126,9 @@ class PartitionIndex:
             room = self._rooms.next_room()
             if room is None:
                 return self._draw(hashes[row:], out[row:], is_new[row:])
-            known = len(self._map)
-            row = self._map.assign(hashes, out, is_new, start=row, bucket=room.bucket, room=room.rows)
-            self._rooms.record(room.bucket, len(self._map) - known)
+            known, (bucket, rows) = len(self._map), room
+            row = self._map.assign(hashes, out, is_new, start=row, bucket=bucket, room=rows)
+            self._rooms.counts[bucket] += len(self._map) - known
         return None
 
     def _draw(self, hashes: NDArray[np.int32], out: NDArray[np.int32], is_new: NDArray[np.bool_]) -> None:
@@ -140,7 +140,7 @@ class PartitionIndex:
         out[:] = self._map.lookup(hashes)
         for bucket, drawn in enumerate(np.bincount(picks).tolist()):
             if drawn:
-                self._rooms.record(bucket, drawn)
+                counts[bucket] += drawn
 
     def new_counts(self) -> dict[int, int]:
         """Return how many hashes each bucket got since load, by bucket ascending."""
@@ -157,66 +157,50 @@ def _column(hashes: NDArray[np.int32]) -> NDArray[np.int32]:
     return hashes if flags.c_contiguous and flags.writeable else hashes.copy()
 
 
-@dataclass(frozen=True, slots=True)
-class BucketCapacity:
-    """The next `rows` new hashes go to `bucket`."""
-
-    bucket: int
-    rows: int
-
-
 class GrowingBuckets:
     """Fills the buckets a partition has, then opens the smallest own id that is free.
 
     rules    limits and ownership
-    counts   own buckets and their hashes, in the order they became known
+    counts   hashes of own buckets, in the order these became known
     walk     the order in which buckets of `counts` are filled
     source   org.apache.paimon.index.PartitionIndex.assign, and SimpleHashBucketAssigner of a partition that is rewritten; 1.4.2
     """
 
-    __slots__ = ("_counts", "_next_own", "_rules", "_walk")
+    __slots__ = ("_next_own", "_rules", "_walk", "counts")
 
     def __init__(self, rules: AssignRules, counts: dict[int, int], walk: Iterable[int]) -> None:
         self._rules = rules
-        self._counts = counts
+        self.counts = counts
         self._walk = deque(walk)
         self._next_own = rules.first_own_bucket
 
-    @property
-    def counts(self) -> dict[int, int]:
-        """Hashes per own bucket, in the order the buckets became known. Not a copy."""
-        return self._counts
-
-    def next_room(self) -> BucketCapacity | None:
-        """Return the bucket for the next new hash, opened if need be; None when one of those there are has to be drawn.
+    def next_room(self) -> tuple[int, int] | None:
+        """Return the bucket for the next new hashes, opened if need be, and how many go there; None when one of those that are
+        there has to be drawn.
 
         errors    InvalidInputError when bucket ids have run out, or max-buckets leaves this assigner none
         """
         rules = self._rules
         while self._walk:
-            free = rules.target_rows - self._counts[self._walk[0]]
+            free = rules.target_rows - self.counts[self._walk[0]]
             if free > 0:
-                return BucketCapacity(self._walk[0], free)
+                return self._walk[0], free
             self._walk.popleft()
         bucket = self._lowest_free()
         if bucket is not None:
-            self._counts[bucket] = 0
+            self.counts[bucket] = 0
             self._walk.append(bucket)
             self._next_own = bucket + rules.num_assigners
-            return BucketCapacity(bucket, rules.target_rows)
+            return bucket, rules.target_rows
         if rules.max_buckets == -1:
             raise too_many_buckets(rules)
-        if not self._counts:
+        if not self.counts:
             raise no_own_bucket(rules)
         return None
 
-    def record(self, bucket: int, hashes: int) -> None:
-        """Record that `hashes` new hashes were assigned to `bucket`."""
-        self._counts[bucket] += hashes
-
     def _lowest_free(self) -> int | None:
         ids = range(self._next_own, self._rules.last_bucket + 1, self._rules.num_assigners)
-        return next((bucket for bucket in ids if bucket not in self._counts), None)
+        return next((bucket for bucket in ids if bucket not in self.counts), None)
 
 
 _FIRST_CAPACITY = 16

@@ -14,7 +14,7 @@ source   org.apache.paimon.crosspartition.{GlobalIndexAssigner,ExistingProcessor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -82,16 +82,12 @@ class MovePlan:
 
         slot_bucket  int32[s]
         """
-        return MovePlan(
-            self.keep,
-            self.partition,
-            np.where(self.bucket < 0, slot_bucket[self.slot], self.bucket).astype(np.int32),
-            self.slot,
-            self.slot_partition,
-            self.delete_row,
-            self.delete_partition,
-            np.where(self.delete_bucket < 0, slot_bucket[self.delete_slot], self.delete_bucket).astype(np.int32),
-            self.delete_slot,
+        return replace(
+            self,
+            bucket=np.where(self.bucket < 0, slot_bucket[self.slot], self.bucket).astype(np.int32),
+            delete_bucket=np.where(self.delete_bucket < 0, slot_bucket[self.delete_slot], self.delete_bucket).astype(
+                np.int32
+            ),
         )
 
     @property

@@ -8,15 +8,15 @@ the batch is planned again upon it, and its rows are staged anew.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.stages.given_rows import Absent, Publish
+from lakeidx.batch.stages.given_rows import Absent
 from lakeidx.batch.upsert import ingest_files, ingest_rows
 from lakeidx.errors import CommitConflictError, InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
@@ -40,10 +40,6 @@ class _OtherSchemaError(Exception):
     """Another alteration has put the schema of this id."""
 
 
-class _Ingest(Protocol):
-    def __call__(self, *, schema: TableSchema, publish: Publish | None) -> IngestReport: ...
-
-
 def ingest_landing(
     context: BatchContext,
     landing: Sequence[str],
@@ -58,13 +54,7 @@ def ingest_landing(
     judge    finds rows to reject
     errors   as `lakeidx.batch.upsert.ingest_files`, and those of `lakeidx.maintenance.alter.alter_table`
     """
-
-    def ingest(*, schema: TableSchema, publish: Publish | None) -> IngestReport:
-        return ingest_files(
-            context, landing, options, strict=strict, max_rejected=max_rejected, judge=judge,
-            schema=schema, publish=publish,
-        )  # fmt: skip
-
+    ingest = partial(ingest_files, context, landing, options, strict=strict, max_rejected=max_rejected, judge=judge)
     return _with_columns(context, ingest, context.metadata.latest_schema())
 
 
@@ -82,17 +72,13 @@ def ingest_given(
     missing, absent, on_delete   as for `lakeidx.batch.stages.given_rows.stage_table`
     errors   as `lakeidx.batch.upsert.ingest_rows`, and those of `lakeidx.maintenance.alter.alter_table`
     """
-
-    def ingest(*, schema: TableSchema, publish: Publish | None) -> IngestReport:
-        return ingest_rows(
-            context, rows, missing=missing, absent=absent, on_delete=on_delete, merge_schema=merge_schema,
-            schema=schema, publish=publish,
-        )  # fmt: skip
-
+    ingest = partial(
+        ingest_rows, context, rows, missing=missing, absent=absent, on_delete=on_delete, merge_schema=merge_schema
+    )
     return _with_columns(context, ingest, context.schema)
 
 
-def _with_columns(context: BatchContext, ingest: _Ingest, base: TableSchema) -> IngestReport:
+def _with_columns(context: BatchContext, ingest: Callable[..., IngestReport], base: TableSchema) -> IngestReport:
     table = TableHandle(context.store, context.paths, context.metadata)
     for _ in range(MERGE_TRIES):
         try:
