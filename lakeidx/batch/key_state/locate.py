@@ -33,20 +33,25 @@ from lakeidx.types import BYTES_ROOTS, STRING_ROOTS
 _GROUP_ROWS = 1 << 14
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Located:
     """Locations of n keys.
 
     bucket       int32[n], -1 = nowhere
-    partition    int32[n] position in `partitions`; any where there is no bucket
-    partitions   manifest bytes
+    partition    int32[n] number of the partition; any where there is no bucket
+    numbers      of partitions, by their text
     rows_read    of the state
     """
 
     bucket: Int32s
     partition: Int32s
-    partitions: tuple[bytes, ...]
+    numbers: dict[str, int] = field(default_factory=dict)
     rows_read: int = 0
+
+    @property
+    def partitions(self) -> tuple[bytes, ...]:
+        """Manifest bytes of the partitions, by number."""
+        return tuple(bytes.fromhex(p) for p in self.numbers)
 
 
 def state_buckets(state: KeyState, keys: pa.Table) -> Int32s:
@@ -63,7 +68,7 @@ def locate_keys(state: KeyState, keys: pa.Table, *, expire_before: int = 0) -> L
     memory          besides the result a batch of rows per thread
     """
     n = keys.num_rows
-    found = _Found(np.full(n, -1, np.int32), np.zeros(n, np.int32))
+    found = Located(np.full(n, -1, np.int32), np.zeros(n, np.int32))
     if n and state.data is not None:
         names = state.schema.primary_keys
         codes = key_codes([keys.column(name) for name in names], state.schema.key_types)
@@ -75,7 +80,7 @@ def locate_keys(state: KeyState, keys: pa.Table, *, expire_before: int = 0) -> L
                 work.append((bucket, files, rows))
         lookup = _Lookup(state, keys, codes, expire_before, found)
         in_parallel(lambda w: lookup.in_bucket(*w), work, threads=available_cores())
-    return Located(found.bucket, found.partition, tuple(bytes.fromhex(p) for p in found.numbers), found.rows_read)
+    return found
 
 
 def count_by_place(
@@ -121,36 +126,21 @@ def add_counts(parts: Iterable[Mapping[tuple[bytes, int], int]]) -> dict[tuple[b
     return out
 
 
-@dataclass(slots=True)
-class _Found:
-    """Rows found so far; threads work on rows of their own, and hold `lock` for all else.
-
-    numbers   of partitions, by their text; only grows
-    """
-
-    bucket: Int32s
-    partition: Int32s
-    numbers: dict[str, int] = field(default_factory=dict)
-    rows_read: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lookup:
+    """A lookup in a state; threads work on rows of their own, and hold `lock` for all else."""
+
     state: KeyState
     keys: pa.Table
     codes: KeyCodes
     expire_before: int
-    found: _Found
+    found: Located
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def in_bucket(self, bucket: int, files: Sequence[DataFileMeta], rows: Int64s) -> None:
         """Read a bucket's files, older ones first: what comes later replaces what was found."""
         state = self.state
-        codes = self.codes
-        of_keys = KeyCodes(
-            None if codes.ints is None else codes.ints[rows], None if codes.rows is None else codes.rows.take(rows)
-        )
-        known = KeySet(of_keys)
+        known = KeySet(self.codes.take(rows))
         count = sum(f.row_count for f in files)
         wanted = self._wanted(rows, few=len(rows) * _GROUP_ROWS < count)
         partition, place, written = state.place_columns
@@ -175,9 +165,9 @@ class _Lookup:
                 if self.expire_before:
                     gone |= taken.column(written).to_numpy() < self.expire_before
                 where[mine] = np.where(gone, -1, to)
-                with self.found.lock:
+                with self.lock:
                     which[mine] = _number_texts(taken.column(partition), self.found.numbers)
-        with self.found.lock:
+        with self.lock:
             self.found.rows_read += rows_read
         self.found.bucket[rows] = where[known.first]
         self.found.partition[rows] = which[known.first]

@@ -46,7 +46,6 @@ from lakeidx.codec.hudi.bloom import BloomFilter
 from lakeidx.errors import CorruptFileError, NotFoundError, UnsupportedError
 from lakeidx.format.hudi.footer import KeyFooter
 from lakeidx.key_index.joined import AskedKeys, FileJoiner
-from lakeidx.key_index.keys.codes import KeyCodes
 from lakeidx.key_index.keys.file_ranges import file_slots
 from lakeidx.key_index.keys.ranges import Candidates, find_candidates
 from lakeidx.key_index.keys.sets import KeySet
@@ -133,7 +132,7 @@ class BloomKeyIndex(FileJoiner):
             context,
             partition=asked.partition,
             versions=self.is_global,
-            wanted=_take(asked.batch.codes, rows),
+            wanted=asked.batch.codes.take(rows),
             asked=rows,
             opened=opened,
         )
@@ -169,13 +168,6 @@ def _probe(bloom: BloomFilter, batch: KeyBatch, rows: Int64s, metrics: IndexMetr
     kept: Int64s = rows[maybe]
     metrics.filter_hits += len(kept)
     return kept
-
-
-def _take(codes: KeyCodes, rows: Int64s) -> KeyCodes:
-    if codes.ints is not None:
-        return KeyCodes(ints=codes.ints[rows])
-    assert codes.rows is not None
-    return KeyCodes(rows=codes.rows.take(rows))
 
 
 def _nothing(metrics: IndexMetrics) -> Matches:

@@ -46,6 +46,12 @@ class KeyCodes:
         assert self.rows is not None
         return len(self.rows)
 
+    def take(self, keys: npt.NDArray[np.int64]) -> KeyCodes:
+        """Return some of the keys."""
+        return KeyCodes(
+            None if self.ints is None else self.ints[keys], None if self.rows is None else self.rows.take(keys)
+        )
+
 
 def key_codes(columns: Sequence[pa.Array | pa.ChunkedArray], types: Sequence[DataType]) -> KeyCodes:
     """Encode n keys as codes.
