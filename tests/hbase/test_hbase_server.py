@@ -17,7 +17,6 @@ import pytest
 from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.key_index.hbase.client import (
     HBaseLocations,
-    LocationTable,
     RateLimiter,
     StoredLocation,
     create_location_table,
@@ -82,7 +81,7 @@ class TestRealHBase(HBaseCases):
         return options
 
     @pytest.fixture
-    def locations(self, options: dict[str, str]) -> LocationTable:
+    def locations(self, options: dict[str, str]) -> HBaseLocations:
         return HBaseLocations(HBaseOptions(options), connections=2)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
 from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.key_index.hbase.client import LocationTable
+from lakeidx.key_index.hbase.client import HBaseLocations
 from lakeidx.key_index.options import IndexOptions
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.index_files import read_hash_index
@@ -57,10 +57,10 @@ SAME_BUCKETS = ("hash", "bloom", "bloom cache", "simple", "inmemory", "state")
 
 
 @contextmanager
-def hbase_stand_in(locations: LocationTable) -> Iterator[None]:
+def hbase_stand_in(locations: HBaseLocations) -> Iterator[None]:
     """Make index type hbase use a table of locations without a server."""
 
-    def connect(options: IndexOptions, *, connections: int) -> LocationTable:
+    def connect(options: IndexOptions, *, connections: int) -> HBaseLocations:
         return locations
 
     with mock.patch("lakeidx.key_index.hbase.hbase_index.HBaseLocations", connect):

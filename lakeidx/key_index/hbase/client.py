@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
@@ -53,26 +53,6 @@ class StoredLocation:
     file_id: str
     partition: str
     timestamp: int
-
-
-class LocationTable(Protocol):
-    """An HBase table of locations."""
-
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, StoredLocation]:
-        """Read the newest version of the rows that exist."""
-        ...
-
-    def get_older(self, key: bytes, timestamp: int) -> StoredLocation | None:
-        """Read the newest version of a row that is older than a timestamp."""
-        ...
-
-    def put(self, rows: Sequence[tuple[bytes, StoredLocation]]) -> None:
-        """Write new versions; the server sets their timestamps."""
-        ...
-
-    def delete(self, keys: Sequence[bytes]) -> None:
-        """Delete rows with all versions."""
-        ...
 
 
 class RateLimiter:
@@ -131,7 +111,7 @@ def put_batches(
 
 
 class HBaseLocations:
-    """`LocationTable` over happybase; threads share it.
+    """An HBase table of locations, over happybase; threads share it.
 
     connections   how many may be used at once
     errors        from the constructor: UnsupportedError without the library, InvalidInputError without a table name,
@@ -178,14 +158,14 @@ class HBaseLocations:
         return location_of(cells, self._where) if cells else None
 
     def put(self, rows: Sequence[tuple[bytes, StoredLocation]]) -> None:
-        """Write new versions, in batches."""
+        """Write new versions, in batches; the server sets their timestamps."""
         for batch in put_batches(rows, self._put_batch):
             self._put_limit.acquire(len(batch))
             self._call(partial(_send, batch))
             _pause(self._options.hoodie_index_hbase_sleep_ms_for_put_batch)
 
     def delete(self, keys: Sequence[bytes]) -> None:
-        """Delete rows, in batches."""
+        """Delete rows with all versions, in batches."""
         for start in range(0, len(keys), self._put_batch):
             batch = keys[start : start + self._put_batch]
             self._put_limit.acquire(len(batch))

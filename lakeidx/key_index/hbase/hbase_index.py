@@ -23,7 +23,7 @@ import numpy as np
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.bucket.ids import bucket_of_file_id, new_file_id_prefix
-from lakeidx.key_index.hbase.client import HBaseLocations, LocationTable, StoredLocation
+from lakeidx.key_index.hbase.client import HBaseLocations, StoredLocation
 from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.key_index.hbase.rows import rebalanced_row_key
 from lakeidx.key_index.keys.sets import KeySet
@@ -65,11 +65,11 @@ class HBaseKeyIndex(Locator, ExternalState):
         self,
         *,
         moves_keys: bool = False,
-        connect: Callable[[HBaseOptions, int], LocationTable] | None = None,
+        connect: Callable[[HBaseOptions, int], HBaseLocations] | None = None,
     ) -> None:
         self.moves_keys = moves_keys
         self._connect = connect or (lambda options, connections: HBaseLocations(options, connections=connections))
-        self._table: LocationTable | None = None
+        self._table: HBaseLocations | None = None
 
     def tag(self, batch: KeyBatch, context: IndexContext) -> KeyLocations:
         """Locate the keys of the batch.
@@ -171,7 +171,7 @@ class HBaseKeyIndex(Locator, ExternalState):
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _open(self, context: IndexContext) -> LocationTable:
+    def _open(self, context: IndexContext) -> HBaseLocations:
         if self._table is None:
             self._table = self._connect(HBaseOptions.of(context.options), context.pool.parallelism)
         return self._table
@@ -189,7 +189,7 @@ class HBaseKeyIndex(Locator, ExternalState):
         return out
 
     def _read_committed(
-        self, newest: dict[bytes, StoredLocation], table: LocationTable, context: IndexContext
+        self, newest: dict[bytes, StoredLocation], table: HBaseLocations, context: IndexContext
     ) -> dict[bytes, StoredLocation]:
         """Read each row's newest committed version, deletes (no file id) included."""
         instants = sorted({v.commit_ts for v in newest.values()})
@@ -244,7 +244,7 @@ def _same(a: StoredLocation | None, b: StoredLocation) -> bool:
 
 
 def _older_committed(
-    key: bytes, location: StoredLocation, table: LocationTable, context: IndexContext
+    key: bytes, location: StoredLocation, table: HBaseLocations, context: IndexContext
 ) -> StoredLocation | None:
     older = table.get_older(key, location.timestamp)
     while older is not None and older.commit_ts not in _committed([older.commit_ts], context):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.key_index.hbase.client import LocationTable
+from lakeidx.key_index.hbase.client import HBaseLocations
 from lakeidx.key_index.hbase.hbase_index import HBaseKeyIndex, file_id
 from lakeidx.key_index.locations import CommitInfo
 from lakeidx.key_index.port import IndexContext
@@ -30,7 +30,7 @@ class HBaseCases:
         return made
 
     @pytest.fixture
-    def key_index(self, locations: LocationTable) -> HBaseKeyIndex:
+    def key_index(self, locations: HBaseLocations) -> HBaseKeyIndex:
         return HBaseKeyIndex(connect=lambda options, connections: locations)
 
     @pytest.fixture
@@ -74,7 +74,7 @@ class HBaseCases:
         return commit
 
     def test_committed_locations_are_used(
-        self, table: FakeTable, key_index: HBaseKeyIndex, context: IndexContext, locations: LocationTable
+        self, table: FakeTable, key_index: HBaseKeyIndex, context: IndexContext, locations: HBaseLocations
     ) -> None:
         assert self.where(table, key_index, context, "x") == [None]
         commit = self.commit(table, key_index, context, "one", [("a", ("x",)), ("b", ("y",))], 7)
@@ -87,7 +87,7 @@ class HBaseCases:
         assert stored.file_id == "00000007-0000-0000-0000-000000000000-0"
 
     def test_updates_leave_the_inserts_commit(
-        self, table: FakeTable, key_index: HBaseKeyIndex, context: IndexContext, locations: LocationTable
+        self, table: FakeTable, key_index: HBaseKeyIndex, context: IndexContext, locations: HBaseLocations
     ) -> None:
         self.commit(table, key_index, context, "one", [("a", ("x",))], 7)
         table.commit("one")
@@ -123,7 +123,7 @@ class HBaseCases:
         assert self.where(table, key_index, context, "x") == [("b", 7)]
 
     def test_rollback(
-        self, table: FakeTable, key_index: HBaseKeyIndex, options: dict[str, str], locations: LocationTable
+        self, table: FakeTable, key_index: HBaseKeyIndex, options: dict[str, str], locations: HBaseLocations
     ) -> None:
         context = table.context(options)
         self.commit(table, key_index, context, "one", [("a", ("x",)), ("a", ("y",))], 7)
@@ -141,7 +141,7 @@ class HBaseCases:
         assert self.where(table, key_index, context, "x", "new", "y") == [("a", 7), None, ("a", 7)]
 
     def test_deletes(
-        self, table: FakeTable, key_index: HBaseKeyIndex, context: IndexContext, locations: LocationTable
+        self, table: FakeTable, key_index: HBaseKeyIndex, context: IndexContext, locations: HBaseLocations
     ) -> None:
         self.commit(table, key_index, context, "one", [("a", ("x",)), ("a", ("y",))], 7)
         table.commit("one")
@@ -181,7 +181,7 @@ class HBaseCases:
         assert self.where(table, key_index, context, "x", "y") == [None, ("b", 7)]
 
     def test_rebalanced_row_keys(
-        self, table: FakeTable, key_index: HBaseKeyIndex, options: dict[str, str], locations: LocationTable
+        self, table: FakeTable, key_index: HBaseKeyIndex, options: dict[str, str], locations: HBaseLocations
     ) -> None:
         context = table.context({**options, "index.hbase.rebalanced": "true"})
         self.commit(table, key_index, context, "one", [("a", ("key-00000",)), ("a", ("é",))], 7)

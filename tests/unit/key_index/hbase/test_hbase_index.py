@@ -10,7 +10,6 @@ from lakeidx.errors import InvalidInputError, UnavailableError
 from lakeidx.key_index.hbase.client import (
     LEAST_VERSIONS,
     HBaseLocations,
-    LocationTable,
     RateLimiter,
     StoredLocation,
     create_location_table,
@@ -22,7 +21,7 @@ from tests.kit.ports import free_ports
 from tests.unit.key_index.hbase_cases import HBaseCases
 
 
-class StandIn:
+class StandIn(HBaseLocations):
     """Rows with the newest few versions, each put at a later time; no more versions than the client asks for."""
 
     def __init__(self) -> None:
@@ -48,7 +47,7 @@ class StandIn:
 
 class TestStandIn(HBaseCases):
     @pytest.fixture
-    def locations(self) -> LocationTable:
+    def locations(self) -> HBaseLocations:
         return StandIn()
 
     @pytest.fixture
