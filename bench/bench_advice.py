@@ -60,6 +60,7 @@ from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.metered_store import MeteredStore
+from tests.kit.told_index import tell_index
 
 TYPES = ("hash", "bucket", "bloom", "simple", "global-bloom", "global-simple", "state")
 NEEDS = {
@@ -267,7 +268,7 @@ def _update_state(made: Made, key_index: Locator, options: dict[str, str], seed:
     # Another process may follow than the one that located the keys.
     follower = make_locator(IndexOptions(options))
     assert isinstance(follower, ExternalState)
-    seconds = cpu(lambda: follower.update_locations(commit, after))
+    seconds = cpu(lambda: tell_index(follower, commit, after))
     return seconds, store.counts["put"].bytes
 
 

@@ -98,7 +98,7 @@ class IndexHooks:
             CommittedKeys,
             committed_parts,
             notify_in_tasks,
-            store_in_tasks,
+            store_locations,
         )
 
         metadata = self._context.metadata
@@ -108,12 +108,14 @@ class IndexHooks:
         info = CommitInfo(instant=user, snapshot_id=snapshot_id, base_id=base)
         remake = partial(self._index.context, metadata, snapshot)
         with self._index.open(self._context.paths) as state:
-            if not self._assign.in_tasks:
-                getattr(state, call)(self._with_keys(keys, parts, info), remake())
-            elif isinstance(state, SharedState):
-                store_in_tasks(self._context, keys, parts, info, state, remake())
-            else:
+            if isinstance(state, SharedState):
+                context, label = remake(), self._context.label("key_state")
+                runner = self._context.runner if self._assign.in_tasks else context.pool
+                store_locations(runner, keys, parts, info, state, context, label=label)
+            elif self._assign.in_tasks:
                 notify_in_tasks(self._context, keys, parts, info, call, remake)
+            else:
+                getattr(state, call)(self._with_keys(keys, parts, info), remake())
 
     def _with_keys(self, keys: CommittedKeys, parts: Sequence[CommittedPart], info: CommitInfo) -> CommitInfo:
         """Return a commit with the batch's keys, which are read once."""

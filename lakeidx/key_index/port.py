@@ -152,7 +152,10 @@ class ShareUpdate(Protocol):
 
 
 class SharedState(ExternalState):
-    """External state in shares that tasks own: they store a batch's locations in place of `update_locations`. It catches up."""
+    """External state in shares that tasks own, which store a batch's locations. It catches up.
+
+    `update_locations` is called for compactions alone.
+    """
 
     catches_up = True
 

@@ -25,6 +25,7 @@ from lakeidx.storage.base import ObjectStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import number_partitions
 from lakeidx.tasks.routed_rows import Block, RoutedRows, count_shares
+from lakeidx.tasks.runner import Runner
 
 _HASH, _OWN, _PARTITION, _BUCKET, _DELETED, _WAS_PARTITION, _WAS_BUCKET = (
     f"lakeidx.{name}" for name in ("hash", "own", "partition", "bucket", "deleted", "was_partition", "was_bucket")
@@ -122,36 +123,29 @@ class _Tasks:
         return self.update.store(share, (b.rows for b in blocks))
 
 
-def store_in_tasks(
-    context: BatchContext,
+def store_locations(
+    runner: Runner,
     keys: CommittedKeys,
     parts: Sequence[CommittedPart],
     info: CommitInfo,
     state: SharedState,
-    index_context: IndexContext,
+    context: IndexContext,
+    *,
+    label: str,
 ) -> None:
     """Store a batch's locations in tasks.
 
     info     the commit, without keys
     errors   what tasks raise that read parts and what the index keeps
     """
-    if not parts:
-        return
-    rows, label = sum(p.part.rows for p in parts), context.label("key_state")
-    work = TagTasks(context.runner, lambda: index_context, label)
-    begun = state.begin_update(info, keys.partitions, index_context, rows, work)
+    rows = sum(p.part.rows for p in parts)
+    begun = state.begin_update(info, keys.partitions, context, rows, TagTasks(runner, lambda: context, label))
     if begun is None:
         return
     update, shares = begun
-    tasks = _Tasks(keys, info, update)
-    stored = context.runner.shuffle(
-        tasks,
-        parts,
-        targets=shares,
-        weights=[max(1, rows // len(shares))] * len(shares),
-        label=label,
-    )
-    state.finish_update(stored, index_context)
+    weights = [max(1, rows // len(shares))] * len(shares)
+    stored = runner.shuffle(_Tasks(keys, info, update), parts, targets=shares, weights=weights, label=label)
+    state.finish_update(stored, context)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -52,7 +52,7 @@ from lakeidx.key_index.port import IndexContext, Locator, SharedState, TagTasks
 from lakeidx.storage.memory import MemoryStore
 from lakeidx.table.commit.changes import merge_changes
 from lakeidx.table.view import number_partitions
-from lakeidx.tasks.runner import LocalRunner, Runner
+from lakeidx.tasks.runner import Runner
 
 _log = logging.getLogger(__name__)
 _DAY_SECONDS = 86400
@@ -123,33 +123,20 @@ class StateKeyIndex(Locator, SharedState):
         )
 
     def update_locations(self, commit: CommitInfo, context: IndexContext) -> None:
-        """Store the batch's locations, if no other writer committed in between (else the next `tag` reads the new files).
+        """Take the state to the snapshot of a commit that has changed no location (else the next `tag` reads its new files).
 
         context   its view is at the commit's snapshot
         """
-        rows = 0 if commit.batch is None else len(commit.batch)
-        tasks = TagTasks(LocalRunner(context.pool.parallelism), lambda: context, _LABEL)
-        begun = self.begin_update(commit, commit.partitions, context, rows, tasks)
-        if begun is None:
-            return
-        update, targets = begun
-        stored = []
-        if rows:
-            table, buckets = update.route(commit)
-            order = np.argsort(buckets, kind="stable")
-            ends = np.searchsorted(buckets[order], np.arange(len(targets) + 1))
-            parts = [
-                (t, table.take(order[ends[i] : ends[i + 1]])) for i, t in enumerate(targets) if ends[i] < ends[i + 1]
-            ]
-            stored = tasks.runner.map(lambda part: update.store(part[0], [part[1]]), parts, label=_LABEL)
-        self.finish_update(stored, context)
+        tasks = TagTasks(context.pool, lambda: context, _LABEL)
+        if self.begin_update(commit, commit.partitions, context, 0, tasks) is not None:
+            self.finish_update((), context)
 
     def begin_update(
         self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, rows: int, tasks: TagTasks
     ) -> tuple[StateUpdate, Sequence[Target]] | None:
         """Return what tasks do to store a batch's locations, and the buckets of the state.
 
-        returns   None when the next `tag` reads the new files
+        returns   None when another writer has committed in between: the next `tag` reads the new files
         """
         state, self._state = self._before(commit, context, rows), None
         if state is None:
@@ -278,7 +265,7 @@ class StateKeyIndex(Locator, SharedState):
     ) -> KeyState:
         rows = sum(u.rows for u in units)
         if tasks is None or rows * ROW_BYTES <= context.options.index_driver_memory:
-            tasks = TagTasks(LocalRunner(context.pool.parallelism), lambda: context, _LABEL)
+            tasks = TagTasks(context.pool, lambda: context, _LABEL)
         load = StateLoad(self._update(state, context), tasks, False, len(units))
         with self._tables(context).superseded_is_conflict(state):
             return self._put(state, run_load(load, units, None), context, tasks.runner)
@@ -294,7 +281,7 @@ class StateKeyIndex(Locator, SharedState):
         budget = context.options.index_state_cache_mb << 20
         local = tasks is None or rows * ROW_BYTES <= budget
         if tasks is None or local:
-            tasks = TagTasks(LocalRunner(context.pool.parallelism), lambda: context, _LABEL)
+            tasks = TagTasks(context.pool, lambda: context, _LABEL)
         load = StateLoad(self._update(state, context), tasks, True, len(units))
         with self._tables(context).superseded_is_conflict(state):
             stored = run_load(load, units, budget if local else None)

@@ -129,13 +129,13 @@ def test_an_index_outside_the_table_hears_nothing_of_what_is_in_memory(
 ) -> None:
     """Neither of a dry run, nor of the compaction after a held batch that is scanned."""
     told = []
-    update = StateKeyIndex.update_locations
+    update = StateKeyIndex.begin_update
 
-    def recording(index: StateKeyIndex, *given: Any) -> None:
+    def recording(index: StateKeyIndex, *given: Any) -> Any:
         told.append(given)
-        update(index, *given)
+        return update(index, *given)
 
-    monkeypatch.setattr(StateKeyIndex, "update_locations", recording)
+    monkeypatch.setattr(StateKeyIndex, "begin_update", recording)
     table = make(tmp_path, "cross-partition", **{"commit.force-compact": "true"})
     table.upsert([row(k, f"n{k}", k) for k in range(20)])
     assert told

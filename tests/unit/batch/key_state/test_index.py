@@ -29,6 +29,7 @@ from lakeidx.storage import LocalStore
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.told_index import tell_index
 from tests.unit.key_index.bloom.test_bloom_index import MAKERS, build, histories
 from tests.unit.key_index.fake_table import FakeTable, partition_bytes
 
@@ -173,7 +174,7 @@ def commit_rows(
         was=was,
     )
     if tell:
-        key_index.update_locations(commit, table.context(options))
+        tell_index(key_index, commit, table.context(options))
     return commit
 
 
@@ -198,7 +199,7 @@ def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyInde
     late = commit_rows(table, key_index, [("a", (6,))], options, tell=False)
     table.write("a", 4, _keys(7))
     table.commit()
-    key_index.update_locations(late, table.context(options))
+    tell_index(key_index, late, table.context(options))
     check(table, ROWS, key_index, options)
     assert _action(key_index) == "caught up"
 
@@ -402,7 +403,7 @@ def test_two_processes_tell_it_of_two_commits(
     other = StateKeyIndex(is_global=key_index.is_global)
     commit_rows(table, other, [("a", (8,)), ("a", (0,))], options, bucket=4, deleted=[False, True])
     now, table.snapshot_id = table.snapshot_id, at_first
-    key_index.update_locations(first, table.context(options))
+    tell_index(key_index, first, table.context(options))
     table.snapshot_id = now
     check(table, ROWS, key_index, options)
     assert _action(key_index) == "warm"
