@@ -6,19 +6,19 @@ import json
 import sys
 from contextlib import closing
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeidx.api.table import Table
-from lakeidx.cli.context import JsonOption, OnDeleteOption, TableArgument, ended_by_signals, report_errors
+from lakeidx.cli.context import JsonOption, OnDeleteOption, TableArgument, ended_by_signals, report_errors, takes
 from lakeidx.cli.difference.collect import collect, print_difference, render_page
 from lakeidx.cli.output import (
     ListFormat,
+    OutputOption,
     RowFormat,
+    RowOutput,
     chosen_format,
-    for_people,
     for_programs,
     print_first_rows,
     print_list,
@@ -38,17 +38,12 @@ Mode = Annotated[
 ]
 Where = Annotated[str | None, typer.Option("--where", help="SQL condition on each row, before or after")]
 Columns = Annotated[str | None, typer.Option("--columns", help="comma list; the row kind follows them")]
-Format = Annotated[
-    RowFormat | None,
-    typer.Option(
-        "--format", help="default by the name of -o, else a table of the first rows on a terminal, else jsonl"
-    ),
-]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")]
 
 
 @report_errors
+@takes(RowOutput)
 def changes(
+    out: RowOutput,
     table: TableArgument,
     states: Annotated[
         str,
@@ -64,9 +59,6 @@ def changes(
     where: Where = None,
     columns: Columns = None,
     limit: Annotated[int | None, typer.Option("--limit", min=0, help="at most this many rows")] = None,
-    row_format: Format = None,
-    output: Output = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Print the changes of a range of snapshots, each row with its kind in _rowkind: +I -U +U -D.
 
@@ -78,14 +70,9 @@ def changes(
     """
     opened = Table.open(table)
     after, upto = find_range(opened.metadata, states)
-    people = for_people(row_format, output, as_json=as_json)
-    mode = mode or (IncrementalMode.DERIVED if people else IncrementalMode.AUTO)
+    mode = mode or (IncrementalMode.DERIVED if out.for_people else IncrementalMode.AUTO)
     found = opened.changes(after, upto, mode=mode, where=where, columns=_names(columns), limit=limit)
-    kind = chosen_format(row_format, output, RowFormat, RowFormat.JSONL, as_json=as_json)
-    if people:
-        print_first_rows(found.batches(), found.arrow_schema)
-    else:
-        print_rows(found.batches(), found.arrow_schema, kind, output)
+    out.print(found.batches(), found.arrow_schema)
 
 
 class DiffFormat(StrEnum):
@@ -121,7 +108,7 @@ def diff(
     limit: Annotated[
         int | None, typer.Option("--limit", min=0, help="keys to show: 100 in a table, 1000 on a page")
     ] = None,
-    output: Output = None,
+    output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two states by key: every row that is new, changed (before and after) or deleted, once.

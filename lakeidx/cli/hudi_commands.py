@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lakeidx.cli.context import JsonOption, report_errors
+from lakeidx.cli.context import report_errors, takes
 from lakeidx.cli.inputs import key_file
-from lakeidx.cli.output import RowFormat, chosen_format, for_people, print_json, print_rows
+from lakeidx.cli.output import RowFormat, RowOutput, print_json, print_rows
 from lakeidx.key_index.metrics import IndexMetrics
 from lakeidx.landing.read import ENDINGS
 from lakeidx.plugins import TOOLS, load_plugin
 
 
 @report_errors
+@takes(RowOutput)
 def tag(
+    out: RowOutput,
     path: Annotated[str, typer.Argument(metavar="PATH", help="the Hudi table's directory (it contains .hoodie)")],
     keys: Annotated[str, typer.Option("--keys", help=f"keys to look for: {ENDINGS}; - for JSON lines on stdin")],
     column: Annotated[
@@ -29,13 +30,7 @@ def tag(
     bad_filter: Annotated[
         str, typer.Option("--bad-filter", help="a filter that cannot be read: read-keys of that file, or fail")
     ] = "read-keys",
-    row_format: Annotated[
-        RowFormat | None,
-        typer.Option("--format", help="default by the name of -o, else a table on a terminal, else jsonl"),
-    ] = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
     metrics: Annotated[bool, typer.Option("--metrics", help="print the counters only, as JSON")] = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Print the file that holds each key (partition, file id, file name, instant), or that there is none.
 
@@ -53,9 +48,8 @@ def tag(
         print_json(found.as_dict())
         return
     rows = found.to_table()
-    usual = RowFormat.TABLE if for_people(row_format, output, as_json=as_json) else RowFormat.JSONL
-    kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
-    print_rows([rows], rows.schema, kind, output)
+    kind = out.kind(RowFormat.TABLE if out.for_people else RowFormat.JSONL)
+    print_rows([rows], rows.schema, kind, out.output)
     typer.echo(summary(found.metrics), err=True)
 
 

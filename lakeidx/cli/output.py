@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TextIO, TypeVar
@@ -46,6 +47,7 @@ class ListFormat(StrEnum):
 SHOWN_ROWS = 100
 
 ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", help="output format; default table")]
+OutputOption = Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")]
 _LIST_FORMAT, _AS_JSON = added_option("list_format", ListFormatOption), added_option("as_json", JsonOption, False)
 
 
@@ -246,11 +248,36 @@ def print_first_rows(tables: Iterable[pa.Table], schema: pa.Schema) -> None:
         print(f"the first {SHOWN_ROWS} rows; all of them come with --json, --format or -o FILE")
 
 
-def for_people(kind: RowFormat | None, output: Path | None, *, as_json: bool) -> bool:
-    """Return True when rows are printed to a terminal and no format is requested."""
-    return kind is None and output is None and not for_programs(as_json)
-
-
 def for_programs(as_json: bool) -> bool:
     """Return True when JSON is wanted: with ``--json``, and where a program reads."""
     return as_json or not sys.stdout.isatty()
+
+
+@dataclass(frozen=True)
+class RowOutput:
+    """Options of commands that print rows: in which format, and where."""
+
+    row_format: Annotated[
+        RowFormat | None,
+        typer.Option(
+            "--format", help="default by the name of -o, else a table of the first rows on a terminal, else jsonl"
+        ),
+    ] = None
+    output: OutputOption = None
+    as_json: JsonOption = False
+
+    @property
+    def for_people(self) -> bool:
+        """True when rows are printed to a terminal and no format is requested."""
+        return self.row_format is None and self.output is None and not for_programs(self.as_json)
+
+    def kind(self, usual: RowFormat = RowFormat.JSONL) -> RowFormat:
+        """Return the requested format, or else the usual one; see `chosen_format`."""
+        return chosen_format(self.row_format, self.output, RowFormat, usual, as_json=self.as_json)
+
+    def print(self, tables: Iterable[pa.Table], schema: pa.Schema) -> None:
+        """Print rows; of those for people the first ones."""
+        if self.for_people:
+            print_first_rows(tables, schema)
+        else:
+            print_rows(tables, schema, self.kind(), self.output)

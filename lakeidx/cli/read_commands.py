@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from lakeidx.api.table import Table
-from lakeidx.cli.context import JsonOption, NoProgress, TableArgument, report_errors, stages
+from lakeidx.cli.context import JsonOption, NoProgress, TableArgument, report_errors, stages, takes
 from lakeidx.cli.output import (
     SHOWN_ROWS,
     ListFormat,
     RowFormat,
-    chosen_format,
-    for_people,
+    RowOutput,
     for_programs,
     print_first_rows,
     print_json,
@@ -45,17 +43,12 @@ _Incremental = Annotated[
     str | None,
     typer.Option("--incremental", metavar="A..B", help="rows of the commits after A up to B, see lakeidx changes"),
 ]
-_Format = Annotated[
-    RowFormat | None,
-    typer.Option(
-        "--format",
-        help="default by the name of -o, else a table of the first rows on a terminal, else jsonl; a table with --explain",
-    ),
-]
 
 
 @report_errors
+@takes(RowOutput)
 def scan(
+    out: RowOutput,
     table: TableArgument,
     snapshot: Annotated[int | None, typer.Option("--snapshot", help="read this snapshot")] = None,
     tag: Annotated[str | None, typer.Option("--tag", help="read this tag")] = None,
@@ -69,11 +62,8 @@ def scan(
         bool, typer.Option("--kinds", help="with --incremental: the row kind in _rowkind, and deletes, too")
     ] = False,
     batch: Annotated[str | None, typer.Option("--batch", help="the table as it would be with this held batch")] = None,
-    row_format: _Format = None,
     explain: Annotated[bool, typer.Option("--explain", help="read, and show what each layer pruned and cost")] = False,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")] = None,
     no_progress: NoProgress = False,
-    as_json: JsonOption = False,
 ) -> None:
     """Read rows: merged, deletes applied, at any state of the table.
 
@@ -90,8 +80,7 @@ def scan(
         "where": where, "columns": None if columns is None else [c.strip() for c in columns.split(",") if c.strip()],
         "snapshot": snapshot, "tag": tag, "timestamp": timestamp, "limit": limit, "mode": mode,
     }  # fmt: skip
-    people = for_people(row_format, output, as_json=as_json)
-    if shown := people and limit is None and not explain:
+    if shown := out.for_people and limit is None and not explain:
         common["limit"] = SHOWN_ROWS + 1  # one more than is shown says that there are more
     root, system = split_system_name(table)
     opened = Table.open(root)
@@ -100,18 +89,17 @@ def scan(
     found: TableScan | ChangeScan | SystemRows = (
         opened.scan(**common, kinds=kinds, batch=batch) if system is None else _system_table(table).scan(**common)
     )
-    usual = RowFormat.TABLE if explain or people else RowFormat.JSONL
-    kind = chosen_format(row_format, output, RowFormat, usual, as_json=as_json)
+    kind = out.kind(RowFormat.TABLE if explain or out.for_people else RowFormat.JSONL)
     if explain:
         _show_explanation(found, ListFormat.JSONL if kind is RowFormat.JSONL else ListFormat.TABLE)
     elif shown:
         print_first_rows(found.batches(), found.arrow_schema)
     else:
         # Rows that go to a terminal show themselves.
-        with stages(no_progress or output is None) as on_stage:
+        with stages(no_progress or out.output is None) as on_stage:
             on_stage("scan", unit="rows of files")
             rows = found.batches(progress=on_stage.progress) if isinstance(found, TableScan) else found.batches()
-            print_rows(rows, found.arrow_schema, kind, output)
+            print_rows(rows, found.arrow_schema, kind, out.output)
 
 
 def _system_table(uri: str) -> SystemTable:
