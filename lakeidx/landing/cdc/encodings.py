@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from collections.abc import Callable
 from typing import Any
 
@@ -9,17 +10,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.landing.cast_values import decode_hex
-from lakeidx.landing.cdc.base64_bytes import decimals_of, decode_base64, decode_latin_1
 from lakeidx.landing.cdc.connect_schema import EPOCHS, VARIABLE_DECIMAL, ZONED, ConnectColumn
 from lakeidx.landing.cdc.envelopes import Envelope
+from lakeidx.landing.columnar.avro import decimal_of_bytes
 from lakeidx.types import BYTES_ROOTS, TIMESTAMP_ROOTS, DataType, Root
+
+
+def decode_base64(text: pa.Array) -> pa.Array:
+    """Decode padded base64 texts; null stays null. ValueError when a value is not base64."""
+    return pa.array([None if v is None else a2b_base64(v, strict_mode=True) for v in text.to_pylist()], pa.binary())
+
+
+def _decode_latin_1(text: pa.Array) -> pa.Array:
+    """Decode texts whose characters stand for a byte each; ValueError for a character beyond 255."""
+    return pa.array([None if v is None else v.encode("latin-1") for v in text.to_pylist()], pa.binary())
+
+
+def decimals_of(values: pa.Array, scale: int) -> pa.Array:
+    """Read big-endian two's complement integers (bytes) as decimals of a scale, DECIMAL(38, scale).
+
+    errors   ValueError for a number of more digits, or without any byte
+    """
+    found = values.to_pylist()
+    if b"" in found:
+        raise ValueError("a decimal has a byte or more")
+    return pa.array([None if v is None else decimal_of_bytes(v, scale) for v in found], pa.decimal128(38, scale))
+
 
 #: The type of `io.debezium.data.VariableScaleDecimal` in JSON.
 _VARIABLE = pa.struct([("scale", pa.int32()), ("value", pa.string())])
 _UNITS = {"D": 0, "s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _BYTES_AS: dict[str, Callable[[pa.Array], pa.Array]] = {
     "base64": decode_base64,
-    "latin-1": decode_latin_1,
+    "latin-1": _decode_latin_1,
     "hex": decode_hex,
 }
 _FAILURES = (pa.ArrowInvalid, ValueError)

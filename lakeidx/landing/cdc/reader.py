@@ -31,9 +31,8 @@ from numpy.typing import NDArray
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
-from lakeidx.landing.cdc.base64_bytes import decimals_of, decode_base64
 from lakeidx.landing.cdc.connect_schema import VARIABLE_DECIMAL, ConnectColumn, Run, split_runs
-from lakeidx.landing.cdc.encodings import decode, newest_ms, order_values
+from lakeidx.landing.cdc.encodings import decimals_of, decode, decode_base64, newest_ms, order_values
 from lakeidx.landing.cdc.envelopes import DELETE, ENVELOPES, INSERT, UPDATE, Envelope
 from lakeidx.landing.cdc.events import UNAVAILABLE, Events, at_path, extra_columns, read_events, rows_in
 from lakeidx.landing.cdc.op_column import read_with_op_column

@@ -77,7 +77,7 @@ def _column(node: Any) -> tuple[pa.DataType, _Made | None]:
     if logical == "decimal" and kind in ("bytes", "fixed"):
         scale = node.get("scale", 0)
         exact = pa.decimal128 if node["precision"] <= 38 else pa.decimal256
-        return exact(node["precision"], scale), _each(lambda v: _decimal(v, scale))
+        return exact(node["precision"], scale), _each(lambda v: decimal_of_bytes(v, scale))
     if logical in _LOGICAL and kind in ("int", "long"):
         return _LOGICAL[logical], None
     if kind == "array":
@@ -102,5 +102,6 @@ def _items(made: _Made) -> _Made:
     return _each(lambda values: [made(v) for v in values])
 
 
-def _decimal(value: bytes, scale: int) -> Decimal:
+def decimal_of_bytes(value: bytes, scale: int) -> Decimal:
+    """Return the decimal of an integer in bytes, big-endian two's complement."""
     return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-scale, _EXACT)

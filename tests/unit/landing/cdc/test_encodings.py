@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeidx.landing.cdc.base64_bytes import decimals_of, decode_base64
+from lakeidx.landing.cdc.encodings import decimals_of, decode_base64
 
 
 @given(st.lists(st.none() | st.binary(max_size=20), max_size=8))
@@ -20,7 +20,7 @@ def test_base64_is_decoded(values: list[bytes | None]) -> None:
 
 @pytest.mark.parametrize("text", ["abc", "ab=c", "====", "a===", "ab c", "ä===", "AA==AA=="])
 def test_what_is_not_base64_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not base64"):
+    with pytest.raises(ValueError, match=r"padding|base64|ASCII"):
         decode_base64(pa.array(["AAAA", text]))
 
 
@@ -36,5 +36,5 @@ def test_bytes_of_decimals_are_decoded(numbers: list[int | None], pad: int) -> N
 
 @pytest.mark.parametrize("raw", [b"", b"x" * 17])
 def test_what_is_no_decimal_is_refused(raw: bytes) -> None:
-    with pytest.raises(ValueError, match="1 to 16 bytes"):
+    with pytest.raises(ValueError, match=r"a byte or more|precision"):
         decimals_of(pa.array([raw]), 2)
