@@ -6,7 +6,6 @@ source   org.apache.paimon.io.KeyValueDataFileWriter, RowDataFileWriter, Rolling
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -41,10 +40,9 @@ class DataFileWriter:
     names             draws file names; one per writer of a (partition, bucket)
     target_file_size  bytes after which the next row group begins a new file; default `target-file-size`
     first_sequence    append table: sequence number of the first row
-    encode_ahead      encode on a second thread while the next rows are made
     errors            InvalidInputError for rows that are not of the schema; UnsupportedError for another file format. After any
                       error the files of this writer are gone
-    memory            one row group (`file.block-size`, 32 MB of Arrow bytes when not set), two with `encode_ahead`
+    memory            one row group (`file.block-size`, 32 MB of Arrow bytes when not set)
     """
 
     def __init__(
@@ -61,15 +59,19 @@ class DataFileWriter:
         first_sequence: int = 0,
         index_builder: Callable[[], FileIndexBuilder] | None = None,
         footer_metadata: Callable[[], FooterMetadataBuilder] | None = None,
-        encode_ahead: bool = False,
     ) -> None:
-        spec = WriteSpec.of(schema, level, FileSource.APPEND if changelog else file_source, changelog=changelog)
-        target = spec.target_bytes if target_file_size is None else target_file_size
-        self._rolling = _RollingFiles(spec, store, bucket_dir, names, target, first_sequence)
-        self._rolling.index_builder, self._rolling.footer_metadata = index_builder, footer_metadata
-        self._groups = _RowGroups(spec, target)
-        self._executor = ThreadPoolExecutor(1, "lakeidx-encode") if encode_ahead else None
-        self._pending: Future[None] | None = None
+        self._spec = spec = WriteSpec.of(
+            schema, level, FileSource.APPEND if changelog else file_source, changelog=changelog
+        )
+        self._store = store
+        self._dir = bucket_dir
+        self._names = names
+        self._target = spec.target_bytes if target_file_size is None else target_file_size
+        self._next_sequence = first_sequence
+        self._index_builder, self._footer_metadata = index_builder, footer_metadata
+        self._groups = _RowGroups(spec, self._target)
+        self._open: _OpenFile | None = None
+        self._done: list[DataFileMeta] = []
         self._finished = False
 
     def __enter__(self) -> Self:
@@ -78,12 +80,8 @@ class DataFileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if not self._finished or kind is not None:
-                self.abort()
-        finally:
-            if self._executor is not None:
-                self._executor.shutdown()
+        if not self._finished or kind is not None:
+            self.abort()
 
     def write_all(self, batches: Iterable[pa.Table]) -> list[DataFileMeta]:
         """Write all rows; return the files in key order, none when there are no rows.
@@ -108,27 +106,116 @@ class DataFileWriter:
         """Write what is waiting; the files in the order of their rows."""
         for group in self._groups.rest():
             self._write_group(group)
-        self._wait()
-        made = self._rolling.finish()
+        if self._open is not None:
+            self._close()
         self._finished = True
-        return made
+        return self._done
 
     def abort(self) -> None:
         """Remove everything written."""
-        if self._pending is not None:
-            self._pending.exception()
-        self._rolling.abort()
+        if self._open is not None:
+            self._open.file.abort()
+            self._open = None
+        names = [n for f in self._done for n in (f.file_name, *f.extra_files)]
+        self._store.delete_many(join(self._dir, n) for n in names)
+        self._done = []
 
     def _write_group(self, group: pa.Table) -> None:
-        if self._executor is None:
-            self._rolling.write_group(group)
-            return
-        self._wait()
-        self._pending = self._executor.submit(self._rolling.write_group, group)
+        """Write one row group of the file's columns, into a new file when the last one has reached the target size."""
+        if self._open is not None and self._open.file.position >= self._target:
+            self._close()
+        first_key, last_key = self._keys_of(group)
+        current = self._open or self._begin(first_key)
+        if self._spec.key_names:
+            current.max_key = last_key
+            current.deletes += _count_retracts(group.column(VALUE_KIND))
+        current.file.write_group(group)
+        values = group.select(self._spec.schema.field_names) if current.index or current.footer else None
+        for builder in (current.index, current.footer):
+            if builder is not None:
+                builder.add(values)
 
-    def _wait(self) -> None:
-        if self._pending is not None:
-            self._pending.result()
+    def _begin(self, first_key: bytes) -> _OpenFile:
+        spec = self._spec
+        name = spec.new_name(self._names)
+        file = ParquetFile(self._store, join(self._dir, name), spec.columns, spec.settings)
+        current = _OpenFile(file, name, first_key)
+        # Known to abort from here on, whatever fails next.
+        self._open = current
+        current.index = self._index_builder() if self._index_builder is not None else None
+        current.footer = self._footer_metadata() if self._footer_metadata is not None else None
+        return current
+
+    def _close(self) -> None:
+        current = self._open
+        assert current is not None
+        written = current.file.finish(current.footer.finish() if current.footer is not None else None)
+        self._open = None
+        meta = self._meta(current, written)
+        self._done.append(meta)
+        if current.index is not None:
+            self._done[-1] = self._put_index(meta, current.index)
+
+    def _put_index(self, meta: DataFileMeta, index: FileIndexBuilder) -> DataFileMeta:
+        embedded, companions = index.finish()
+        for suffix, content in companions:
+            self._store.put(join(self._dir, meta.file_name + suffix), content)
+        extra = tuple(meta.file_name + suffix for suffix, _ in companions)
+        return replace(meta, embedded_index=embedded, extra_files=extra)
+
+    def _keys_of(self, group: pa.Table) -> tuple[bytes, bytes]:
+        """Return the keys of the first and the last row."""
+        first, last = self._key_of(group, 0), group.num_rows - 1
+        return first, self._key_of(group, last) if last else first
+
+    def _key_of(self, group: pa.Table, row: int) -> bytes:
+        names = self._spec.key_names
+        if not names:
+            return EMPTY_ROW
+        types = self._spec.schema.key_types
+        values = [
+            value
+            for name, t in zip(names, types, strict=True)
+            for value in arrow_to_internal(group.column(name).slice(row, 1), t)
+        ]
+        return with_arity(encode_row(values, types), len(types))
+
+    def _meta(self, current: _OpenFile, written: WrittenFile) -> DataFileMeta:
+        spec, schema = self._spec, self._spec.schema
+        full = footer_stats(
+            written.footer, spec.fields, spec.columns.leaves, floats=written.floats, null_counts=written.null_counts
+        )
+        stats = full | {f.name: apply_mode(full[f.name], mode, f.type) for f, mode in spec.reduced}
+        value_stats, value_stats_cols = (
+            dense_stats(stats, schema.fields)
+            if schema.table_options.metadata_stats_dense_store
+            else (simple_stats([stats[f.name] for f in schema.fields], [f.type for f in schema.fields]), None)
+        )
+        key_stats = EMPTY_STATS
+        sequence = (self._next_sequence, self._next_sequence + written.rows - 1)
+        if spec.key_names:
+            prefix = "" if spec.thin else KEY_PREFIX
+            key_stats = simple_stats([stats[prefix + k] for k in spec.key_names], schema.key_types)
+            sequence = (full[SEQUENCE_NUMBER].minimum, full[SEQUENCE_NUMBER].maximum)
+        else:
+            self._next_sequence += written.rows
+        return DataFileMeta(
+            file_name=current.name,
+            file_size=written.size,
+            row_count=written.rows,
+            min_key=current.min_key,
+            max_key=current.max_key,
+            key_stats=key_stats,
+            value_stats=value_stats,
+            min_sequence_number=sequence[0],
+            max_sequence_number=sequence[1],
+            schema_id=schema.id,
+            level=spec.level,
+            creation_time_ms=now_local_ms(),
+            delete_row_count=current.deletes,
+            file_source=int(spec.file_source),
+            value_stats_cols=value_stats_cols,
+        )
 
 
 class _RowGroups:
@@ -220,144 +307,6 @@ class _OpenFile:
         self.deletes = 0
         self.index: FileIndexBuilder | None = None
         self.footer: FooterMetadataBuilder | None = None
-
-
-class _RollingFiles:
-    """Writes row groups, beginning a new file when the last one has reached the target size."""
-
-    index_builder: Callable[[], FileIndexBuilder] | None = None
-    footer_metadata: Callable[[], FooterMetadataBuilder] | None = None
-
-    def __init__(
-        self,
-        spec: WriteSpec,
-        store: ObjectStore,
-        bucket_dir: str,
-        names: NewFileNames,
-        target: int,
-        first_sequence: int,
-    ) -> None:
-        self._spec = spec
-        self._reduced = spec.reduced
-        self._store = store
-        self._dir = bucket_dir
-        self._names = names
-        self._target = target
-        self._next_sequence = first_sequence
-        self._open: _OpenFile | None = None
-        self._done: list[DataFileMeta] = []
-
-    def write_group(self, group: pa.Table) -> None:
-        """Write one row group of the file's columns."""
-        if self._open is not None and self._open.file.position >= self._target:
-            self._close()
-        first_key, last_key = self._keys_of(group)
-        current = self._open or self._begin(first_key)
-        if self._spec.key_names:
-            current.max_key = last_key
-            current.deletes += _count_retracts(group.column(VALUE_KIND))
-        current.file.write_group(group)
-        values = group.select(self._spec.schema.field_names) if current.index or current.footer else None
-        for builder in (current.index, current.footer):
-            if builder is not None:
-                builder.add(values)
-
-    def finish(self) -> list[DataFileMeta]:
-        """Close the last file; all files in the order of their rows."""
-        if self._open is not None:
-            self._close()
-        return self._done
-
-    def abort(self) -> None:
-        """Remove everything written."""
-        if self._open is not None:
-            self._open.file.abort()
-            self._open = None
-        names = [n for f in self._done for n in (f.file_name, *f.extra_files)]
-        self._store.delete_many(join(self._dir, n) for n in names)
-        self._done = []
-
-    def _begin(self, first_key: bytes) -> _OpenFile:
-        spec = self._spec
-        name = spec.new_name(self._names)
-        file = ParquetFile(self._store, join(self._dir, name), spec.columns, spec.settings)
-        current = _OpenFile(file, name, first_key)
-        # Known to abort from here on, whatever fails next.
-        self._open = current
-        current.index = self.index_builder() if self.index_builder is not None else None
-        current.footer = self.footer_metadata() if self.footer_metadata is not None else None
-        return current
-
-    def _close(self) -> None:
-        current = self._open
-        assert current is not None
-        written = current.file.finish(current.footer.finish() if current.footer is not None else None)
-        self._open = None
-        meta = self._meta(current, written)
-        self._done.append(meta)
-        if current.index is not None:
-            self._done[-1] = self._put_index(meta, current.index)
-
-    def _put_index(self, meta: DataFileMeta, index: FileIndexBuilder) -> DataFileMeta:
-        embedded, companions = index.finish()
-        for suffix, content in companions:
-            self._store.put(join(self._dir, meta.file_name + suffix), content)
-        extra = tuple(meta.file_name + suffix for suffix, _ in companions)
-        return replace(meta, embedded_index=embedded, extra_files=extra)
-
-    def _keys_of(self, group: pa.Table) -> tuple[bytes, bytes]:
-        """Return the keys of the first and the last row."""
-        first, last = self._key_of(group, 0), group.num_rows - 1
-        return first, self._key_of(group, last) if last else first
-
-    def _key_of(self, group: pa.Table, row: int) -> bytes:
-        names = self._spec.key_names
-        if not names:
-            return EMPTY_ROW
-        types = self._spec.schema.key_types
-        values = [
-            value
-            for name, t in zip(names, types, strict=True)
-            for value in arrow_to_internal(group.column(name).slice(row, 1), t)
-        ]
-        return with_arity(encode_row(values, types), len(types))
-
-    def _meta(self, current: _OpenFile, written: WrittenFile) -> DataFileMeta:
-        spec, schema = self._spec, self._spec.schema
-        full = footer_stats(
-            written.footer, spec.fields, spec.columns.leaves, floats=written.floats, null_counts=written.null_counts
-        )
-        stats = full | {f.name: apply_mode(full[f.name], mode, f.type) for f, mode in self._reduced}
-        value_stats, value_stats_cols = (
-            dense_stats(stats, schema.fields)
-            if schema.table_options.metadata_stats_dense_store
-            else (simple_stats([stats[f.name] for f in schema.fields], [f.type for f in schema.fields]), None)
-        )
-        key_stats = EMPTY_STATS
-        sequence = (self._next_sequence, self._next_sequence + written.rows - 1)
-        if spec.key_names:
-            prefix = "" if spec.thin else KEY_PREFIX
-            key_stats = simple_stats([stats[prefix + k] for k in spec.key_names], schema.key_types)
-            sequence = (full[SEQUENCE_NUMBER].minimum, full[SEQUENCE_NUMBER].maximum)
-        else:
-            self._next_sequence += written.rows
-        return DataFileMeta(
-            file_name=current.name,
-            file_size=written.size,
-            row_count=written.rows,
-            min_key=current.min_key,
-            max_key=current.max_key,
-            key_stats=key_stats,
-            value_stats=value_stats,
-            min_sequence_number=sequence[0],
-            max_sequence_number=sequence[1],
-            schema_id=schema.id,
-            level=spec.level,
-            creation_time_ms=now_local_ms(),
-            delete_row_count=current.deletes,
-            file_source=int(spec.file_source),
-            value_stats_cols=value_stats_cols,
-        )
 
 
 def _count_retracts(kinds: pa.ChunkedArray) -> int:

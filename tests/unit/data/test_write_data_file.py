@@ -73,13 +73,12 @@ def test_a_file_and_what_is_said_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encode_ahead", [False, True])
-def test_files_roll_between_keys_at_the_target_size(tmp_path: Path, encode_ahead: bool) -> None:
+def test_files_roll_between_keys_at_the_target_size(tmp_path: Path) -> None:
     schema = table_schema({"k": "INT NOT NULL", "v": "STRING"})
     rows = [(i, noise(i)) for i in range(20_000)]
     table = kv_table(schema, rows)
     batches = [table.slice(i, 777) for i in range(0, len(rows), 777)]
-    files = write(batches, schema, tmp_path, target_file_size=60_000, encode_ahead=encode_ahead)
+    files = write(batches, schema, tmp_path, target_file_size=60_000)
     assert len(files) > 5
     assert names_in(tmp_path) == sorted(f.file_name for f in files)
     assert all(60_000 <= f.file_size < 120_000 for f in files[:-1])
@@ -154,8 +153,7 @@ def test_index_and_footer_hooks_see_every_row_of_their_file(tmp_path: Path) -> N
         assert read(schema, tmp_path, f).num_rows == f.row_count
 
 
-@pytest.mark.parametrize("encode_ahead", [False, True])
-def test_nothing_stays_behind_when_the_rows_fail(tmp_path: Path, encode_ahead: bool) -> None:
+def test_nothing_stays_behind_when_the_rows_fail(tmp_path: Path) -> None:
     schema = table_schema({"k": "INT NOT NULL", "v": "STRING"})
     table = kv_table(schema, [(i, noise(i)) for i in range(9000)])
 
@@ -169,23 +167,21 @@ def test_nothing_stays_behind_when_the_rows_fail(tmp_path: Path, encode_ahead: b
             schema,
             tmp_path,
             target_file_size=30_000,
-            encode_ahead=encode_ahead,
             index_builder=lambda: Builder([]),
         )
     assert names_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("encode_ahead", [False, True])
-def test_a_writer_that_is_left_before_its_end_removes_its_files(tmp_path: Path, encode_ahead: bool) -> None:
+def test_a_writer_that_is_left_before_its_end_removes_its_files(tmp_path: Path) -> None:
     schema = table_schema(COLUMNS, options={"target-file-size": "100 kb"})
     rows = kv_table(schema, [(noise(i), i, None) for i in range(6000)])
     with DataFileWriter(
-        schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames("u"), encode_ahead=encode_ahead
+        schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames("u")
     ) as writer:
         writer.write(rows)
     assert names_in(tmp_path) == []
     with DataFileWriter(
-        schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames("u"), encode_ahead=encode_ahead
+        schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames("u")
     ) as writer:
         for i in range(0, 6000, 700):
             writer.write(rows.slice(i, 700))
