@@ -21,10 +21,11 @@ from lakeidx.data.engines.options import (
     null_in_not_null,
     partial_update_retract,
 )
-from lakeidx.data.engines.scalar.base import ScalarFunction, order_of
-from lakeidx.data.engines.scalar.functions import make_scalar_function
+from lakeidx.data.engines.scalar.base import ScalarFunction
 from lakeidx.data.row_kinds import DELETE, INSERT, is_retract
 from lakeidx.format.schema.schema_file import TableSchema
+from tests.kit.reference_functions import make_reference_function
+from tests.kit.scalar_twins import compare_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +98,17 @@ class _Aggregate:
     def __init__(self, schema: TableSchema, options: MergeOptions) -> None:
         self._schema = schema
         self._options = options
-        self._functions = [make_scalar_function(options.functions[i]) for i in range(len(schema.fields))]
 
     def merge(self, records: Sequence[Record]) -> Record | None:
-        row: list[Any] = [None] * len(self._functions)
-        for f in self._functions:
-            f.reset()
+        functions = [make_reference_function(self._options.functions[i]) for i in range(len(self._schema.fields))]
+        row: list[Any] = [None] * len(functions)
         removed = False
         for r in records:
             removed = self._options.remove_on_delete and r.kind == DELETE
             if removed:
                 row = _init_row(self._schema, r)
                 continue
-            for i, f in enumerate(self._functions):
+            for i, f in enumerate(functions):
                 row[i] = f.retract(row[i], r.values[i]) if is_retract(r.kind) else f.agg(row[i], r.values[i])
         return Record(DELETE if removed else INSERT, records[-1].sequence, tuple(row))
 
@@ -129,15 +128,13 @@ class _PartialUpdate:
         for group in options.groups:
             for position in (*group.sequence, *group.members):
                 self._group_of[position] = group
-        self._functions: dict[int, ScalarFunction] = {
-            i: make_scalar_function(spec) for i, spec in options.functions.items()
-        }
 
     def merge(self, records: Sequence[Record]) -> Record | None:
         self._row: list[Any] = [None] * len(self._schema.fields)
         self._removed = False
-        for f in self._functions.values():
-            f.reset()
+        self._functions: dict[int, ScalarFunction] = {
+            i: make_reference_function(spec) for i, spec in self._options.functions.items()
+        }
         sequence, inserted, filled = 0, False, False
         for r in records:
             self._removed = False
@@ -222,8 +219,6 @@ class _PartialUpdate:
         for s in group.sequence:
             t = self._schema.fields[s].type
             new, old = r.values[s], self._row[s]
-            left = (0,) if new is None else (1, order_of(new, t))
-            right = (0,) if old is None else (1, order_of(old, t))
-            if left != right:
-                return left > right
+            if order := compare_values(new, old, t):
+                return order > 0
         return True

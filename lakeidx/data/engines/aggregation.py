@@ -56,7 +56,6 @@ class AggregationEngine:
                 removed[lone] = False
         if removed is not None:
             refuse_nulls(self._schema, kv, removed)
-        only_adds = bool(np.all(ops == ADD))
         columns = {}
         for name in value_names(kv):
             spec, column_ops = self._specs[name], ops
@@ -64,7 +63,7 @@ class AggregationEngine:
                 # The one function that changes a lone value it takes in.
                 column_ops = ops.copy()
                 column_ops[lone] = SET
-            columns[name] = fold_column(spec, kv.column(name), runs, column_ops, only_adds=only_adds)
+            columns[name] = fold_column(spec, kv.column(name), runs, column_ops)
         return assemble(kv, sequences_of(kv)[runs.lasts], result_kinds, columns)
 
     def required_columns(self, columns: list[str]) -> list[str]:

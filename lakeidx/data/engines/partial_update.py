@@ -168,7 +168,7 @@ class PartialUpdateEngine:
         function = self._options.functions.get(position)
         if function is not None and position not in group.sequence:
             ops = self._function_ops(m, decisions, group_index, position)
-            return fold_column(function, column, m.runs, ops, only_adds=False)
+            return fold_column(function, column, m.runs, ops)
         return take_positions(column, self._replaced(m, decisions, group_index, group, position))
 
     def _replaced(

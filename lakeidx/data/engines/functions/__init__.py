@@ -1,7 +1,7 @@
 """Aggregate functions over whole columns, one result per run of rows with the same key.
 
 Import `fold.fold_column` or a module's function; values are internal values of Paimon types and overflow as Java's do.
-The scalar twins in `lakeidx.data.engines.scalar` say what each function means.
+Functions that take one record at a time are in `lakeidx.data.engines.scalar`.
 """
 
 from lakeidx.data.engines.functions.fold import fold_column

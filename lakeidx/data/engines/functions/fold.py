@@ -1,31 +1,18 @@
 """One column's aggregate function over all runs of a key-value table.
 
-sum of decimals over whole columns, in 64 or 128 bits.
+sum of numbers over whole columns, in Java's arithmetic: integers wrap around at their own width, FLOAT is summed in 32 bits, one
+value after another (no pairwise summing).
 
-Up to 18 digits Java adds longs and does not look at the precision again (a sum may have more digits than declared); only
-a long overflow continues in big decimals, where more digits than the precision give null. Above 18 digits every step does.
+sum of decimals in 128 bits. Up to 18 digits Java adds longs and does not look at the precision again (a sum may have more digits
+than declared); only a long overflow continues in big decimals, where more digits than the precision give null. Above 18 digits
+every step does.
+
+product, and the functions of texts, arrays, maps, nested tables and bitmaps: keys with one operation take their value from the
+column. The others run the record-at-a-time function over their own rows only: Python once per row of a key that has several. A
+plain listagg is joined over whole columns.
 
 source   org.apache.paimon.mergetree.compact.aggregate.FieldSumAgg, org.apache.paimon.utils.DecimalUtils,
          org.apache.paimon.data.Decimal#fromBigDecimal, release 1.4.2
-
-product of decimals over whole columns: 128 x 128 bits, rounded half up to the scale, null beyond the precision.
-
-Only for rows that are taken in. Taking a factor back needs to know whether a quotient ever ends; keys with such rows go
-through the record-at-a-time function.
-
-source   org.apache.paimon.mergetree.compact.aggregate.FieldProductAgg, org.apache.paimon.data.Decimal#fromBigDecimal,
-         release 1.4.2
-
-sum and product of integers and floating point numbers, in Java's arithmetic.
-
-Integers wrap around at their own width, FLOAT is summed in 32 bits, one value after another (no pairwise summing).
-
-source   org.apache.paimon.mergetree.compact.aggregate.{FieldSumAgg, FieldProductAgg}, release 1.4.2
-
-Aggregate functions of texts, arrays, maps, nested tables and bitmaps, and products of decimals that are taken back.
-
-Keys with one operation take their value from the column. The others run the record-at-a-time function over their own
-rows only: Python once per row of a key that has several. A plain listagg is joined over whole columns.
 """
 
 from __future__ import annotations
@@ -55,45 +42,35 @@ from lakeidx.data.engines.runs import (
     take_positions,
     valid_rows,
 )
-from lakeidx.data.engines.scalar.base import ScalarFunction, cannot_retract, divided_by_zero
+from lakeidx.data.engines.scalar.base import ScalarFunction, cannot_retract
 from lakeidx.data.engines.scalar.functions import make_scalar_function
 from lakeidx.types import Root
 
 _WITHOUT_RETRACT = np.array([SKIP, 1, 2, SKIP, SET, SET], np.int8)
 
 
-def fold_column(
-    spec: FunctionSpec, column: pa.ChunkedArray | pa.Array, runs: Runs, ops: Int8s, *, only_adds: bool
-) -> pa.Array:
+def fold_column(spec: FunctionSpec, column: pa.ChunkedArray | pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
     """Apply a column's function to its rows, run by run.
 
     column      of ``to_arrow(spec.type)``, n rows
     ops         int8[n] operation codes (`lakeidx.data.engines.runs`)
-    only_adds   every operation is ADD
     returns     g values
     errors      InvalidInputError for a retract the function cannot do, values it cannot compare, a factor of 0
     """
-    if not only_adds:
-        if spec.ignore_retract:
-            ops = _WITHOUT_RETRACT[ops]
-        elif spec.name not in RETRACTABLE and bool(np.any((ops == RETRACT) | (ops == SET_RETRACT))):
-            raise cannot_retract(spec)
+    if spec.ignore_retract:
+        ops = _WITHOUT_RETRACT[ops]
+    elif spec.name not in RETRACTABLE and bool(np.any((ops == RETRACT) | (ops == SET_RETRACT))):
+        raise cannot_retract(spec)
     array = one_chunk(column)
     if spec.name in NAMES:
-        return take_positions(array, fold_positions(spec, array, runs, ops, only_adds=only_adds))
-    if spec.name in ("sum", "product") and spec.type.root is not Root.DECIMAL:
-        return _fold_numbers(spec, array, runs, ops)
+        return take_positions(array, fold_positions(spec, array, runs, ops))
     if spec.name == "sum":
-        return _sum_decimals(spec, array, runs, ops)
-    if spec.name == "product" and not bool(np.any((ops == RETRACT) | (ops == SET_RETRACT))):
-        return _multiply_decimals(spec, array, runs, ops)
+        return (_sum_decimals if spec.type.root is Root.DECIMAL else _sum_numbers)(spec, array, runs, ops)
     return _fold_objects(spec, array, runs, ops)
 
 
-assert ADD == 1
-
-
 _LONG_DIGITS = 18
+_LONGS = (-(2**63), 2**63 - 1)
 
 
 def _sum_decimals(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
@@ -105,56 +82,22 @@ def _sum_decimals(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) 
     valid = valid_rows(column)
     if valid is None:
         valid = np.ones(len(column), np.bool_)
+    digits = 10**spec.type.precision - 1
+    # What a sum may be, and what the negative of a first value.
+    limits = (*(_LONGS if spec.type.precision <= _LONG_DIGITS else (-digits, digits)), -digits, digits)
+    high_limits = np.array([x >> 64 for x in limits], np.int64)
+    low_limits = np.array([x & (2**64 - 1) for x in limits], np.uint64)
     out_high, out_low = np.zeros(runs.count, np.int64), np.zeros(runs.count, np.uint64)
     out_valid = np.zeros(runs.count, np.bool_)
-    where = (frozen(valid), frozen(runs.starts), runs.rows, frozen(ops))
-    bound = 10**spec.type.precision
-    if spec.type.precision <= _LONG_DIGITS:
-        out_long = out_low.view(np.int64)
-        _sum_longs(frozen(low.view(np.int64)), *where, np.int64(bound), out_long, out_valid)
-        out_high = np.where(out_long < 0, -1, 0)
-    else:
-        bound_high, bound_low = np.int64(bound >> 64), np.uint64(bound & (2**64 - 1))
-        _sum_128(frozen(high), frozen(low), *where, bound_high, bound_low, out_high, out_low, out_valid)
+    _sum_128(
+        frozen(high), frozen(low), frozen(valid), frozen(runs.starts), runs.rows, frozen(ops), frozen(high_limits),
+        frozen(low_limits), out_high, out_low, out_valid,
+    )  # fmt: skip
     return array_of_decimals(out_high, out_low, out_valid, spec.type)
 
 
 @kernel
-def _sum_longs(values, valid, starts, rows, ops, bound, out, out_valid):  # type: ignore[no-untyped-def]
-    for g in range(len(starts)):
-        end = starts[g + 1] if g + 1 < len(starts) else rows
-        has = False
-        acc = np.int64(0)
-        for i in range(starts[g], end):
-            op = ops[i]
-            if op == 0:
-                continue
-            if op >= 4:
-                has = valid[i]
-                acc = values[i]
-            if not valid[i] or op == 4:
-                continue
-            v = values[i]
-            if not has:
-                has = True
-                acc = v
-                if op == 3:
-                    acc = -v
-                    has = -bound < v < bound
-            elif op == 3 or op == 5:
-                result = acc - v
-                has = not ((acc ^ v) & (acc ^ result)) < 0
-                acc = result
-            else:
-                result = acc + v
-                has = not ((acc ^ result) & (v ^ result)) < 0
-                acc = result
-        out[g] = acc
-        out_valid[g] = has
-
-
-@kernel
-def _sum_128(high, low, valid, starts, rows, ops, bound_high, bound_low, out_high, out_low, out_valid):  # type: ignore[no-untyped-def]
+def _sum_128(high, low, valid, starts, rows, ops, high_limits, low_limits, out_high, out_low, out_valid):  # type: ignore[no-untyped-def]
     for g in range(len(starts)):
         end = starts[g + 1] if g + 1 < len(starts) else rows
         has = False
@@ -176,162 +119,30 @@ def _sum_128(high, low, valid, starts, rows, ops, bound_high, bound_low, out_hig
                 # Two's complement of the value; it is below 10^38, so its negative fits.
                 v_lo = ~v_lo + np.uint64(1)
                 v_hi = ~v_hi + (np.int64(1) if v_lo == 0 else np.int64(0))
+            overflow = False
+            least = 0
             if not has:
                 hi = v_hi
                 lo = v_lo
-                has = True
-                overflow = False
+                least = 2 if op == 3 else 0
             else:
                 s_lo = lo + v_lo
                 s_hi = hi + v_hi + (np.int64(1) if s_lo < lo else np.int64(0))
                 overflow = ((hi ^ s_hi) & (v_hi ^ s_hi)) < 0
                 hi = s_hi
                 lo = s_lo
-            m_hi = hi
-            m_lo = lo
-            if m_hi < 0:
-                m_lo = ~m_lo + np.uint64(1)
-                m_hi = ~m_hi + (np.int64(1) if m_lo == 0 else np.int64(0))
-            # The magnitude must stay below 10^precision.
-            if overflow or m_hi > bound_high or (m_hi == bound_high and m_lo >= bound_low):
-                has = False
+            below = hi < high_limits[least] or (hi == high_limits[least] and lo < low_limits[least])
+            above = hi > high_limits[least + 1] or (hi == high_limits[least + 1] and lo > low_limits[least + 1])
+            has = not (overflow or below or above)
         out_high[g] = hi
         out_low[g] = lo
         out_valid[g] = has
 
 
-# The kernels are written with the codes as numbers; keep them in step.
-assert (SKIP, RETRACT, SET, SET_RETRACT) == (0, 3, 4, 5)
+def _sum_numbers(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
+    """Sum each run.
 
-
-def _multiply_decimals(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
-    """Multiply each run.
-
-    ops   int8[n] operation codes without RETRACT and SET_RETRACT
-    """
-    high, low = decimal_words(column)
-    valid = valid_rows(column)
-    if valid is None:
-        valid = np.ones(len(column), np.bool_)
-    out_high, out_low = np.zeros(runs.count, np.int64), np.zeros(runs.count, np.uint64)
-    out_valid = np.zeros(runs.count, np.bool_)
-    half = _limbs(10**spec.type.scale // 2)
-    bound = _limbs(10**spec.type.precision)
-    _multiply(
-        frozen(high), frozen(low), frozen(valid), frozen(runs.starts), runs.rows, frozen(ops), spec.type.scale,
-        frozen(half), frozen(bound), out_high, out_low, out_valid,
-    )  # fmt: skip
-    return array_of_decimals(out_high, out_low, out_valid, spec.type)
-
-
-def _limbs(value: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Split a non-negative integer into 32-bit digits, lowest first."""
-    return np.array([value >> (32 * i) & 0xFFFFFFFF for i in range(8)], np.uint64)
-
-
-@kernel
-def _to_limbs(high, low, out):  # type: ignore[no-untyped-def]
-    """Return the magnitude of a 128-bit integer as four 32-bit digits; True when it is negative."""
-    negative = high < 0
-    h = np.uint64(high)
-    lo = low
-    if negative:
-        lo = ~lo + np.uint64(1)
-        h = ~h + (np.uint64(1) if lo == 0 else np.uint64(0))
-    mask = np.uint64(0xFFFFFFFF)
-    out[0] = lo & mask
-    out[1] = lo >> np.uint64(32)
-    out[2] = h & mask
-    out[3] = h >> np.uint64(32)
-    return negative
-
-
-@kernel
-def _scale_down(product, scale, half):  # type: ignore[no-untyped-def]
-    """Add half a unit and divide by 10^scale, nine digits at a time."""
-    mask = np.uint64(0xFFFFFFFF)
-    carry = np.uint64(0)
-    for i in range(8):
-        s = product[i] + half[i] + carry
-        product[i] = s & mask
-        carry = s >> np.uint64(32)
-    left = scale
-    while left > 0:
-        digits = min(left, 9)
-        divisor = np.uint64(1)
-        for _ in range(digits):
-            divisor *= np.uint64(10)
-        rest = np.uint64(0)
-        for i in range(7, -1, -1):
-            part = (rest << np.uint64(32)) | product[i]
-            product[i] = part // divisor
-            rest = part % divisor
-        left -= digits
-
-
-@kernel
-def _below(product, bound):  # type: ignore[no-untyped-def]
-    for i in range(7, -1, -1):
-        if product[i] != bound[i]:
-            return product[i] < bound[i]
-    return False
-
-
-@kernel
-def _multiply(high, low, valid, starts, rows, ops, scale, half, bound, out_high, out_low, out_valid):  # type: ignore[no-untyped-def]
-    a = np.empty(4, np.uint64)
-    b = np.empty(4, np.uint64)
-    product = np.empty(8, np.uint64)
-    mask = np.uint64(0xFFFFFFFF)
-    for g in range(len(starts)):
-        end = starts[g + 1] if g + 1 < len(starts) else rows
-        has = False
-        hi = np.int64(0)
-        lo = np.uint64(0)
-        for i in range(starts[g], end):
-            op = ops[i]
-            if op == 0:
-                continue
-            if op == 4 or not has:
-                if op == 4 or valid[i]:
-                    has = valid[i]
-                    hi = high[i]
-                    lo = low[i]
-                continue
-            if not valid[i]:
-                continue
-            negative = _to_limbs(hi, lo, a) != _to_limbs(high[i], low[i], b)
-            product[:] = 0
-            for x in range(4):
-                carry = np.uint64(0)
-                for y in range(4):
-                    s = a[x] * b[y] + product[x + y] + carry
-                    product[x + y] = s & mask
-                    carry = s >> np.uint64(32)
-                product[x + 4] = carry
-            if scale > 0:
-                _scale_down(product, scale, half)
-            has = _below(product, bound)
-            lo = product[0] | (product[1] << np.uint64(32))
-            h = product[2] | (product[3] << np.uint64(32))
-            if negative:
-                lo = ~lo + np.uint64(1)
-                h = ~h + (np.uint64(1) if lo == 0 else np.uint64(0))
-            hi = np.int64(h)
-        out_high[g] = hi
-        out_low[g] = lo
-        out_valid[g] = has
-
-
-# The kernel is written with the codes as numbers; keep them in step.
-assert (SKIP, RETRACT, SET) == (0, 3, 4)
-
-
-def _fold_numbers(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> pa.Array:
-    """Sum or multiply each run.
-
-    ops      int8[n] operation codes
-    errors   InvalidInputError when an integer factor of 0 would have to be taken back
+    ops   int8[n] operation codes
     """
     values = fixed_values(column, spec.type)
     valid = valid_rows(column)
@@ -339,22 +150,13 @@ def _fold_numbers(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) 
         valid = np.ones(len(column), np.bool_)
     out = np.zeros(runs.count, values.dtype)
     out_valid = np.zeros(runs.count, np.bool_)
-    args = (frozen(values), frozen(valid), frozen(runs.starts), runs.rows, frozen(ops), out, out_valid)
-    if spec.name == "sum":
-        _sum(*args)
-    elif spec.type.root in (Root.FLOAT, Root.DOUBLE):
-        with np.errstate(all="ignore"):
-            _product_of_floats(*args)
-    elif not _product_of_integers(*args):
-        raise divided_by_zero(spec)
+    _sum(frozen(values), frozen(valid), frozen(runs.starts), runs.rows, frozen(ops), out, out_valid)
     return array_of_values(out, out_valid, spec.type)
-
-
-# The accumulated value lives in `out`, whose width does the wrapping and the rounding to 32 bits.
 
 
 @kernel
 def _sum(values, valid, starts, rows, ops, out, out_valid):  # type: ignore[no-untyped-def]
+    """Accumulate in `out`, whose width does the wrapping and the rounding to 32 bits."""
     for g in range(len(starts)):
         end = starts[g + 1] if g + 1 < len(starts) else rows
         has = False
@@ -373,65 +175,6 @@ def _sum(values, valid, starts, rows, ops, out, out_valid):  # type: ignore[no-u
                 out[g] = out[g] + values[i] if has else values[i]
             has = True
         out_valid[g] = has
-
-
-@kernel
-def _product_of_floats(values, valid, starts, rows, ops, out, out_valid):  # type: ignore[no-untyped-def]
-    for g in range(len(starts)):
-        end = starts[g + 1] if g + 1 < len(starts) else rows
-        has = False
-        for i in range(starts[g], end):
-            op = ops[i]
-            if op == 0:
-                continue
-            if op >= 4:
-                has = valid[i]
-                out[g] = values[i]
-            if not valid[i]:
-                continue
-            if op == 3 or op == 5:
-                if has:
-                    out[g] = np.divide(out[g], values[i])
-            elif op < 3:
-                out[g] = out[g] * values[i] if has else values[i]
-                has = True
-        out_valid[g] = has
-
-
-@kernel
-def _product_of_integers(values, valid, starts, rows, ops, out, out_valid):  # type: ignore[no-untyped-def]
-    """Return False when a factor of 0 was to be taken back."""
-    for g in range(len(starts)):
-        end = starts[g + 1] if g + 1 < len(starts) else rows
-        has = False
-        for i in range(starts[g], end):
-            op = ops[i]
-            if op == 0:
-                continue
-            if op >= 4:
-                has = valid[i]
-                out[g] = values[i]
-            if not valid[i]:
-                continue
-            if op == 3 or op == 5:
-                if has:
-                    a = np.int64(out[g])
-                    b = np.int64(values[i])
-                    if b == 0:
-                        return False
-                    if b == -1:
-                        # The smallest integer has no negative: it wraps, and the processor's division would trap.
-                        out[g] = -a
-                    else:
-                        quotient = a // b
-                        if quotient < 0 and quotient * b != a:
-                            quotient += 1
-                        out[g] = quotient
-            elif op < 3:
-                out[g] = out[g] * values[i] if has else values[i]
-                has = True
-        out_valid[g] = has
-    return True
 
 
 # The kernels are written with the codes as numbers; keep them in step.
@@ -474,15 +217,14 @@ def _run_by_run(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s, ch
     function = make_scalar_function(spec)
     results = []
     for begin, end in zip(begins, ends, strict=True):
-        function.reset()
         acc = None
         for i in range(begin, end):
-            acc = apply_operation(function, codes[i], acc, values[i])
+            acc = _apply_operation(function, codes[i], acc, values[i])
         results.append(acc)
     return internal_to_arrow(results, spec.type)
 
 
-def apply_operation(function: ScalarFunction, op: int, acc: object, value: object) -> object:
+def _apply_operation(function: ScalarFunction, op: int, acc: object, value: object) -> object:
     """Apply one operation to an accumulated value, record at a time."""
     if op == ADD:
         return function.agg(acc, value)

@@ -44,18 +44,15 @@ NAMES = frozenset(_MODES)
 _OF_BOOL = frozenset({"bool_or", "bool_and"})
 
 
-def fold_positions(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s, *, only_adds: bool) -> Int64s:
+def fold_positions(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s) -> Int64s:
     """Find the row each run's result comes from, -1 for null.
 
-    ops         int8[n] operation codes; no RETRACT for functions that cannot retract
-    only_adds   every operation is ADD
-    returns     int64[g]; the row may hold null itself
-    errors      InvalidInputError when max or min would have to compare values without order
+    ops       int8[n] operation codes; no RETRACT for functions that cannot retract
+    returns   int64[g]; the row may hold null itself
+    errors    InvalidInputError when max or min would have to compare values without order
     """
     mode = _MODES[spec.name]
     valid = valid_rows(column)
-    if only_adds and mode not in (MAX, MIN):
-        return _plain_positions(mode, valid, runs)
     keys: Int64s | None = np.empty(0, np.int64)
     if mode in (MAX, MIN):
         keys = order_keys(column, spec.type) if spec.type.root is not Root.BOOLEAN or spec.name in _OF_BOOL else None
@@ -69,14 +66,6 @@ def fold_positions(spec: FunctionSpec, column: pa.Array, runs: Runs, ops: Int8s,
     if compared and not ordered:
         raise not_comparable(spec)
     return out
-
-
-def _plain_positions(mode: int, valid: Bools | None, runs: Runs) -> Int64s:
-    if mode in (PRIMARY_KEY, LAST) or (mode == LAST_NON_NULL and valid is None):
-        return runs.lasts
-    if mode == FIRST or valid is None:
-        return runs.starts
-    return runs.last_true(valid) if mode == LAST_NON_NULL else runs.first_true(valid)
 
 
 @kernel

@@ -1,10 +1,8 @@
-"""Base of aggregate functions that take one record at a time: state, errors, and the order of values."""
+"""Base of aggregate functions that take one record at a time: errors, and which values have an order."""
 
 from __future__ import annotations
 
 from typing import Any
-
-import numpy as np
 
 from lakeidx.data.engines.options import FunctionSpec
 from lakeidx.errors import InvalidInputError
@@ -20,14 +18,11 @@ _ORDERED_ROOTS = (
 
 
 class ScalarFunction:
-    """One column's aggregate function with the state it keeps per key."""
+    """One column's aggregate function."""
 
     def __init__(self, spec: FunctionSpec) -> None:
         self.spec = spec
         self.type = spec.type
-
-    def reset(self) -> None:
-        """Begin a new key."""
 
     def agg(self, acc: Any, value: Any) -> Any:
         """Aggregate a value."""
@@ -68,14 +63,3 @@ def divided_by_zero(spec: FunctionSpec) -> InvalidInputError:
 def is_ordered(t: DataType) -> bool:
     """Return True for types whose values max and min can compare (BOOLEAN is not among them)."""
     return t.root in _ORDERED_ROOTS
-
-
-def order_of(value: Any, t: DataType) -> Any:
-    """Return the key a non-null value compares by in Java: strings by UTF-8 bytes, floats with -0.0 < 0.0 and NaN on top."""
-    if t.root in STRING_ROOTS:
-        return value.encode("utf-8")
-    if t.root in (Root.FLOAT, Root.DOUBLE):
-        if value != value:
-            return (1, 0.0, 0)
-        return (0, value, 0 if value != 0 or not np.signbit(value) else -1)
-    return value

@@ -1,30 +1,23 @@
-"""Aggregate functions one record at a time, on internal values: the plain twin of ``functions``.
+"""Aggregate functions one record at a time, on internal values: those whose steps are no arithmetic of fixed width.
 
 Each follows its Java class step by step, including what it does with an older record (`agg_reversed`) and with state that
-outlives a removed row. The functions whose values are no fixed-width numbers (listagg, collect, the maps and nested tables)
-have no other form: the vectorised side calls these for the keys that have several records.
+outlives a removed row. The vectorised side calls them for the keys that have several records.
 
-source   org.apache.paimon.mergetree.compact.aggregate.Field*Agg, org.apache.paimon.utils.{DecimalUtils, InternalRowUtils},
-         release 1.4.2
-
-sum and product one record at a time, in Java's arithmetic.
-
-source   org.apache.paimon.mergetree.compact.aggregate.{FieldSumAgg, FieldProductAgg},
-         org.apache.paimon.utils.DecimalUtils, release 1.4.2
+source   org.apache.paimon.mergetree.compact.aggregate.Field*Agg, org.apache.paimon.utils.DecimalUtils, release 1.4.2
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
 
 from lakeidx.codec.values import decimal_of
 from lakeidx.data.engines.options import FunctionSpec
-from lakeidx.data.engines.scalar.base import ScalarFunction, divided_by_zero, is_ordered, not_comparable, order_of
+from lakeidx.data.engines.scalar.base import ScalarFunction, divided_by_zero
 from lakeidx.data.engines.scalar.collections import (
     Collect,
     ListAgg,
@@ -37,41 +30,9 @@ from lakeidx.data.engines.scalar.collections import (
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import DataType, Root
 
+#: Decimals of 38 digits, shifted by any scale.
+_EXACT = Context(prec=120)
 _BITS = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
-
-
-class Sum(ScalarFunction):
-    """Numbers added up; nulls are skipped."""
-
-    def agg(self, acc: Any, value: Any) -> Any:
-        """See `ScalarFunction.agg`."""
-        if acc is None or value is None:
-            return value if acc is None else acc
-        return self._fit(acc, value, 1)
-
-    def retract(self, acc: Any, value: Any) -> Any:
-        """See `ScalarFunction.retract`."""
-        if value is None:
-            return acc
-        if acc is None and self.type.root is Root.DECIMAL:
-            return _decimal_or_none(-unscaled(value, self.type), self.type)
-        return self._fit(acc, value, -1)
-
-    def _fit(self, acc: Any, value: Any, sign: int) -> Any:
-        root = self.type.root
-        if root is Root.DECIMAL:
-            result = unscaled(acc, self.type) + sign * unscaled(value, self.type)
-            # Up to 18 digits Java adds longs and does not look at the precision; only a long overflow does.
-            if self.type.precision <= 18 and -(2**63) <= result < 2**63:
-                return decimal_of(result, self.type)
-            return _decimal_or_none(result, self.type)
-        if root in _BITS:
-            return _wrap_overflow((0 if acc is None else acc) + sign * value, _BITS[root])
-        with np.errstate(all="ignore"):
-            number = np.float32 if root is Root.FLOAT else np.float64
-            if acc is None:
-                return float(-number(value))
-            return float(number(acc) + number(value) if sign > 0 else number(acc) - number(value))
 
 
 class Product(ScalarFunction):
@@ -83,7 +44,7 @@ class Product(ScalarFunction):
             return value if acc is None else acc
         root = self.type.root
         if root is Root.DECIMAL:
-            exact = unscaled(acc, self.type) * unscaled(value, self.type)
+            exact = _unscaled(acc, self.type) * _unscaled(value, self.type)
             return _decimal_or_none(_round_half_up(exact, 10**self.type.scale), self.type)
         if root in _BITS:
             return _wrap_overflow(acc * value, _BITS[root])
@@ -105,7 +66,7 @@ class Product(ScalarFunction):
         if root in _BITS:
             quotient = abs(acc) // abs(value)
             return _wrap_overflow(quotient if (acc < 0) == (value < 0) else -quotient, _BITS[root])
-        numerator, divisor = unscaled(acc, self.type), unscaled(value, self.type)
+        numerator, divisor = _unscaled(acc, self.type), _unscaled(value, self.type)
         if not _terminates(numerator, divisor):
             raise InvalidInputError(
                 f"column {self.spec.column!r}: product cannot take {value} back from {acc}: the quotient never ends"
@@ -121,12 +82,9 @@ def _wrap_overflow(value: int, bits: int) -> int:
     return (value + half) % (1 << bits) - half
 
 
-def unscaled(value: Decimal, t: DataType) -> int:
+def _unscaled(value: Decimal, t: DataType) -> int:
     """Return the unscaled integer of a decimal that may have more digits than its precision (sums of up to 18 digits)."""
-    sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    number = int("".join(map(str, digits)) or "0") * 10 ** (exponent + t.scale)
-    return -int(number) if sign else int(number)
+    return int(value.scaleb(t.scale, _EXACT))
 
 
 def _decimal_or_none(unscaled_value: int, t: DataType) -> Decimal | None:
@@ -150,102 +108,19 @@ def _terminates(numerator: int, divisor: int) -> bool:
 
 
 class _IgnoreRetract(ScalarFunction):
+    """A function whose retracts were left out; Java's wrapper does not ask it how it takes an older record in."""
+
     def __init__(self, inner: ScalarFunction) -> None:
         super().__init__(inner.spec)
         self._inner = inner
 
-    def reset(self) -> None:
-        self._inner.reset()
-
     def agg(self, acc: Any, value: Any) -> Any:
         return self._inner.agg(acc, value)
 
-    # agg_reversed stays the general one: Java's wrapper does not ask the wrapped function for its own.
-
-    def retract(self, acc: Any, value: Any) -> Any:
-        return acc
-
-
-class _PrimaryKey(ScalarFunction):
-    def agg(self, acc: Any, value: Any) -> Any:
-        return value
-
-    def retract(self, acc: Any, value: Any) -> Any:
-        return value
-
-
-class _LastValue(ScalarFunction):
-    def agg(self, acc: Any, value: Any) -> Any:
-        return value
-
-    def retract(self, acc: Any, value: Any) -> Any:
-        return None
-
-
-class _LastNonNull(ScalarFunction):
-    def agg(self, acc: Any, value: Any) -> Any:
-        return acc if value is None else value
-
-    def retract(self, acc: Any, value: Any) -> Any:
-        return acc if value is None else None
-
-
-class _FirstValue(ScalarFunction):
-    _seen = False
-
-    def reset(self) -> None:
-        self._seen = False
-
-    def agg(self, acc: Any, value: Any) -> Any:
-        if self._seen:
-            return acc
-        self._seen = True
-        return value
-
-
-class _FirstNonNull(ScalarFunction):
-    _seen = False
-
-    def reset(self) -> None:
-        self._seen = False
-
-    def agg(self, acc: Any, value: Any) -> Any:
-        if self._seen or value is None:
-            return acc
-        self._seen = True
-        return value
-
-
-class _Extreme(ScalarFunction):
-    def agg(self, acc: Any, value: Any) -> Any:
-        if acc is None or value is None:
-            return value if acc is None else acc
-        if not is_ordered(self.type):
-            raise not_comparable(self.spec)
-        below = order_of(acc, self.type) < order_of(value, self.type)
-        return value if below == (self.spec.name == "max") else acc
-
-
-class _Bool(ScalarFunction):
-    def agg(self, acc: Any, value: Any) -> Any:
-        if acc is None or value is None:
-            return value if acc is None else acc
-        return (acc and value) if self.spec.name == "bool_and" else (acc or value)
-
 
 _CLASSES: dict[str, Callable[[FunctionSpec], ScalarFunction]] = {
-    "primary-key": _PrimaryKey,
-    "sum": Sum,
     "product": Product,
-    "max": _Extreme,
-    "min": _Extreme,
-    "last_value": _LastValue,
-    "last_non_null_value": _LastNonNull,
-    "first_value": _FirstValue,
-    "first_non_null_value": _FirstNonNull,
     "listagg": ListAgg,
-    "bool_and": _Bool,
-    "bool_or": _Bool,
     "collect": Collect,
     "merge_map": MergeMap,
     "merge_map_with_keytime": MergeMapWithKeyTime,
