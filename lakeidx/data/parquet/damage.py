@@ -5,18 +5,17 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.codec.arrays import frozen
-from lakeidx.codec.jit import kernel
 from lakeidx.data.parquet.chunks import _DAMAGE, _first_line
-from lakeidx.data.parquet.thrift import I32, read_field, read_varint, skip, zigzag
+from lakeidx.data.parquet.thrift import I32, decode_struct
+from lakeidx.errors import CorruptFileError
 
 _BITS_32 = 0xFFFF_FFFF
+#: Fields of a page header, as `decode_struct` names them: the bytes of the page in the file, and their CRC-32.
+PAGE_BYTES, _CHECKSUM = (3, I32), (4, I32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +46,6 @@ class Damage:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class _PageHeader:
-    """Size of the header and, if it has them, of the page; CRC-32 as an unsigned number."""
-
-    size: int
-    page_size: int
-    checksum: int | None
-
-
 def find_damage(stream: pa.NativeFile, chunks: Sequence[ColumnChunk]) -> Damage | None:
     """Find the first page of some column chunks whose header or checksum is wrong; None when all are right, or carry none.
 
@@ -84,43 +74,20 @@ def _find_undecodable(file: pq.ParquetFile, group: int, chunks: Sequence[ColumnC
 def _first_wrong_page(chunk: bytes) -> tuple[int, str] | None:
     at = 0
     while at < len(chunk):
-        header = _page_header(chunk, at)
-        if header is None:
+        try:
+            header, begin = decode_struct(chunk, at)
+            size = header[PAGE_BYTES]
+        except (CorruptFileError, ValueError, LookupError):
+            size = -1
+        if size < 0:
             return at, "the page header cannot be read"
-        begin = at + header.size
-        page = chunk[begin : begin + header.page_size]
-        if len(page) < header.page_size:
-            return at, f"a page of {header.page_size} bytes reaches beyond its column chunk"
+        page = chunk[begin : begin + size]
+        if len(page) < size:
+            return at, f"a page of {size} bytes reaches beyond its column chunk"
         found = zlib.crc32(page)
-        if header.checksum is not None and header.checksum != found:
-            return at, f"the page's checksum is {header.checksum:#010x}, that of its bytes {found:#010x}"
-        at = begin + header.page_size
+        # A signed number in the header.
+        checksum = header.get(_CHECKSUM, found) & _BITS_32
+        if checksum != found:
+            return at, f"the page's checksum is {checksum:#010x}, that of its bytes {found:#010x}"
+        at = begin + size
     return None
-
-
-def _page_header(chunk: bytes, at: int) -> _PageHeader | None:
-    found = np.full(5, -1, np.int64)
-    size = _walk_page_header(frozen(np.frombuffer(chunk, np.uint8, offset=at)), found)
-    if size < 0 or found[3] < 0:
-        return None
-    # The checksum is a signed number in the header; -1 alone does not tell it from none.
-    return _PageHeader(int(size), int(found[3]), int(found[4]) & _BITS_32 if found[0] & 1 << 4 else None)
-
-
-@kernel
-def _walk_page_header(data: Any, out: Any) -> Any:
-    """Put the fields 1 to 4, and into place 0 a bit for each that is present; return the bytes of the header, or -1."""
-    at, last = np.int64(0), np.int64(0)
-    out[0] = 0
-    while True:
-        last, kind, at = read_field(data, at, last)
-        if at < 0 or kind == 0:
-            return at
-        if kind == I32 and 1 <= last <= 4:
-            value, at = read_varint(data, at)
-            out[last] = zigzag(value)
-            out[0] |= 1 << last
-        else:
-            at = skip(data, at, kind)
-        if at < 0:
-            return at

@@ -42,31 +42,25 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from itertools import count
+from typing import Any, TypeAlias
 
-import numpy as np
-
-from lakeidx.codec.arrays import frozen
-from lakeidx.codec.jit import helper, kernel
 from lakeidx.data.parquet.thrift import (
     BINARY,
     FALSE,
     I32,
-    LIST,
     STRUCT,
     TRUE,
+    decode_list_head,
+    decode_number,
+    decode_struct,
+    decode_value,
     field,
     list_of,
-    read_field,
-    read_list,
-    read_size,
-    read_varint,
-    skip,
     thrift_number,
     thrift_text,
-    zigzag,
 )
-from lakeidx.errors import InternalError
+from lakeidx.errors import CorruptFileError, InternalError
 
 _LENGTH = struct.Struct("<i")
 _MAGIC = b"PAR1"
@@ -74,6 +68,8 @@ _MAGIC = b"PAR1"
 _CONVERTED = {"ms": 9, "us": 10}
 _UNIT_FIELD = {"ms": 1, "us": 2}
 _PHYSICAL_INT64 = 2
+#: What becomes of a field's value; None: it goes.
+_Change: TypeAlias = Callable[[bytes], bytes] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,115 +92,54 @@ def change_footer(tail: bytes, marks: Mapping[int, TimestampMark], unbounded: Co
         raise InternalError(f"a Parquet file must end with {_MAGIC!r}, not {tail[-4:]!r}")
     (length,) = _LENGTH.unpack(tail[-8:-4])
     start = len(tail) - 8 - length
-    footer = _annotate_footer(tail[start:-8], marks) if marks else tail[start:-8]
-    if unbounded:
-        footer = without_bounds(footer, unbounded)
+    footer = change_metadata(tail[start:-8], marks, unbounded)
     return b"".join((tail[:start], footer, _LENGTH.pack(len(footer)), _MAGIC))
 
 
-def _annotate_footer(footer: bytes, marks: Mapping[int, TimestampMark]) -> bytes:
-    out, done = [], 0
-    leaves = [element for element in _schema_elements(footer) if element.children <= 0]
-    for leaf, mark in sorted(marks.items()):
-        element = leaves[leaf] if leaf < len(leaves) else None
-        if element is None or element.physical != _PHYSICAL_INT64:
+def change_metadata(footer: bytes, marks: Mapping[int, TimestampMark], unbounded: Collection[int]) -> bytes:
+    """Change a FileMetaData as `change_footer` does."""
+    changes: dict[int, _Change] = {}
+    if marks:
+        changes[2] = lambda elements: _annotated(elements, marks)
+    if unbounded:
+        changes[4] = lambda groups: _each(groups, lambda _, group: _row_group(group, unbounded))
+    try:
+        return _struct(footer, changes)
+    except (IndexError, ValueError, CorruptFileError) as error:
+        raise InternalError(f"the footer is none that Arrow writes: {error}") from error
+
+
+def _annotated(elements: bytes, marks: Mapping[int, TimestampMark]) -> bytes:
+    """Annotate leaves of a schema."""
+    leaves, left = count(), dict(marks)
+
+    def changed(_: int, element: bytes) -> bytes:
+        found, _ = decode_struct(element, 0)
+        if found.get((5, I32), 0) > 0:
+            return element
+        leaf = next(leaves)
+        mark = left.pop(leaf, None)
+        if mark is None:
+            return element
+        if found.get((1, I32)) != _PHYSICAL_INT64:
             raise InternalError(f"leaf column {leaf} of the footer is not INT64")
-        out += [footer[done : element.start], _timestamp_element(element, mark)]
-        done = element.end
-    return b"".join((*out, footer[done:]))
+        return _timestamp_element(found, mark)
+
+    out = _each(elements, changed)
+    if left:
+        raise InternalError(f"leaf column {min(left)} of the footer is not INT64")
+    return out
 
 
-class _Element(NamedTuple):
-    start: int
-    end: int
-    physical: int
-    repetition: int
-    children: int
-    field_id: int
-    name: bytes
-
-
-def _schema_elements(footer: bytes) -> list[_Element]:
-    # An element that a schema needs takes at least the name's header, its length and the end.
-    table = np.empty((len(footer) // 3 + 1, 8), np.int64)
-    count = _walk_schema(frozen(np.frombuffer(footer, np.uint8)), table)
-    if count < 0:
-        raise InternalError("the footer does not begin with version and schema")
-    return [_Element._make((*row[:6], footer[row[6] : row[6] + row[7]])) for row in table[:count].tolist()]
-
-
-@helper
-def _schema_element(data: Any, at: Any, out: Any) -> Any:
-    last, kind = np.int64(0), np.int64(STRUCT)
-    while True:
-        last, kind, at = read_field(data, at, last)
-        if at < 0 or kind == 0:
-            return at
-        if last == 4 and kind == BINARY:
-            size, at = read_size(data, at)
-            out[6] = at
-            out[7] = size
-            at = at + size if at >= 0 else at
-        elif (last == 1 or last == 3 or last == 5 or last == 9) and kind == I32:
-            value, at = read_varint(data, at)
-            out[2 if last == 1 else 3 if last == 3 else 4 if last == 5 else 5] = zigzag(value)
-        else:
-            at = skip(data, at, kind)
-
-
-@kernel
-def _walk_schema(data: Any, out: Any) -> Any:
-    """Fill out int64[n, 8] with the SchemaElements of FileMetaData; their number, or -1 for damage.
-
-    out   start, end, type, repetition, children, field id, position and length of the name; -1 for a number left out
-    """
-    last, kind, at = read_field(data, np.int64(0), np.int64(0))
-    if last == 1 and kind == I32:
-        at = skip(data, at, kind)
-        last, kind, at = read_field(data, at, last)
-    if at < 0 or last != 2 or kind != LIST:
-        return np.int64(-1)
-    count, inner, at = read_list(data, at)
-    if at < 0 or inner != STRUCT or count > len(out):
-        return np.int64(-1)
-    for i in range(count):
-        out[i] = -1
-        out[i, 6] = out[i, 7] = 0
-        out[i, 0] = at
-        at = _schema_element(data, at, out[i])
-        if at < 0:
-            return np.int64(-1)
-        out[i, 1] = at
-    return count
-
-
-def _timestamp_element(element: _Element, mark: TimestampMark) -> bytes:
+def _timestamp_element(element: Mapping[tuple[int, ...], Any], mark: TimestampMark) -> bytes:
     unit = field(_UNIT_FIELD[mark.unit], STRUCT) + b"\x00\x00"
     timestamp = field(1, TRUE if mark.utc else FALSE) + field(1, STRUCT) + unit + b"\x00"
     logical = field(8, STRUCT) + timestamp + b"\x00"
     return b"".join((
-        field(1, I32), thrift_number(_PHYSICAL_INT64), field(2, I32), thrift_number(element.repetition),
-        field(1, BINARY), thrift_text(element.name), field(2, I32), thrift_number(_CONVERTED[mark.unit]),
-        field(3, I32), thrift_number(element.field_id), field(1, STRUCT), logical, b"\x00",
+        field(1, I32), thrift_number(_PHYSICAL_INT64), field(2, I32), thrift_number(element[3, I32]),
+        field(1, BINARY), thrift_text(element[4, BINARY]), field(2, I32), thrift_number(_CONVERTED[mark.unit]),
+        field(3, I32), thrift_number(element.get((9, I32), -1)), field(1, STRUCT), logical, b"\x00",
     ))  # fmt: skip
-
-
-_VARINTS = (4, 5, 6)
-_BYTE, _DOUBLE, _BINARY, _SET = 3, 7, 8, 10
-#: What becomes of a field's value; None: it goes.
-_Change: TypeAlias = Callable[[bytes], bytes] | None
-
-
-def without_bounds(footer: bytes, leaves: Collection[int]) -> bytes:
-    """Take the bounds of some leaf columns out of a FileMetaData.
-
-    leaves   numbers of the columns, counted through all
-    errors   InternalError when the footer is none that Arrow writes
-    """
-    try:
-        return _struct(footer, {4: lambda groups: _each(groups, lambda _, group: _row_group(group, leaves))})
-    except IndexError as error:
-        raise InternalError("the footer ends before its row groups do") from error
 
 
 def _row_group(group: bytes, leaves: Collection[int]) -> bytes:
@@ -221,10 +156,10 @@ def _counts(statistics: bytes) -> bytes:
 
 def _each(items: bytes, change: Callable[[int, bytes], bytes]) -> bytes:
     """Change the structs of a list."""
-    count, kind, at = _list_head(items, 0)
+    number, kind, at = decode_list_head(items, 0)
     out = []
-    for i in range(count):
-        end = _end(items, at, kind)
+    for i in range(number):
+        _, end = decode_value(items, at, kind)
         out.append(change(i, items[at:end]))
         at = end
     return list_of(out, kind)
@@ -238,10 +173,9 @@ def _struct(data: bytes, changes: Mapping[int, _Change]) -> bytes:
         if head >> 4:
             last += head >> 4
         else:
-            found, at = _varint(data, at)
-            last = (found >> 1) ^ -(found & 1)
+            last, at = decode_number(data, at)
         kind = head & 15
-        end = _end(data, at, kind)
+        _, end = decode_value(data, at, kind)
         change = changes.get(last, bytes)
         if change is not None:
             delta = last - written
@@ -250,51 +184,3 @@ def _struct(data: bytes, changes: Mapping[int, _Change]) -> bytes:
             written = last
         at = end
     return b"".join((*out, b"\x00"))
-
-
-def _end(data: bytes, at: int, kind: int) -> int:
-    """Find the end of a value."""
-    if kind <= FALSE:
-        return at
-    if kind == _BYTE:
-        return at + 1
-    if kind == _DOUBLE:
-        return at + 8
-    if kind in _VARINTS:
-        return _varint(data, at)[1]
-    if kind == _BINARY:
-        size, at = _varint(data, at)
-        return at + size
-    if kind in (LIST, _SET):
-        count, inner, at = _list_head(data, at)
-        for _ in range(count):
-            # Booleans in a list take a byte each.
-            at = _end(data, at, _BYTE if inner <= FALSE else inner)
-        return at
-    if kind != STRUCT:
-        raise InternalError(f"the footer has a value of unknown type {kind}")
-    while data[at]:
-        head, at = data[at], at + 1
-        if not head >> 4:
-            at = _varint(data, at)[1]
-        at = _end(data, at, head & 15)
-    return at + 1
-
-
-def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Read (items, their type, position after the header)."""
-    head, at = data[at], at + 1
-    count = head >> 4
-    if count == 15:
-        count, at = _varint(data, at)
-    return count, head & 15, at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte, at = data[at], at + 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7

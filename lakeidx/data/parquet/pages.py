@@ -22,10 +22,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.arrays import frozen
-from lakeidx.codec.jit import helper, kernel
 from lakeidx.data.nested_nulls import map_entries
 from lakeidx.data.parquet.chunks import ChunkPlace, plain_value
+from lakeidx.data.parquet.damage import PAGE_BYTES
 from lakeidx.data.parquet.thrift import (
     BINARY,
     FALSE,
@@ -34,10 +33,6 @@ from lakeidx.data.parquet.thrift import (
     LIST,
     STRUCT,
     decode_struct,
-    read_field,
-    read_varint,
-    skip,
-    zigzag,
 )
 from lakeidx.errors import CorruptFileError
 
@@ -50,8 +45,8 @@ _NULLS, _REPETITIONS, _DEFINITIONS = (5, LIST, I64), (6, LIST, I64), (7, LIST, I
 _OFFSET_INDEX = (_PLACES, _UNENCODED)
 _COLUMN_INDEX = (_NULL_PAGES, _LOW, _HIGH, _ORDER, _NULLS, _REPETITIONS, _DEFINITIONS)
 _LATER_FIELDS = 16
-# Fields of a page header as they are numbered there, and the number of values.
-_KIND, _BYTES, _VALUES, _HEADER = 1, 3, 4, 5
+# Fields of a page header, and the number of values, which comes first in the structs of both types of data pages.
+_KIND, _PAGE, _PAGE_2, _PAGE_VALUES = (1, I32), (5, STRUCT), (8, STRUCT), (1, I32)
 # Types of pages.
 _DATA, _DATA_2 = 0, 3
 #: Bytes of a character in UTF-8 at most.
@@ -160,7 +155,7 @@ class ChunkPages:
         errors   CorruptFileError
         """
         begin, end = int(self._offsets[0]), self._place.start + self._place.size
-        data = frozen(np.frombuffer(self._stream.read_at(end - begin, begin), np.uint8))
+        data = self._stream.read_at(end - begin, begin)
         if len(data) != end - begin or not _pages_fit(data, self._offsets - begin, self._places):
             raise self._wrong("offset index", "page sizes differ from the page index")
         if self._unencoded is not None and self._unencoded != self._bytes.tolist():
@@ -293,41 +288,16 @@ def _is_unknown(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-@kernel
-def _pages_fit(data: Any, starts: Any, values: Any) -> Any:
-    """Return True when consecutive data pages in uint8[n] begin at starts int64[p + 1] and have values int64[p] values."""
-    header = np.empty(_HEADER, np.int64)
-    for page in range(len(values)):
-        size = _page_header(data[: starts[page + 1]], starts[page], header)
-        if size < 0 or (header[_KIND] != _DATA and header[_KIND] != _DATA_2) or header[_VALUES] != values[page]:
+def _pages_fit(data: bytes, starts: Numbers, values: Numbers) -> bool:
+    """Return True when consecutive data pages begin at starts int64[p + 1] and have values int64[p] values."""
+    for (begin, end), expected in zip(pairwise(starts.tolist()), values.tolist(), strict=True):
+        try:
+            header, at = decode_struct(data, begin)
+        except (CorruptFileError, ValueError, IndexError):
             return False
-        if starts[page] + size + header[_BYTES] != starts[page + 1]:
+        counted = header.get(_PAGE) or header.get(_PAGE_2) or {}
+        if header.get(_KIND) not in (_DATA, _DATA_2) or counted.get(_PAGE_VALUES) != expected:
+            return False
+        if at + header.get(PAGE_BYTES, -1) != end:
             return False
     return True
-
-
-@helper
-def _page_header(data: Any, at: Any, out: Any) -> Any:
-    """Fill out int64[_HEADER] with what counts of the header at a position: its bytes, or -1 where it cannot be read."""
-    begin, last = at, np.int64(0)
-    out[:] = -1
-    while True:
-        last, kind, at = read_field(data, at, last)
-        if at < 0:
-            return -1
-        if kind == 0:
-            return at - begin
-        if kind == I32 and last in (_KIND, _BYTES):
-            value, at = read_varint(data, at)
-            out[last] = zigzag(value)
-        elif kind == STRUCT and (last == 5 or last == 8):
-            # The number of values comes first in both.
-            field_id, inner, inside = read_field(data, at, np.int64(0))
-            if field_id == 1 and inner == I32:
-                value, inside = read_varint(data, inside)
-                out[_VALUES] = zigzag(value)
-            at = skip(data, at, kind)
-        else:
-            at = skip(data, at, kind)
-        if at < 0:
-            return -1

@@ -57,22 +57,23 @@ def decode_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[tuple[int,
         if head >> 4:
             last += head >> 4
         else:
-            last, at = _decode_number(data, at)
+            last, at = decode_number(data, at)
         if kind in (LIST, _SET):
             inner = FALSE if data[at] & 15 == TRUE else data[at] & 15
             found[last, kind, inner], at = _decode_list(data, at, depth + 1)
         else:
-            found[last, kind], at = _decode_value(data, at, kind, depth + 1)
+            found[last, kind], at = decode_value(data, at, kind, depth + 1)
     return found, at + 1
 
 
-def _decode_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def decode_value(data: bytes, at: int, kind: int, depth: int = 1) -> tuple[Any, int]:
+    """Decode a value of a type, as `decode_struct` has them; and the position after it."""
     if depth == _MAX_DEPTH:
         raise ValueError("structs and lists too deep")
     if kind in (TRUE, FALSE):
         return kind == TRUE, at
     if kind in (_I16, I32, I64):
-        return _decode_number(data, at)
+        return decode_number(data, at)
     if kind in (_BYTE, _DOUBLE, BINARY):
         size, at = decode_varint(data, at) if kind == BINARY else (1 if kind == _BYTE else 8, at)
         if size > len(data) - at:
@@ -85,10 +86,16 @@ def _decode_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int
     return decode_struct(data, at, depth)
 
 
-def _decode_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+def decode_list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Decode a list header: items, their type, and the position after it."""
     count, inner, at = data[at] >> 4, data[at] & 15, at + 1
     if count == 15:
         count, at = decode_varint(data, at)
+    return count, inner, at
+
+
+def _decode_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
+    count, inner, at = decode_list_head(data, at)
     items = []
     for _ in range(count):
         if inner in (TRUE, FALSE):
@@ -98,12 +105,13 @@ def _decode_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
             items.append(data[at] == TRUE)
             at += 1
         else:
-            item, at = _decode_value(data, at, inner, depth)
+            item, at = decode_value(data, at, inner, depth)
             items.append(item)
     return items, at
 
 
-def _decode_number(data: bytes, at: int) -> tuple[int, int]:
+def decode_number(data: bytes, at: int) -> tuple[int, int]:
+    """Decode an integer of any width; and the position after it."""
     value, at = decode_varint(data, at, limit=_LONG)
     return (value >> 1) ^ -(value & 1), at
 

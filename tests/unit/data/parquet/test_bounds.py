@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lakeidx
-from lakeidx.data.parquet.footer import change_footer, without_bounds
+from lakeidx.data.parquet.footer import change_footer, change_metadata
 from lakeidx.errors import InternalError
 
 
@@ -52,10 +52,10 @@ def test_only_bounds_of_the_named_columns_go() -> None:
 
 
 def test_another_footer_is_refused() -> None:
-    with pytest.raises(InternalError, match="row groups"):
-        without_bounds(b"\x15\x02\x19", {0})
+    with pytest.raises(InternalError, match="none that Arrow writes"):
+        change_metadata(b"\x15\x02\x19", {}, {0})
     with pytest.raises(InternalError, match="type 14"):
-        without_bounds(b"\x1e\x00", {0})
+        change_metadata(b"\x1e\x00", {}, {0})
 
 
 @pytest.mark.parametrize("root", ["DOUBLE", "FLOAT"])
