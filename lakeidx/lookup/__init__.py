@@ -14,7 +14,6 @@ from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.lookup.scratch_file import is_disk_full
 from lakeidx.lookup.store import (
     FoundValues,
-    LookupEntries,
     LookupFile,
     LookupStoreOptions,
     LookupStoreReader,
@@ -28,7 +27,6 @@ __all__ = [
     "CacheStats",
     "FoundValues",
     "KeyOrder",
-    "LookupEntries",
     "LookupFile",
     "LookupFileCache",
     "LookupResult",

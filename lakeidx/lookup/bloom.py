@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lakeidx.codec.hashes.murmur import finish, hash_bytes, mix
+from lakeidx.codec.hashes.murmur import finish, mix
 from lakeidx.codec.jit import inlined, kernel
 from lakeidx.codec.memory import load_i64, load_u8, load_u32, store_u8
 from lakeidx.codec.rows.rowbytes import RowBytes
@@ -77,33 +77,6 @@ class LookupBloom:
         """Add keys, in one pass."""
         data, offsets = addresses_of(contiguous(keys))
         _add_many(data, offsets, len(keys), self.bits.ctypes.data, self.shape.bits, self.shape.probes)
-
-    def might_contain(self, key: bytes) -> bool:
-        """Return False only for a key that was never put in. Scalar twin of the kernels."""
-        if not self.shape.byte_size:
-            return True
-        h = hash_bytes(key)
-        return all(self.bits[at >> 3] >> (at & 7) & 1 for at in _probe_bits(h, self.shape))
-
-    def might_contain_many(self, keys: RowBytes) -> npt.NDArray[np.bool_]:
-        """Test each key as `might_contain` does.
-
-        returns  bool[n]
-        """
-        out = np.empty(len(keys), np.bool_)
-        data, offsets = addresses_of(contiguous(keys))
-        _ask_many(data, offsets, len(keys), self.bits.ctypes.data, self.shape.bits, self.shape.probes, out)
-        return out
-
-
-def _probe_bits(h: int, shape: BloomShape) -> list[int]:
-    """Return the bit numbers that a key of hash `h` (signed 32 bits) sets."""
-    step = (h & 0xFFFFFFFF) >> 16
-    out = []
-    for i in range(1, shape.probes + 1):
-        combined = (h + i * step) & 0xFFFFFFFF
-        out.append((combined if combined < 1 << 31 else combined ^ 0xFFFFFFFF) % shape.bits)
-    return out
 
 
 @inlined
@@ -193,12 +166,3 @@ def _add_many(data: Any, offsets: Any, n: Any, filter_address: Any, bits: Any, p
     for i in range(n):
         start, end = load_i64(offsets + 8 * i), load_i64(offsets + 8 * i + 8)
         bloom_add(hash_at(data + start, end - start), filter_address, bits, probes)
-
-
-@kernel
-def _ask_many(data: Any, offsets: Any, n: Any, filter_address: Any, bits: Any, probes: Any, out: Any) -> Any:
-    hashes, passing = np.empty(n, np.uint32), np.empty(n, np.int64)
-    count = hash_and_filter(data, offsets, 0, n, filter_address if bits else 0, bits, probes, hashes, passing)
-    out[:] = False
-    for at in range(count):
-        out[passing[at]] = True

@@ -1,50 +1,15 @@
-"""Base classes of the readers and writers of both stores: closing a file, checking columns."""
+"""Base class of the writers of both stores: checking columns."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Self
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.packed import contiguous
-
-
-class _HasPath(Protocol):
-    path: str
-
-
-File = TypeVar("File", bound=_HasPath)
-
-
-class OpenReader(Generic[File]):
-    """A reader of an open file, until it is closed.
-
-    file    may be shared with other readers
-    """
-
-    def __init__(self, file: File) -> None:
-        self._open: File | None = file
-        self._path = file.path
-
-    def close(self) -> None:
-        """Release the file."""
-        self._open = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _file(self) -> File:
-        if self._open is None:
-            raise InvalidInputError("the reader is closed", path=self._path)
-        return self._open
 
 
 class EntryWriter(ABC):

@@ -1,23 +1,16 @@
-"""Makes writers and readers of one store type, and lets readers of the same file share what is open."""
+"""Makes writers and readers of one store type."""
 
 from __future__ import annotations
 
 import os
-import threading
-import weakref
-from pathlib import Path
 
-from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.hash_store.reader import HashFile, HashLookupStoreReader
+from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
 from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter
 from lakeidx.lookup.keys.order import KeyOrder
-from lakeidx.lookup.scratch_file import os_errors
-from lakeidx.lookup.sort_store.reader import SortFile, SortLookupStoreReader
+from lakeidx.lookup.sort_store.reader import SortLookupStoreReader
 from lakeidx.lookup.sort_store.writer import SortLookupStoreWriter
-from lakeidx.lookup.store import LookupFile, LookupStoreOptions, LookupStoreReader, LookupStoreWriter, StoreType
-
-_FileKey = tuple[str, StoreType, str, int, int, int, int, int | None, bool]
+from lakeidx.lookup.store import LookupStoreOptions, LookupStoreReader, LookupStoreWriter, StoreType
 
 
 class LookupStoreFactory:
@@ -41,60 +34,20 @@ class LookupStoreFactory:
         self.order = order
         self.options = options or LookupStoreOptions()
         self.cache = cache or BlockCache()
-        self._open: weakref.WeakValueDictionary[_FileKey, SortFile | HashFile] = weakref.WeakValueDictionary()
-        self._lock = threading.Lock()
 
-    def create_writer(self, path: str | os.PathLike[str], *, expected_entries: int | None = None) -> LookupStoreWriter:
+    def create_writer(self, path: str | os.PathLike[str], *, expected_entries: int) -> LookupStoreWriter:
         """Make a writer of one file.
 
-        expected_entries  sizes the filter: the rows of the data file, as Paimon does; None: the entries really put
+        expected_entries  sizes the filter: the rows of the data file, as Paimon does
         """
-        if self.store_type is StoreType.SORT:
-            return SortLookupStoreWriter(
-                path, options=self.options, order=self.order, expected_entries=expected_entries
-            )
-        return HashLookupStoreWriter(path, options=self.options, order=self.order, expected_entries=expected_entries)
+        made = SortLookupStoreWriter if self.store_type is StoreType.SORT else HashLookupStoreWriter
+        return made(path, options=self.options, order=self.order, expected_entries=expected_entries)
 
-    def open_reader(
-        self,
-        file: LookupFile | str | os.PathLike[str],
-        *,
-        checksum: int | None = None,
-        trust_filter: bool = False,
-    ) -> LookupStoreReader:
-        """Open a reader of a finished file. Readers of the same unchanged file share its mapping and its blocks.
+    def open_reader(self, path: str | os.PathLike[str], *, checksum: int | None = None) -> LookupStoreReader:
+        """Open a reader of a finished file.
 
-        file          what the writer gave, or a path. With a `LookupFile`, size and checksum are compared
-        checksum      `LookupFile.checksum`, when only the path is at hand
-        trust_filter  sort files without a checksum: do not compute the filter again (see `lookup.sort_store.file`)
-        errors        NotFoundError; CorruptFileError
+        checksum  `LookupFile.checksum`, when it is known
+        errors    NotFoundError; CorruptFileError
         """
-        size = None
-        if isinstance(file, LookupFile):
-            if file.store_type is not self.store_type:
-                raise InvalidInputError(
-                    f"a {file.store_type.value} store file, not {self.store_type.value}", path=file.path
-                )
-            size, checksum = file.size, file.checksum
-        path = Path(file.path if isinstance(file, LookupFile) else file)
-        with os_errors(path):
-            now = path.stat()
-        key = (
-            str(path.resolve()), self.store_type, str(self.order), now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns,
-            checksum, trust_filter,
-        )  # fmt: skip
-        with self._lock:
-            shared = self._open.get(key)
-            if shared is None:
-                shared = self._new_file(str(path), checksum, size, trust_filter)
-                self._open[key] = shared
-        if isinstance(shared, SortFile):
-            return SortLookupStoreReader(shared)
-        return HashLookupStoreReader(shared)
-
-    def _new_file(self, path: str, checksum: int | None, size: int | None, trust_filter: bool) -> SortFile | HashFile:
-        if self.store_type is StoreType.SORT:
-            return SortFile(
-                path, order=self.order, cache=self.cache, checksum=checksum, size=size, trust_filter=trust_filter
-            )
-        return HashFile(path, order=self.order, cache=self.cache, checksum=checksum, size=size)
+        made = SortLookupStoreReader if self.store_type is StoreType.SORT else HashLookupStoreReader
+        return made(str(path), order=self.order, cache=self.cache, checksum=checksum)

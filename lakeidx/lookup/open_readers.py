@@ -19,7 +19,7 @@ OPEN_READERS = 512
 
 
 class LookupReaders:
-    """Open readers of a table's lookup files; the least recently used is closed when there are too many.
+    """Open readers of a table's lookup files; the least recently used is released when there are too many.
 
     files    local copies; None: a directory of this user, bounded by ``lookup.cache-max-disk-size``
     blocks   decompressed blocks; None: bounded by ``lookup.cache-max-memory-size``
@@ -61,14 +61,13 @@ class LookupReaders:
                 return None
             self._readers[stored.path] = reader
             while len(self._readers) > OPEN_READERS:
-                # Not closed: another thread may be at work with it, and its file is released with the last reference.
+                # Another thread may be at work with it: its file is released with the last reference.
                 self._readers.popitem(last=False)
             return reader
 
     def close(self) -> None:
-        """Close all readers."""
-        while self._readers:
-            self._readers.popitem()[1].close()
+        """Release all readers."""
+        self._readers.clear()
 
     def _opened(self, stored: StoredLookup) -> LookupStoreReader | None:
         for attempt in range(2):

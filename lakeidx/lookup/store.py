@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
@@ -108,13 +107,6 @@ class FoundValues(NamedTuple):
     values: RowBytes
 
 
-class LookupEntries(NamedTuple):
-    """Keys and values of one block or page run, in file order."""
-
-    keys: RowBytes
-    values: RowBytes
-
-
 class LookupStoreWriter(Protocol):
     """Makes one store file. Used in a ``with`` block, an unfinished file is removed at its end."""
 
@@ -138,7 +130,7 @@ class LookupStoreWriter(Protocol):
 
 
 class LookupStoreReader(Protocol):
-    """Answers from one store file. Every method may be called by several threads at once, `close` excepted."""
+    """Answers from one store file, which is released with the reader. Several threads may call its methods at once."""
 
     def lookup_many(self, keys: RowBytes) -> FoundValues:
         """Look up the values of n keys (any order, repeats allowed) in one pass that releases the GIL."""
@@ -148,22 +140,3 @@ class LookupStoreReader(Protocol):
 
         To be checked: damage may have changed them.
         """
-
-    def scan(self) -> Iterator[LookupEntries]:
-        """Read all entries, in file order."""
-
-    def verify(self) -> int:
-        """Read everything and check all that can be checked.
-
-        returns  number of entries
-        errors   CorruptFileError
-        """
-
-    def close(self) -> None:
-        """Release the file."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...

@@ -15,7 +15,6 @@ from tests.arch.sources import MODULES, ROOT, nodes, parsed
 FOR_TESTS = {
     "lakeidx.bucket_assignment.hash_map:HashMap.memory_bytes": "the bound on memory of an assignment",
     "lakeidx.bucket_assignment.hash_set:HashFilter.memory_bytes": "the bound on memory of finding keys",
-    "lakeidx.lookup.bloom:LookupBloom.might_contain": "scalar twin of might_contain_many",
     "lakeidx.lookup.keys.order:KeyOrder.unsigned_bytes": "the order of stores whose keys are no rows",
 }  # fmt: skip
 #: Public names that libraries or users call and no page describes, with who.

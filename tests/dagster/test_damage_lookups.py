@@ -23,6 +23,7 @@ from lakeidx.lookup.store import LookupFile
 from lakeidx.table.view import data_file_path, load_view
 from tests.dagster.damage import Damaged, after_commit, red, rows, sample, three_batches, verified
 from tests.dagster.pipelines import Deployment, metrics, red_checks
+from tests.unit.lookup.stores import sst_entries
 
 pytestmark = pytest.mark.dagster
 
@@ -195,12 +196,8 @@ def test_a_wrong_value_in_a_lookup_file(damaged: Damaged) -> None:
     table = damaged.deployment.table
     listing, one, path = stored(damaged)
     factory = LookupStoreFactory(one.store_type, order=KeyOrder.row_compacted(table.schema.key_types))
-    keys: list[bytes] = []
-    values: list[bytes] = []
-    with factory.open_reader(str(path), checksum=one.checksum) as reader:
-        for block in reader.scan():
-            keys += [block.keys[i] for i in range(len(block.keys))]
-            values += [block.values[i] for i in range(len(block.values))]
+    entries = sst_entries(path)
+    keys, values = [k for k, _ in entries], [v for _, v in entries]
     at = values[-1].index(b"c")
     values[-1] = values[-1][:at] + b"x" + values[-1][at + 1 :]
     with factory.create_writer(path.with_suffix(".new"), expected_entries=len(keys)) as writer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -170,6 +171,12 @@ def walk_pages(data: bytes | memoryview, *, path: str | None = None) -> npt.NDAr
         sizes.append(PAGE_HEADER_SIZE + cursor.i32be())
         cursor.skip(sizes[-1] - PAGE_HEADER_SIZE)
     return np.array(sizes, np.int64)
+
+
+def page_checksums(data: bytes, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+    """Return the CRC-32 of each page of a data file."""
+    ends = np.cumsum(sizes).tolist()
+    return np.array([zlib.crc32(data[a:b]) for a, b in itertools.pairwise([0, *ends])], np.uint32)
 
 
 def plain_page_sizes(image_size: int, page_size: int) -> npt.NDArray[np.int64]:

@@ -46,13 +46,11 @@ def test_bytes(
     file = build(made_by, tmp_path_factory.mktemp("store") / "x", entries)
     asked = [*model, *others, *model, *[key + b"\0" for key in model], *[key[:-1] for key in model]]
     random.shuffle(asked)
-    with made_by.open_reader(file) as reader:
-        assert ask(reader, asked) == [model.get(key) for key in asked]
-        assert ask(reader, []) == []
-        scanned = [entry for part in reader.scan() for entry in zip(part.keys, part.values, strict=True)]
-        assert sorted(scanned) == sorted(entries)
-        assert reader.verify() == len(model)
-        assert ask(reader, asked[:3]) == [model.get(key) for key in asked[:3]]
+    reader = made_by.open_reader(file)
+    assert ask(reader, asked) == [model.get(key) for key in asked]
+    assert ask(reader, []) == []
+    assert ask(reader, asked[:3]) == [model.get(key) for key in asked[:3]]
+    del reader
     assert cache.stats().used_bytes == 0
 
 
@@ -76,6 +74,5 @@ def test_rows(
     entries = [(key, b"%d" % i) for i, key in enumerate(distinct) if (i + seed) % 2]
     model = dict(entries)
     file = build(made_by, tmp_path_factory.mktemp("store") / "x", entries)
-    with made_by.open_reader(file) as reader:
-        assert ask(reader, distinct) == [model.get(key) for key in distinct]
-        assert reader.verify() == len(model)
+    reader = made_by.open_reader(file)
+    assert ask(reader, distinct) == [model.get(key) for key in distinct]

@@ -22,7 +22,6 @@ from lakeidx.codec.containers.avro import MAGIC, SYNC_SIZE
 from lakeidx.codec.containers.compress import (
     BlockCodec,
     decompress_block,
-    decompress_zstd_ranges,
 )
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.deletion_vector import decode_vector, encode_deletion_vectors, vector_range
@@ -209,8 +208,6 @@ def test_the_expected_size_is_the_limit() -> None:
     with pytest.raises(CorruptFileError, match="holds 4398046511104 bytes, expected 100") as error:
         decompress_block(BlockCodec.ZSTD, memoryview(FRAME), 100, path="x", base=7)
     assert (error.value.path, error.value.offset) == ("x", 7)
-    with pytest.raises(CorruptFileError, match="holds 4398046511104 bytes, expected 100"):
-        decompress_zstd_ranges(memoryview(b"-" + FRAME), [1], [1 + len(FRAME)], [100])
 
 
 # `verification` was green over a data file with flipped bytes: only key columns had been decoded.

@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Sequence
 from enum import IntEnum
 
 import lz4.block
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import zstandard
 from lzallright import LZOCompressor, LZOError
 
@@ -150,34 +148,6 @@ def _decompress_zstd_frames(payload: memoryview, size: int, path: str | None, ba
             return reader.read(size + 1)
     except zstandard.ZstdError as e:
         raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=base) from e
-
-
-def decompress_zstd_ranges(
-    data: memoryview, begins: Sequence[int], ends: Sequence[int], sizes: Sequence[int], *, path: str | None = None
-) -> list[bytes]:
-    """Decompress the zstd frames ``data[begin:end]``: hundreds of blocks of a file cost little more than their bytes.
-
-    sizes     original size of each
-    errors    CorruptFileError for a damaged frame or another size
-    """
-    decompress, begin, found = _zstd_context().decompress, 0, []
-    try:
-        for begin, end, size in zip(begins, ends, sizes, strict=True):
-            raw = decompress(_bounded(data[begin:end], size, path, begin), max_output_size=size + 1)
-            if len(raw) < size:
-                raw = _decompress_zstd_frames(data[begin:end], size, path, begin)
-            if len(raw) != size:
-                raise CorruptFileError(f"block holds {len(raw)} bytes, expected {size}", path=path, offset=begin)
-            found.append(raw)
-    except zstandard.ZstdError as e:
-        raise CorruptFileError(f"zstd frame is damaged: {e}", path=path, offset=begin) from e
-    return found
-
-
-def as_arrays(blocks: Sequence[bytes]) -> tuple[list[npt.NDArray[np.uint8]], npt.NDArray[np.int64]]:
-    """Return views of byte strings, and int64[n], the address of each; valid while the caller keeps them alive."""
-    addresses = np.array([pa.py_buffer(block).address for block in blocks], np.int64)
-    return [np.frombuffer(block, np.uint8) for block in blocks], addresses
 
 
 def _bounded(frame: memoryview, size: int, path: str | None, base: int) -> memoryview:

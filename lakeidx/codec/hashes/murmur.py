@@ -18,11 +18,8 @@ import struct
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from lakeidx.codec.arrays import frozen
-from lakeidx.codec.jit import helper, inlined, kernel, load_u32, load_u64, load_word
-from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.codec.jit import helper, inlined, kernel, load_u64, load_word
 from lakeidx.errors import InvalidInputError
 
 SEED = 42
@@ -70,18 +67,6 @@ def hash_bytes(data: bytes) -> int:
     for byte in data[whole:]:
         h = _step(h, byte if byte < 128 else byte | 0xFFFFFF00)
     return _finish(h, len(data))
-
-
-def hash_bytes_many(rows: RowBytes) -> npt.NDArray[np.int32]:
-    """Return `hash_bytes` of each string.
-
-    returns  int32[n]
-    """
-    state = np.full(len(rows), SEED, np.uint32)
-    _mix_strings(state, frozen(rows.data), frozen(rows.offsets))
-    state ^= rows.lengths.astype(np.uint32)
-    finalize(state)
-    return state.view(np.int32)
 
 
 @helper
@@ -163,17 +148,3 @@ def finalize(state: Any) -> None:
     """Return Murmur's closing steps; the byte length is already xored into state uint32[n]."""
     for i in range(len(state)):
         state[i] = finish(state[i])
-
-
-@kernel
-def _mix_strings(state: Any, data: Any, offsets: Any) -> None:
-    """Mix whole strings by murmur's byte variant: words, then each leftover byte sign-extended as a word."""
-    for i in range(len(state)):
-        at, end, h = offsets[i], offsets[i + 1], state[i]
-        while at + 4 <= end:
-            h = mix(h, load_u32(data, at))
-            at += 4
-        while at < end:
-            h = mix(h, np.uint32(np.int32(np.int8(data[at]))))
-            at += 1
-        state[i] = h

@@ -58,7 +58,7 @@ import numpy.typing as npt
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.containers.compress import BlockCodec
 from lakeidx.codec.cursor import Cursor
-from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
+from lakeidx.errors import CorruptFileError, UnsupportedError
 
 CONTEXT_SUFFIX = ".context"
 MAGIC = b"LKHC"
@@ -91,7 +91,7 @@ class HashContext:
     """Settings to read a hash lookup file with.
 
     page_sizes      int64[pages], stored bytes of each page
-    page_checksums  uint32[pages], or None for a file of a writer that knows none
+    page_checksums  uint32[pages]
     """
 
     codec: BlockCodec
@@ -101,7 +101,7 @@ class HashContext:
     bloom_size: int
     sections: tuple[LengthSection, ...]
     page_sizes: npt.NDArray[np.int64]
-    page_checksums: npt.NDArray[np.uint32] | None
+    page_checksums: npt.NDArray[np.uint32]
 
     @property
     def file_size(self) -> int:
@@ -125,12 +125,7 @@ def image_pages(image_size: int, page_size: int) -> int:
 
 
 def encode_context(context: HashContext) -> bytes:
-    """Encode the context file.
-
-    errors   InvalidInputError without page checksums
-    """
-    if context.page_checksums is None:
-        raise InvalidInputError("a context file needs the checksum of each page")
+    """Encode the context file."""
     out = bytearray(
         _HEAD.pack(
             MAGIC, VERSION, context.codec, 0, context.file_size, context.image_size, context.page_size,
@@ -227,7 +222,6 @@ def describe_context(context: HashContext) -> dict[str, Any]:
         "compression": context.codec.option_name,
         "page_size": context.page_size,
         "pages": len(context.page_sizes),
-        "page_checksums": context.page_checksums is not None,
         "image_size": context.image_size,
         "bloom_size": context.bloom_size,
         "bloom_entries": context.bloom_entries,

@@ -281,29 +281,3 @@ def gather_slots(state: Any, addresses: Any, found: Any, target: Any, offsets: A
     for i in range(len(found)):
         if found[i]:
             copy_bytes(target + offsets[i], addresses[i], state[i, SIZE])
-
-
-@kernel
-def used_slots(descriptor: Any, length: Any, slot: Any, scratch: Any, keys: Any, places: Any) -> Any:
-    """Return the keys and value places of the used slots of a length, from `slot` on, until len(places) are found.
-
-    keys     address of room for len(places) keys of this length
-    returns  (next slot, keys found, outcome, place): outcome FOUND, or NEEDS_PAGES or DAMAGED with the place
-    """
-    slots, slot_size = _of_length(descriptor, SLOTS, length), _of_length(descriptor, SLOT_SIZES, length)
-    data, end = _of_length(descriptor, DATA_OFFSETS, length), _of_length(descriptor, DATA_ENDS, length)
-    count = np.int64(0)
-    while slot < slots and count < len(places):
-        place = _of_length(descriptor, INDEX_OFFSETS, length) + slot * slot_size
-        at = span(descriptor, place, slot_size, scratch)
-        if at == 0:
-            return slot, count, NEEDS_PAGES, place
-        if load_u8(at + length):
-            offset, after = load_varint(at + length, at + slot_size)
-            if after == 0 or offset >= end - data:
-                return slot, count, DAMAGED, place + length
-            copy_bytes(keys + count * length, at, length)
-            places[count] = data + offset
-            count += 1
-        slot += 1
-    return slot, count, FOUND, np.int64(0)

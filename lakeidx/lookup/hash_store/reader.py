@@ -3,74 +3,54 @@
 An open hash lookup file: mapped, described by its context, its pages checked as they are first used.
 
 Every byte of the data file is covered by the page checksums of the context, and the context by its own checksum (and, when it is
-known from a listing, by `checksum`). A file opened with a context of another writer has no page checksums: then damage is found
-only where it breaks the format, and a wrong value is possible.
+known from a listing, by `checksum`).
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.containers.checksum import crc32_ranges
-from lakeidx.codec.containers.compress import BlockCodec, as_arrays, decompress_block, decompress_zstd_ranges
+from lakeidx.codec.containers.compress import BlockCodec, decompress_block
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.hash_store import (
     PAGE_HEADER_SIZE,
     HashContext,
-    check_context,
     context_checksum,
     decode_context,
 )
 from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, LoadedBlocks, Pinned
 from lakeidx.lookup.bloom import BloomShape, LookupBloom
-from lakeidx.lookup.common import OpenReader
 from lakeidx.lookup.hash_store import read_kernels as kernels
 from lakeidx.lookup.hash_store.writer import context_path
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.packed import addresses_of, contiguous
 from lakeidx.lookup.scratch_file import map_file
-from lakeidx.lookup.store import FoundValues, LookupEntries
+from lakeidx.lookup.store import FoundValues
 
 _PAYLOAD_SIZE = struct.Struct(">i")
 _ONE_PAGE_SHIFT = 62
 
 
-class HashFile(BlockFile):
-    """An open hash lookup file, shared by any number of readers.
+class HashLookupStoreReader(BlockFile):
+    """Answers from one hash lookup file.
 
     order     form of the keys (a hash store has no order)
-    context   None: read from the file beside
     checksum  `hash_store.context_checksum` of the context file, or None
-    size      expected bytes of the data file, or None
     errors    NotFoundError; CorruptFileError naming the file and position
+    source    org.apache.paimon.lookup.hash.HashLookupStoreReader, release 0.9.0
     """
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        order: KeyOrder,
-        cache: BlockCache,
-        context: HashContext | None = None,
-        checksum: int | None = None,
-        size: int | None = None,
-    ) -> None:
+    def __init__(self, path: str, *, order: KeyOrder, cache: BlockCache, checksum: int | None = None) -> None:
         self.path = path
-        if context is None:
-            context = _read_context(context_path(path), checksum)
-        else:
-            check_context(context, path=path)
-        self.context = context
+        self.context = context = _read_context(context_path(path), checksum)
         self.order = order
         self.data = map_file(path, expected_size=context.file_size)
-        if size is not None and size != len(self.data):
-            raise CorruptFileError(f"expected {size} bytes, found {len(self.data)}", path=path, offset=len(self.data))
         self.positions = np.cumsum(context.page_sizes) - context.page_sizes
         self.shift = context.page_size.bit_length() - 1
         n = len(context.page_sizes)
@@ -114,23 +94,17 @@ class HashFile(BlockFile):
         """Load the pages of the image."""
         starts, sizes = self.positions[numbers], self.context.page_sizes[numbers]
         view = self.data.data
-        if self.context.page_checksums is not None:
-            found = crc32_ranges(view, starts.tolist(), (starts + sizes).tolist())
-            expected = self.context.page_checksums[numbers]
-            if not np.array_equal(found, expected):
-                bad = np.flatnonzero(found != expected)[0]
-                raise CorruptFileError(
-                    f"page checksum is {found[bad]:08x}, expected {int(expected[bad]):08x}",
-                    path=self.path,
-                    offset=int(starts[bad]),
-                )
+        found = crc32_ranges(view, starts.tolist(), (starts + sizes).tolist())
+        expected = self.context.page_checksums[numbers]
+        if not np.array_equal(found, expected):
+            bad = np.flatnonzero(found != expected)[0]
+            raise CorruptFileError(
+                f"page checksum is {found[bad]:08x}, expected {int(expected[bad]):08x}",
+                path=self.path,
+                offset=int(starts[bad]),
+            )
         if self.context.codec is BlockCodec.NONE:
             return LoadedBlocks({}, self.data.ctypes.data + starts)
-        if self.context.codec is BlockCodec.ZSTD and self._headers_fit(starts, sizes):
-            begins, ends = (starts + PAGE_HEADER_SIZE).tolist(), (starts + sizes).tolist()
-            image_bytes = self.block_bytes(numbers).tolist()
-            bodies, addresses = as_arrays(decompress_zstd_ranges(view, begins, ends, image_bytes, path=self.path))
-            return LoadedBlocks(dict(zip(numbers.tolist(), bodies, strict=True)), addresses)
         copies = {
             number: self._decompressed(number, view[start : start + size], start)
             for number, start, size in zip(numbers.tolist(), starts.tolist(), sizes.tolist(), strict=True)
@@ -150,13 +124,6 @@ class HashFile(BlockFile):
             self.context.page_size, self.context.image_size - (numbers << self.shift)
         )
         return found
-
-    def _headers_fit(self, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> bool:
-        """Return whether the header of every page has the page's length."""
-        if int(sizes.min()) < PAGE_HEADER_SIZE:
-            return False
-        headers = self.data[starts[:, None] + np.arange(PAGE_HEADER_SIZE)].view(">i4").reshape(-1)
-        return bool((headers == sizes - PAGE_HEADER_SIZE).all())
 
     def _decompressed(self, number: int, stored: memoryview, start: int) -> Block:
         size = len(stored)
@@ -206,81 +173,29 @@ class HashFile(BlockFile):
             out[slot] = table.ctypes.data
         return out
 
-
-def _read_context(path: Path, checksum: int | None) -> HashContext:
-    data = map_file(path).tobytes()
-    context = decode_context(data, path=str(path))
-    if checksum is not None and context_checksum(data) != checksum:
-        raise CorruptFileError(
-            f"checksum is {context_checksum(data):08x}, expected {checksum:08x}", path=str(path), offset=len(data) - 4
-        )
-    return context
-
-
-_SCAN_ENTRIES = 65536
-_SCAN_BYTES = 1 << 24
-
-
-class HashLookupStoreReader(OpenReader[HashFile]):
-    """Answers from one hash lookup file.
-
-    source  org.apache.paimon.lookup.hash.HashLookupStoreReader, release 0.9.0
-    """
-
     def lookup_many(self, keys: RowBytes) -> FoundValues:
         """Look up the values of n keys. With the whole image in memory, or a batch that needs all of it, in one pass; else page
         by page, so that each page is loaded as rarely as the cache's bound allows.
         """
-        file = self._file()
         keys = contiguous(keys)
-        file.order.check(keys)
-        pages = len(file.positions)
-        fits = file.context.image_size <= file.working_bytes or file.all_resident
-        if file.all_in_memory() or (fits and len(keys) >= pages):
-            pinned = file.pin(np.arange(pages))
-            return self._in_one_pass(file, file.pinned_descriptor(pinned), keys)
-        return self._in_rounds(file, keys)
+        self.order.check(keys)
+        pages = len(self.positions)
+        fits = self.context.image_size <= self.working_bytes or self.all_resident
+        if self.all_in_memory() or (fits and len(keys) >= pages):
+            pinned = self.pin(np.arange(pages))
+            return self._in_one_pass(self.pinned_descriptor(pinned), keys)
+        return self._in_rounds(keys)
 
     def entry_numbers(self, keys: RowBytes) -> npt.NDArray[np.int64] | None:
         """Return None: entries are not in the order of the keys."""
         return None
 
-    def scan(self) -> Iterator[LookupEntries]:
-        """Read all entries, by key length, then by slot."""
-        file = self._file()
-        for section in file.context.sections:
-            slot = 0
-            while slot < section.slots:
-                slot, keys = self._some_keys(file, section.key_length, slot)
-                if len(keys):
-                    yield LookupEntries(keys, self.lookup_many(keys).values)
-
-    def verify(self) -> int:
-        """Check every page, and that every key in a slot is found again and counted by the context."""
-        file = self._file()
-        for number in range(len(file.positions)):
-            file.block(number)
-        counts = {section.key_length: 0 for section in file.context.sections}
-        for section in file.context.sections:
-            slot = 0
-            while slot < section.slots:
-                slot, keys = self._some_keys(file, section.key_length, slot)
-                if not self.lookup_many(keys).found.all():
-                    raise CorruptFileError(f"keys of {section.key_length} bytes are not found again", path=self._path)
-                counts[section.key_length] += len(keys)
-            if counts[section.key_length] != section.count:
-                raise CorruptFileError(
-                    f"{counts[section.key_length]} keys of {section.key_length} bytes, expected {section.count}",
-                    path=self._path,
-                )
-        return sum(counts.values())
-
-    def _in_one_pass(self, file: HashFile, descriptor: npt.NDArray[np.int64], keys: RowBytes) -> FoundValues:
+    def _in_one_pass(self, descriptor: npt.NDArray[np.int64], keys: RowBytes) -> FoundValues:
         n = len(keys)
         found, offsets = np.empty(n, np.bool_), np.zeros(n + 1, np.int64)
-        scratch = np.empty(file.scratch_size, np.uint8)
+        scratch = np.empty(self.scratch_size, np.uint8)
         # Room for n values of the mean size: only what is written takes memory.
-        mean = file.context.image_size // max(file.context.entries, 1)
+        mean = self.context.image_size // max(self.context.entries, 1)
         out = np.empty(n * mean + 1024, np.uint8)
         i = 0
         while i < n:
@@ -289,7 +204,7 @@ class HashLookupStoreReader(OpenReader[HashFile]):
                 scratch.ctypes.data,
             )  # fmt: skip
             if outcome == kernels.DAMAGED:
-                raise file.damage(place)
+                raise self.damage(place)
             if i < n:
                 larger = np.empty(2 * len(out) + int(place), np.uint8)
                 larger[: offsets[i]] = out[: offsets[i]]
@@ -297,21 +212,21 @@ class HashLookupStoreReader(OpenReader[HashFile]):
         used = int(offsets[n])
         return FoundValues(found, RowBytes(out[:used] if 2 * used >= len(out) else out[:used].copy(), offsets))
 
-    def _in_rounds(self, file: HashFile, keys: RowBytes) -> FoundValues:
+    def _in_rounds(self, keys: RowBytes) -> FoundValues:
         n = len(keys)
         spans = addresses_of(keys)
-        slots, state = _begun(file, keys)
+        slots, state = _begun(self, keys)
         found, addresses = np.zeros(n, np.bool_), np.zeros(n, np.int64)
-        scratch = np.empty(file.scratch_size, np.uint8)
+        scratch = np.empty(self.scratch_size, np.uint8)
         todo, held = np.flatnonzero(slots >= 0), []
         while len(todo):
-            group, rest, wanted = _next_group(file, spans[1], slots, state, todo)
-            pinned = file.pin(wanted)
-            descriptor = file.pinned_descriptor(pinned)
+            group, rest, wanted = _next_group(self, spans[1], slots, state, todo)
+            pinned = self.pin(wanted)
+            descriptor = self.pinned_descriptor(pinned)
             outcomes = np.empty(len(group), np.int64)
             damage = kernels.advance(descriptor.ctypes.data, *spans, slots, state, group, outcomes, scratch.ctypes.data)
             if damage >= 0:
-                raise file.damage(int(damage))
+                raise self.damage(int(damage))
             done = group[outcomes == kernels.FOUND]
             found[done] = True
             # The pages may go before the next round: keep the values.
@@ -325,26 +240,18 @@ class HashLookupStoreReader(OpenReader[HashFile]):
         del held
         return FoundValues(found, RowBytes(values, offsets))
 
-    def _some_keys(self, file: HashFile, length: int, slot: int) -> tuple[int, RowBytes]:
-        """Return the keys of the used slots of a length from `slot` on, and the slot where the next call continues."""
-        most = max(1, min(_SCAN_ENTRIES, _SCAN_BYTES // max(length, 1)))
-        keys, places = np.empty(most * length, np.uint8), np.empty(most, np.int64)
-        scratch = np.empty(file.scratch_size, np.uint8)
-        count, wanted = 0, np.zeros(0, np.int64)
-        while count == 0:
-            pinned = file.pin(wanted)
-            slot, count, outcome, place = kernels.used_slots(
-                file.pinned_descriptor(pinned).ctypes.data, length, slot, scratch.ctypes.data, keys.ctypes.data, places
-            )
-            if outcome == kernels.DAMAGED:
-                raise file.damage(place)
-            if outcome != kernels.NEEDS_PAGES:
-                break
-            wanted = np.arange(place >> file.shift, ((place + len(scratch) - 17) >> file.shift) + 1)
-        return int(slot), RowBytes(keys, np.arange(int(count) + 1, dtype=np.int64) * length)
+
+def _read_context(path: Path, checksum: int | None) -> HashContext:
+    data = map_file(path).tobytes()
+    context = decode_context(data, path=str(path))
+    if checksum is not None and context_checksum(data) != checksum:
+        raise CorruptFileError(
+            f"checksum is {context_checksum(data):08x}, expected {checksum:08x}", path=str(path), offset=len(data) - 4
+        )
+    return context
 
 
-def _begun(file: HashFile, keys: RowBytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _begun(file: HashLookupStoreReader, keys: RowBytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the first slot of each key, -1 for one that the filter keeps out, and what is known of its search: nothing."""
     slots, state = np.empty(len(keys), np.int64), np.full((len(keys), 3), -1, np.int64)
     state[:, kernels.PROBE] = 0
@@ -353,7 +260,7 @@ def _begun(file: HashFile, keys: RowBytes) -> tuple[npt.NDArray[np.int64], npt.N
 
 
 def _next_group(
-    file: HashFile,
+    file: HashLookupStoreReader,
     offsets: int,
     slots: npt.NDArray[np.int64],
     state: npt.NDArray[np.int64],

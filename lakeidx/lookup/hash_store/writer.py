@@ -124,7 +124,7 @@ class HashLookupStoreWriter(EntryWriter):
 
     path              the data file; both files appear at `finish`, the context last
     order             form of the keys (a hash store has no order)
-    expected_entries  sizes the filter; None: the entries really put; 0: no filter
+    expected_entries  sizes the filter; 0: no filter
     errors            InvalidInputError for a key of another form or a page size that is no power of two, and at `finish` for
                       a key put twice (named by the later entry) or slot tables above 2 GiB; UnavailableError for a full disk
     cost              the entries and the image are in memory until `finish`
@@ -137,7 +137,7 @@ class HashLookupStoreWriter(EntryWriter):
         *,
         options: LookupStoreOptions,
         order: KeyOrder,
-        expected_entries: int | None = None,
+        expected_entries: int,
     ) -> None:
         if options.block_size & (options.block_size - 1):
             raise InvalidInputError(f"a hash store's page size is a power of two, not {options.block_size}")
@@ -194,9 +194,8 @@ class HashLookupStoreWriter(EntryWriter):
         _lay_out_values(key_spans[1], *value_spans, n, counts, data_sizes, widths, last, places)
 
         shape = None
-        expected = n if self._expected is None else self._expected
-        if self._options.bloom_fpp is not None and expected:
-            shape = BloomShape.for_rate(expected, self._options.bloom_fpp)
+        if self._options.bloom_fpp is not None and self._expected:
+            shape = BloomShape.for_rate(self._expected, self._options.bloom_fpp)
             # A rate near 1 gives a filter of no bytes: no filter.
             shape = shape if shape.byte_size else None
         slots, slot_sizes, index_offsets, data_offsets = (np.zeros(longest + 1, np.int64) for _ in range(4))

@@ -118,17 +118,11 @@ def check_bodies(
 
 
 @kernel
-def body_sizes(data: Any, ends: Any, starts: Any, numbers: Any, out: Any, payloads: Any) -> None:
-    """Write the body size of each block numbers[...] into out, by its unchecked prefix; 0 when it is not compressed.
-
-    payloads   int64[n], takes where the compressed bytes begin; -1 where the prefix is damaged
-    """
+def body_sizes(data: Any, ends: Any, starts: Any, numbers: Any, out: Any) -> None:
+    """Write the body size of each block numbers[...] into out, by its unchecked prefix; 0 when it is not compressed."""
     for j in range(len(numbers)):
         start, end = starts[numbers[j]], ends[numbers[j]]
-        out[j], payloads[j] = 0, start
-        if load_u8(data + end):
-            out[j], at = load_varint(data + start, data + end)
-            payloads[j] = at - data if at and out[j] <= MAX_INT else np.int64(-1)
+        out[j] = load_varint(data + start, data + end)[0] if load_u8(data + end) else 0
 
 
 @kernel

@@ -14,7 +14,7 @@ index blocks    trailer checksum and order, at open; their ranges must fill the 
 footer          magic number, and its parts must fill the end of the file exactly, at open
 filter, and     the format has no checksum for them. With `checksum` (from `LookupFile`, kept in listings) everything after the
 filter entries  data blocks is compared at open. Without it (files of other writers) the filter is computed again from all keys
-                at open and compared byte for byte, unless `trust_filter` says not to: then a damaged filter can hide keys.
+                at open and compared byte for byte.
 ==============  =======================================================================================================
 
 A filter that was computed again and is equal cannot hide a key, also when the footer's number of entries is damaged without
@@ -24,51 +24,37 @@ changing the number of probes: the one change that goes unnoticed is one that ch
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from lakeidx.codec.containers.checksum import crc32, crc32_ranges
-from lakeidx.codec.containers.compress import BlockCodec, as_arrays, decompress_zstd_ranges
+from lakeidx.codec.containers.compress import BlockCodec
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.sst import FOOTER_SIZE, TRAILER_SIZE, decode_footer, read_block, stored_body
 from lakeidx.lookup.block_cache import Block, BlockCache, BlockFile, LoadedBlocks
 from lakeidx.lookup.bloom import BloomShape, LookupBloom
-from lakeidx.lookup.common import OpenReader
 from lakeidx.lookup.keys.order import KeyOrder, common_prefix
 from lakeidx.lookup.packed import addresses_of, contiguous, take_packed
 from lakeidx.lookup.scratch_file import map_file
 from lakeidx.lookup.sort_store import read_kernels as kernels
-from lakeidx.lookup.store import FoundValues, LookupEntries
-
-#: Bytes of block bodies that are worth a thread.
+from lakeidx.lookup.store import FoundValues
 
 
-class SortFile(BlockFile):
-    """An open SST, shared by any number of readers.
+class SortLookupStoreReader(BlockFile):
+    """Answers from one SST: the filter, then a binary search of the index, then one of the block.
 
-    order         the order its writer used; a file in another order is found damaged
-    checksum      CRC-32 of all bytes after the data blocks, or None
-    size          expected bytes of the file, or None
-    trust_filter  leave out the check of the filter when there is no checksum
-    errors        NotFoundError; CorruptFileError naming the part and its position
+    order     the order its writer used; a file in another order is found damaged
+    checksum  CRC-32 of all bytes after the data blocks, or None
+    errors    NotFoundError; CorruptFileError naming the part and its position
+    source    org.apache.paimon.lookup.sort.SortLookupStoreReader, release 1.4.2
     """
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        order: KeyOrder,
-        cache: BlockCache,
-        checksum: int | None = None,
-        size: int | None = None,
-        trust_filter: bool = False,
-    ) -> None:
+    def __init__(self, path: str, *, order: KeyOrder, cache: BlockCache, checksum: int | None = None) -> None:
         self.path = path
         self.order = order
-        self.data = map_file(path, expected_size=size)
+        self.data = map_file(path)
         self.view = self.data.data
         self.footer = decode_footer(bytes(self.view[-FOOTER_SIZE:]), len(self.view), path=path)
         self.last_keys, self.starts, self._ends = self._read_index()
@@ -96,7 +82,7 @@ class SortFile(BlockFile):
         self._last_ranks = np.zeros(n, np.uint64)
         self._descriptor = np.zeros(kernels.DESCRIPTOR_SLOTS, np.int64)
         self.descriptor = self._describe_to_kernels(self._descriptor, self.addresses)
-        if self.filter is not None and checksum is None and not trust_filter:
+        if self.filter is not None and checksum is None:
             self._check_filter(self.filter)
 
     @functools.cached_property
@@ -113,13 +99,6 @@ class SortFile(BlockFile):
         copy = self._descriptor.copy()
         copy[kernels.BODIES] = addresses.ctypes.data
         return copy
-
-    def entries(self) -> Iterator[tuple[npt.NDArray[np.uint8], RowBytes, RowBytes]]:
-        """Return each block with its keys and values, in order."""
-        for number in range(len(self.starts)):
-            body = self.block(number)
-            keys, key_sizes, values, sizes = self._spans(number, body)
-            yield body, take_packed(keys, key_sizes), take_packed(values, sizes)
 
     def _read_filter(self) -> LookupBloom | None:
         bloom = self.footer.bloom
@@ -182,26 +161,13 @@ class SortFile(BlockFile):
         """Decompress blocks that are compressed; their addresses and sizes replace those in the file."""
         ends = self._ends[numbers]
         codecs = self.data[ends]
-        contiguous, contents = self._size_prefixes(numbers)
-        packed = (codecs == BlockCodec.ZSTD) & (contents >= 0)
-        at = np.flatnonzero(packed)
-        raw = decompress_zstd_ranges(
-            self.view, contents[at].tolist(), ends[at].tolist(), contiguous[at].tolist(), path=self.path
-        )
-        bodies, addresses[at] = as_arrays(raw)
-        sizes[at] = contiguous[at]
-        copies = dict(zip(numbers[at].tolist(), bodies, strict=True))
-        for i in np.flatnonzero(~packed & (codecs != BlockCodec.NONE)).tolist():
+        copies = {}
+        for i in np.flatnonzero(codecs != BlockCodec.NONE).tolist():
             start, end = int(self.starts[numbers[i]]), int(ends[i])
             body = stored_body(self.view[start:end], int(codecs[i]), path=self.path, base=start)
             copies[int(numbers[i])] = body
             addresses[i], sizes[i] = body.ctypes.data, len(body)
         return copies
-
-    def check_order(self, number: int) -> None:
-        """Check form and order of all keys of a block, also where a known checksum speaks for the writer."""
-        body = self.block(number)
-        self._check_bodies(*(np.array([x], np.int64) for x in (number, body.ctypes.data, len(body))), whole=True)
 
     def _check_bodies(
         self,
@@ -228,13 +194,9 @@ class SortFile(BlockFile):
 
     def block_bytes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the bytes of decompressed bodies, by the unchecked prefixes; 0 for a block that is not compressed."""
-        return self._size_prefixes(numbers)[0]
-
-    def _size_prefixes(self, numbers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return body sizes, 0 for a block that is not compressed, and where the content begins; -1 for a damaged prefix."""
-        sizes, contents = np.empty(len(numbers), np.int64), np.empty(len(numbers), np.int64)
-        kernels.body_sizes(self.data.ctypes.data, self._ends, self.starts, numbers, sizes, contents)
-        return sizes, contents
+        sizes = np.empty(len(numbers), np.int64)
+        kernels.body_sizes(self.data.ctypes.data, self._ends, self.starts, numbers, sizes)
+        return sizes
 
     def _read_index(self) -> tuple[RowBytes, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Read the block index: last key of each block, where it begins, and where its stored body ends."""
@@ -282,22 +244,10 @@ class SortFile(BlockFile):
                 offset=self.data_end + int(different[0]),
             )
 
-
-class SortLookupStoreReader(OpenReader[SortFile]):
-    """Answers from one SST: the filter, then a binary search of the index, then one of the block.
-
-    source  org.apache.paimon.lookup.sort.SortLookupStoreReader, release 1.4.2
-    """
-
-    def __init__(self, file: SortFile) -> None:
-        super().__init__(file)
-        self._descriptor = file.descriptor
-
     def lookup_many(self, keys: RowBytes) -> FoundValues:
         """Look up the values of n keys, in one pass: hash and filter, index search, then all keys of a block together."""
-        file = self._file()
         keys = contiguous(keys)
-        file.order.check(keys)
+        self.order.check(keys)
         n = len(keys)
         blocks, counts, key_bytes = self._located(keys)
         # Keys are copied together by block and values taken block by block: the input's own order would miss the CPU's
@@ -312,9 +262,9 @@ class SortLookupStoreReader(OpenReader[SortFile]):
         )
         found, sizes = np.empty(placed, np.int64), np.empty(placed, np.int32)
         held = []
-        for part in file.parts(np.flatnonzero(counts)):
-            pinned = file.pin(part)
-            descriptor = file.pinned_descriptor(pinned.addresses)
+        for part in self.parts(np.flatnonzero(counts)):
+            pinned = self.pin(part)
+            descriptor = self.pinned_descriptor(pinned.addresses)
             size = kernels.search_many(
                 descriptor.ctypes.data, by_block.ctypes.data, starts, part, first_places, counts, found, sizes
             )
@@ -334,39 +284,22 @@ class SortLookupStoreReader(OpenReader[SortFile]):
 
         Checksums speak for the blocks of the keys, not for the sizes of those before: the caller checks what is at a number.
         """
-        file = self._file()
         keys = contiguous(keys)
-        file.order.check(keys)
-        firsts = file.first_entries
+        self.order.check(keys)
+        firsts = self.first_entries
         if firsts is None:
             return None
         blocks, counts, _ = self._located(keys)
-        pinned = file.pin(np.flatnonzero(counts))
-        descriptor = file.pinned_descriptor(pinned.addresses)
+        pinned = self.pin(np.flatnonzero(counts))
+        descriptor = self.pinned_descriptor(pinned.addresses)
         out = np.empty(len(keys), np.int64)
         kernels.number_many(descriptor.ctypes.data, *addresses_of(keys), blocks, firsts, out)
         return out
 
-    def scan(self) -> Iterator[LookupEntries]:
-        """Read all entries in key order, block by block."""
-        for _, keys, values in self._file().entries():
-            yield LookupEntries(keys, values)
-
-    def verify(self) -> int:
-        """Check every block, the order of all keys, and that the filter lets every key pass."""
-        file = self._file()
-        entries = 0
-        for number, (_, keys, _) in enumerate(file.entries()):
-            file.check_order(number)
-            if file.filter is not None and not file.filter.might_contain_many(keys).all():
-                raise CorruptFileError("the filter hides keys of the file", path=self._path, offset=file.data_end)
-            entries += len(keys)
-        return entries
-
     def _located(self, keys: RowBytes) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the block of each key, and how many keys, of how many bytes, each block has."""
-        n_blocks = len(self._file().starts)
+        n_blocks = len(self.starts)
         blocks = np.empty(len(keys), np.int32)
         counts, key_bytes = np.zeros(n_blocks, np.int64), np.zeros(n_blocks, np.int64)
-        kernels.locate_many(self._descriptor, *addresses_of(keys), len(keys), blocks, counts, key_bytes)
+        kernels.locate_many(self.descriptor, *addresses_of(keys), len(keys), blocks, counts, key_bytes)
         return blocks, counts, key_bytes

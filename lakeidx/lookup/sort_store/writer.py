@@ -6,11 +6,9 @@ import os
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.containers.compress import BlockCompressor
-from lakeidx.codec.hashes.murmur import hash_bytes_many
 from lakeidx.codec.jit import kernel
 from lakeidx.codec.memory import compare_memory, copy_bytes, load_i64, store_i64, store_u8, store_u32
 from lakeidx.codec.rows.rowbytes import RowBytes
@@ -25,7 +23,7 @@ from lakeidx.format.lookup.sst import (
     encode_index_value,
     stored_block,
 )
-from lakeidx.lookup.bloom import BloomShape, LookupBloom, bloom_add
+from lakeidx.lookup.bloom import BloomShape, LookupBloom
 from lakeidx.lookup.common import EntryWriter
 from lakeidx.lookup.keys.order import KeyOrder, compare_keys
 from lakeidx.lookup.packed import addresses_of
@@ -140,21 +138,12 @@ def _first_disorder(keys: Any, offsets: Any, n: Any, before: Any, before_size: A
     return n
 
 
-@kernel
-def _add_hashes(hashes: Any, filter_address: Any, bits: Any, probes: Any) -> Any:
-    """Add keys given by their int32 hashes to a Bloom filter."""
-    if bits:
-        for h in hashes:
-            bloom_add(np.uint32(h), filter_address, bits, probes)
-
-
 class SortLookupStoreWriter(EntryWriter):
     """Writes one SST, byte for byte as Java does for the same input (zstd and lz4: as far as the library versions agree).
 
     path              the file; it appears at `finish`
     order             form and order of the keys
-    expected_entries  sizes the filter, as Java does from the row count; None: from the entries really put (their hashes are
-                      kept until `finish`, 4 bytes each); 0: no filter
+    expected_entries  sizes the filter, as Java does from the row count; 0: no filter
     errors            InvalidInputError for a key that is not greater than the one before it, of another form, or an entry
                       of 2 GiB; UnavailableError for a full disk. After an error the writer is aborted.
     cost              memory of one block, the filter, and the last key of each block
@@ -167,16 +156,13 @@ class SortLookupStoreWriter(EntryWriter):
         *,
         options: LookupStoreOptions,
         order: KeyOrder,
-        expected_entries: int | None = None,
+        expected_entries: int,
     ) -> None:
         self._options = options
         super().__init__(order)
         self._compressor = BlockCompressor(options.compression, options.zstd_level)
         self._filter: LookupBloom | None = None
-        self._hashes: list[npt.NDArray[np.int32]] | None = None
-        if options.bloom_fpp is not None and expected_entries is None:
-            self._hashes = []
-        elif options.bloom_fpp is not None and expected_entries:
+        if options.bloom_fpp is not None and expected_entries:
             self._filter = LookupBloom(BloomShape.for_rate(expected_entries, options.bloom_fpp))
         self._state = np.zeros(_STATE_SLOTS, np.int64)
         self._state[ALIGNED] = 1
@@ -222,8 +208,6 @@ class SortLookupStoreWriter(EntryWriter):
             self._check_disorder(keys)
             if self._filter is not None:
                 self._filter.add(keys)
-            elif self._hashes is not None:
-                self._hashes.append(hash_bytes_many(keys))
             self._append(keys, values)
             self._last_key = keys[len(keys) - 1]
             self._entries += len(keys)
@@ -286,11 +270,6 @@ class SortLookupStoreWriter(EntryWriter):
         bloom, entries = None, 0
         parts: list[bytes | memoryview] = []
         offset = self._file.size
-        if self._hashes and self._options.bloom_fpp is not None:
-            self._filter = LookupBloom(BloomShape.for_rate(self._entries, self._options.bloom_fpp))
-            shape = self._filter.shape
-            for hashes in self._hashes:
-                _add_hashes(hashes, self._filter.bits.ctypes.data, shape.bits, shape.probes)
         if self._filter is not None and self._filter.shape.byte_size:
             bloom, entries = BlockHandle(offset, self._filter.shape.byte_size), self._filter.shape.entries
             parts.append(self._filter.bits.data)

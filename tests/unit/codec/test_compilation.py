@@ -24,7 +24,6 @@ def show():
 ROWS = """
 import pyarrow as pa
 from lakeidx.types import parse_type, to_arrow
-from lakeidx.codec.hashes.murmur import hash_bytes_many
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 texts = ["INT", "BIGINT", "VARCHAR(100)", "DECIMAL(38, 2)", "TIMESTAMP(6)"]
 kinds = [parse_type(text) for text in texts]
@@ -62,7 +61,7 @@ from lakeidx.codec.order.key import argsort_keys, run_starts
 from lakeidx.codec.order.normalized_key import normalized_keys, search_sorted
 from lakeidx.codec.rows.compacted_row import encode_compacted_rows
 from lakeidx.codec.rows.compacted_row_read import decode_compacted_rows
-hash_bytes_many(encode_rows(columns, kinds))
+encode_rows(columns, kinds)
 hash_columns(columns, kinds)
 fixed_buckets(columns[2:4], kinds[2:4], 2, "hive")
 decode_compacted_rows(encode_compacted_rows(columns, kinds), kinds, texts)

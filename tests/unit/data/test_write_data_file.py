@@ -175,14 +175,10 @@ def test_nothing_stays_behind_when_the_rows_fail(tmp_path: Path) -> None:
 def test_a_writer_that_is_left_before_its_end_removes_its_files(tmp_path: Path) -> None:
     schema = table_schema(COLUMNS, options={"target-file-size": "100 kb"})
     rows = kv_table(schema, [(noise(i), i, None) for i in range(6000)])
-    with DataFileWriter(
-        schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames("u")
-    ) as writer:
+    with DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames("u")) as writer:
         writer.write(rows)
     assert names_in(tmp_path) == []
-    with DataFileWriter(
-        schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames("u")
-    ) as writer:
+    with DataFileWriter(schema, store=STORE, bucket_dir=str(tmp_path), names=NewFileNames("u")) as writer:
         for i in range(0, 6000, 700):
             writer.write(rows.slice(i, 700))
         made = writer.finish()

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
@@ -27,21 +25,6 @@ def test_bits_of_java() -> None:
     filter_ = LookupBloom(BloomShape.for_rate(4, 0.05))
     filter_.add(RowBytes.from_list([bytes.fromhex(k) for k in ("000001000000", "000002000000", "000003000000", "61")]))
     assert filter_.bits.tobytes().hex() == "58a7cb"
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.binary(max_size=20), max_size=30), st.lists(st.binary(max_size=20), max_size=30),
-    st.integers(1, 60), st.sampled_from([0.001, 0.05, 0.3, 0.9]),
-)  # fmt: skip
-def test_no_key_is_missed_and_many_are_asked_as_each(
-    keys: list[bytes], others: list[bytes], expected: int, fpp: float
-) -> None:
-    filter_ = LookupBloom(BloomShape.for_rate(expected, fpp))
-    filter_.add(RowBytes.from_list(keys))
-    answers = filter_.might_contain_many(RowBytes.from_list(keys + others)).tolist()
-    assert all(answers[: len(keys)])
-    assert answers == [filter_.might_contain(key) for key in keys + others]
 
 
 def test_what_has_no_shape() -> None:

@@ -66,12 +66,12 @@ def test_both_stores_have_one_interface(store_type: StoreType, tmp_path: Path) -
     made_by = factory(store_type)
     file = build(made_by, tmp_path / "x", [(b"a", b"1"), (b"b", b"")])
     assert file.store_type is store_type
-    with made_by.open_reader(file) as reader:
-        assert isinstance(reader, SortLookupStoreReader if store_type is StoreType.SORT else HashLookupStoreReader)
-        assert ask(reader, [b"b", b"c", b"a", b"a"]) == [b"", None, b"1", b"1"]
+    reader = made_by.open_reader(file)
+    assert isinstance(reader, SortLookupStoreReader if store_type is StoreType.SORT else HashLookupStoreReader)
+    assert ask(reader, [b"b", b"c", b"a", b"a"]) == [b"", None, b"1", b"1"]
     for path in (str(tmp_path / "x"), tmp_path / "x"):
-        with made_by.open_reader(path, checksum=file.checksum) as reader:
-            assert ask(reader, [b"a"]) == [b"1"]
+        reader = made_by.open_reader(path, checksum=file.checksum)
+        assert ask(reader, [b"a"]) == [b"1"]
         with pytest.raises(CorruptFileError):
             made_by.open_reader(path, checksum=file.checksum ^ 1)
 
@@ -83,7 +83,7 @@ ENTRIES = st.dictionaries(st.binary(max_size=5), st.sampled_from([b"", b"a", b"b
 @BOTH
 @settings(deadline=None)
 @given(
-    ENTRIES, st.sampled_from([16, 64, 65536]), st.sampled_from([None, 0.05]), st.none() | st.integers(0, 50),
+    ENTRIES, st.sampled_from([16, 64, 65536]), st.sampled_from([None, 0.05]), st.integers(0, 50),
     st.lists(st.integers(0, 40), max_size=4),
 )  # fmt: skip
 def test_a_file_is_the_same_however_its_input_comes(
@@ -92,7 +92,7 @@ def test_a_file_is_the_same_however_its_input_comes(
     entries: dict[bytes, bytes],
     block_size: int,
     fpp: float | None,
-    expected: int | None,
+    expected: int,
     cuts: list[int],
 ) -> None:
     folder = tmp_path_factory.mktemp("store")
@@ -109,32 +109,18 @@ def test_a_file_is_the_same_however_its_input_comes(
 
 
 @BOTH
-def test_a_closed_reader_says_so(store_type: StoreType, tmp_path: Path) -> None:
-    made_by = factory(store_type)
-    reader = made_by.open_reader(build(made_by, tmp_path / "x", [(b"a", b"1")]))
-    reader.close()
-    reader.close()
-    for call in (
-        lambda: reader.lookup_many(RowBytes.empty()),
-        reader.verify,
-    ):
-        with pytest.raises(InvalidInputError, match="closed"):
-            call()
-
-
-@BOTH
 def test_keys_of_another_form(store_type: StoreType, tmp_path: Path) -> None:
     types = [parse_type("BIGINT"), parse_type("STRING")]
     order = KeyOrder.row_compacted(types)
     good = encode_compacted([1, "a"], types)
     made_by = factory(store_type, order=order)
-    with made_by.open_reader(build(made_by, tmp_path / "x", [(good, b"1")])) as reader:
-        assert ask(reader, [good]) == [b"1"]
-        for bad in (b"", good[:-1], good + b"x", encode_compacted([1], types[:1])):
-            with pytest.raises(InvalidInputError, match=r"key 1 .* is not one of rows of"):
-                reader.lookup_many(RowBytes.from_list([good, bad]))
-        with pytest.raises(InvalidInputError, match="RowBytes"):
-            reader.lookup_many([good])  # type: ignore[arg-type]
+    reader = made_by.open_reader(build(made_by, tmp_path / "x", [(good, b"1")]))
+    assert ask(reader, [good]) == [b"1"]
+    for bad in (b"", good[:-1], good + b"x", encode_compacted([1], types[:1])):
+        with pytest.raises(InvalidInputError, match=r"key 1 .* is not one of rows of"):
+            reader.lookup_many(RowBytes.from_list([good, bad]))
+    with pytest.raises(InvalidInputError, match="RowBytes"):
+        reader.lookup_many([good])  # type: ignore[arg-type]
 
 
 @BOTH
@@ -144,8 +130,6 @@ def test_files_that_are_not_there_or_of_the_other_type(store_type: StoreType, tm
         made_by.open_reader(tmp_path / "x")
     file = build(made_by, tmp_path / "x", [(b"a", b"1")])
     other = factory(StoreType.HASH if store_type is StoreType.SORT else StoreType.SORT)
-    with pytest.raises(InvalidInputError, match="store file, not"):
-        other.open_reader(file)
     with pytest.raises((CorruptFileError, NotFoundError)):
         other.open_reader(file.path)
 
@@ -154,8 +138,6 @@ def test_a_sort_file_opened_in_another_order_is_found_out(tmp_path: Path) -> Non
     types = [parse_type("INT")]
     keys = [encode_compacted([n], types) for n in (1, 256, 257, 70000)]
     file = build(factory(StoreType.SORT, order=KeyOrder.row_compacted(types)), tmp_path / "x", [(k, b"") for k in keys])
-    with factory(StoreType.SORT).open_reader(file) as reader, pytest.raises(CorruptFileError, match="out of order"):
-        reader.verify()
     # By its path alone: of a file whose checksum is known, a lookup takes the writer's word for the order.
     with pytest.raises(CorruptFileError, match="out of order"):
         factory(StoreType.SORT).open_reader(file.path)
@@ -166,7 +148,5 @@ def test_a_sort_file_opened_in_another_order_is_found_out(tmp_path: Path) -> Non
 @BOTH
 def test_an_empty_store_has_no_keys(store_type: StoreType, tmp_path: Path) -> None:
     made_by = factory(store_type)
-    with made_by.open_reader(build(made_by, tmp_path / "x", [])) as reader:
-        assert ask(reader, [b"", b"a"]) == [None, None]
-        assert list(reader.scan()) == []
-        assert reader.verify() == 0
+    reader = made_by.open_reader(build(made_by, tmp_path / "x", []))
+    assert ask(reader, [b"", b"a"]) == [None, None]

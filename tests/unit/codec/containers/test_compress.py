@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from lakeidx.codec.containers.compress import (
     BlockCodec,
     BlockCompressor,
-    as_arrays,
     decompress_block,
-    decompress_zstd_ranges,
     parse_codec,
 )
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
@@ -82,31 +80,11 @@ def test_every_cut_is_damage(codec: BlockCodec) -> None:
             decompress_block(codec, memoryview(payload[:end]), len(block))
 
 
-def test_many_frames_of_a_file() -> None:
-    blocks = [b"first" * 50, b"", b"second" * 70]
-    frames = [BlockCompressor(BlockCodec.ZSTD).compress(block) for block in blocks]
-    data = b"--".join([b"", *frames, b""])
-    begins = [2, 4 + len(frames[0]), 6 + len(frames[0]) + len(frames[1])]
-    ends = [begin + len(frame) for begin, frame in zip(begins, frames, strict=True)]
-    raw = decompress_zstd_ranges(memoryview(data), begins, ends, [len(b) for b in blocks])
-    assert raw == blocks
-    found, addresses = as_arrays(raw)
-    assert [f.tobytes() for f in found] == blocks
-    assert addresses.tolist() == [f.ctypes.data for f in found]
-    with pytest.raises(CorruptFileError, match="holds 420 bytes, expected 430") as error:
-        decompress_zstd_ranges(memoryview(data), begins, ends, [250, 0, 430], path="x")
-    assert (error.value.path, error.value.offset) == ("x", begins[2])
-    with pytest.raises(CorruptFileError, match="zstd frame is damaged") as error:
-        decompress_zstd_ranges(memoryview(data), begins, [*ends[:2], ends[2] - 1], [250, 0, 420], path="x")
-    assert error.value.offset == begins[2]
-
-
 def test_frames_that_follow_one_another_are_one_block() -> None:
     blocks = [b"first" * 50, b"", b"second" * 70]
     payload = b"".join(BlockCompressor(BlockCodec.ZSTD).compress(block) for block in blocks)
     whole = b"".join(blocks)
     assert decompress_block(BlockCodec.ZSTD, memoryview(payload), len(whole)).tobytes() == whole
-    assert decompress_zstd_ranges(memoryview(payload), [0], [len(payload)], [len(whole)]) == [whole]
     for size in (len(whole) - 1, len(whole) + 1):
         with pytest.raises(CorruptFileError, match=f"holds 670 bytes, expected {size}"):
             decompress_block(BlockCodec.ZSTD, memoryview(payload), size)

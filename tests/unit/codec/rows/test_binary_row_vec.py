@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.hashes.murmur import hash_bytes_many, hash_words
+from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row_vec import encode_rows, hash_columns
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import InvalidInputError
@@ -49,8 +49,7 @@ def test_more_rows_than_one_block() -> None:
     types = [parse_type("STRING"), parse_type("BIGINT")]
     rows = encode_rows(columns, types)
     hashes = hash_columns(columns, types)
-    assert np.array_equal(hash_bytes_many(rows), hashes)
-    for i in [0, 32_767, 32_768, 65_535, 65_536, n - 1]:
+    for i in [*range(0, n, 97), 32_767, 32_768, 65_535, 65_536, n - 1]:
         assert rows[i] == encode_row([text[i].as_py(), number[i].as_py()], types)
         assert hashes[i] == hash_words(rows[i])
 

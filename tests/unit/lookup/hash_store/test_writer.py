@@ -23,7 +23,7 @@ def test_a_key_put_twice_is_refused(tmp_path: Path, entries: list[bytes]) -> Non
 
 
 def test_a_finished_writer_takes_no_more(tmp_path: Path) -> None:
-    with factory(StoreType.HASH).create_writer(tmp_path / "x.hash") as out:
+    with factory(StoreType.HASH).create_writer(tmp_path / "x.hash", expected_entries=1) as out:
         file = out.finish()
         assert file.side_files == (str(context_path(tmp_path / "x.hash")),)
         with pytest.raises(InvalidInputError, match="finished"):
@@ -34,9 +34,9 @@ def test_a_finished_writer_takes_no_more(tmp_path: Path) -> None:
 
 def test_other_input_that_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="power of two, not 100"):
-        factory(StoreType.HASH, block_size=100).create_writer(tmp_path / "x.hash")
+        factory(StoreType.HASH, block_size=100).create_writer(tmp_path / "x.hash", expected_entries=1)
     with pytest.raises(InvalidInputError, match="2 keys but 1 values"):
-        factory(StoreType.HASH).create_writer(tmp_path / "x.hash").write(
+        factory(StoreType.HASH).create_writer(tmp_path / "x.hash", expected_entries=1).write(
             RowBytes.from_list([b"a", b"b"]), RowBytes.from_list([b"v"])
         )
     order = KeyOrder.row_compacted([parse_type("INT")])
@@ -52,6 +52,6 @@ def test_a_new_file_never_meets_an_old_context(tmp_path: Path) -> None:
     old = build(made_by, path, [(b"a", b"1")])
     new = build(made_by, path, [(b"a", b"2")])
     assert old.checksum != new.checksum
-    with made_by.open_reader(new) as reader:
-        assert ask(reader, [b"a"]) == [b"2"]
+    reader = made_by.open_reader(new)
+    assert ask(reader, [b"a"]) == [b"2"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["x.hash", "x.hash.context"]

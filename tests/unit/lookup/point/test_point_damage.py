@@ -9,7 +9,7 @@ import pytest
 
 from lakeidx.api import Table
 from lakeidx.errors import CorruptFileError
-from lakeidx.lookup.sort_store.reader import SortFile
+from lakeidx.lookup.sort_store.reader import SortLookupStoreReader
 from lakeidx.lookup.value_rows import encode_positions
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner
@@ -62,8 +62,8 @@ def test_numbers_of_entries_are_not_relied_on(tmp_path: Path, moved: int, monkey
     table.upsert(pa.table({"id": [3, 11, 12], "v": ["new", "new", "new"]}))
     table.compact()
     assert run_lookup_store(table.metadata, LocalRunner(1)).built == 2
-    right = SortFile.first_entries.func  # type: ignore[attr-defined]
-    monkeypatch.setattr(SortFile, "first_entries", property(lambda file: right(file) + moved))
+    right = SortLookupStoreReader.first_entries.func  # type: ignore[attr-defined]
+    monkeypatch.setattr(SortLookupStoreReader, "first_entries", property(lambda file: right(file) + moved))
     for ids in (IDS, IDS[1:-1], [10, 11, 13, 3], [12]):
         found = table.lookup(pa.table({"id": ids}))
         assert found.column("v").to_pylist() == ["new" if i in (3, 11, 12) else f"value {i % 5}" for i in ids]

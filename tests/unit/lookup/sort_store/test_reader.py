@@ -17,7 +17,7 @@ from lakeidx.codec.varint import encode_varint
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.sst import encode_body
 from lakeidx.lookup.block_cache import BlockCache
-from lakeidx.lookup.sort_store.reader import SortFile
+from lakeidx.lookup.sort_store.reader import SortLookupStoreReader
 from lakeidx.lookup.store import StoreType
 from tests.unit.lookup.stores import ask, build, factory, show
 
@@ -28,8 +28,8 @@ def test_keys_that_differ_only_after_their_first_bytes(tmp_path: Path) -> None:
     for block_size in (64, 65536):
         made_by = factory(StoreType.SORT, block_size=block_size, compression="none", bloom_fpp=None)
         entries = [(key, b"%d" % i) for i, key in enumerate(keys) if i % 2]
-        with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
-            assert ask(reader, keys) == [b"%d" % i if i % 2 else None for i in range(len(keys))]
+        reader = made_by.open_reader(build(made_by, tmp_path / "x", entries))
+        assert ask(reader, keys) == [b"%d" % i if i % 2 else None for i in range(len(keys))]
 
 
 @pytest.mark.parametrize("block_size", [1, 64, 700, 65536])
@@ -41,9 +41,9 @@ def test_keys_of_several_blocks_are_searched_together(tmp_path: Path, block_size
     entries = {key: b"v" * (i % 7 if sizes == "of values" else 9) for i, key in enumerate(keys) if i % 3}
     # Absent keys lie between those of a block; some lack what all keys of the file begin with.
     wanted = [key if i % 7 else key[1:] for i, key in enumerate(keys)]
-    with made_by.open_reader(build(made_by, tmp_path / "x", list(entries.items()))) as reader:
-        few = [wanted[i] for i in np.random.default_rng(asked).permutation(500)[:asked]]
-        assert ask(reader, few) == [entries.get(key) for key in few]
+    reader = made_by.open_reader(build(made_by, tmp_path / "x", list(entries.items())))
+    few = [wanted[i] for i in np.random.default_rng(asked).permutation(500)[:asked]]
+    assert ask(reader, few) == [entries.get(key) for key in few]
 
 
 def test_a_batch_larger_than_the_cache_loads_each_block_once(tmp_path: Path) -> None:
@@ -51,25 +51,25 @@ def test_a_batch_larger_than_the_cache_loads_each_block_once(tmp_path: Path) -> 
     made_by = factory(StoreType.SORT, cache=cache, block_size=500, compression="zstd", bloom_fpp=None)
     entries = [(b"%05d" % i, b"v" * 40) for i in range(1000)]
     file = build(made_by, tmp_path / "x", entries)
-    with made_by.open_reader(file) as reader:
-        asked = np.random.default_rng(1).permutation(1000)
-        found, values = reader.lookup_many(RowBytes.from_list([b"%05d" % i for i in asked]))
-        assert found.all()
-        assert values.to_list() == [b"v" * 40] * 1000
-        assert cache.stats().loads == len(show(file)["blocks"])
-        assert cache.stats().used_bytes <= 1000
+    reader = made_by.open_reader(file)
+    asked = np.random.default_rng(1).permutation(1000)
+    found, values = reader.lookup_many(RowBytes.from_list([b"%05d" % i for i in asked]))
+    assert found.all()
+    assert values.to_list() == [b"v" * 40] * 1000
+    assert cache.stats().loads == len(show(file)["blocks"])
+    assert cache.stats().used_bytes <= 1000
 
 
 def test_columns_that_are_slices_of_others(tmp_path: Path) -> None:
     made_by = factory(StoreType.SORT)
     keys = RowBytes.from_list([b"a", b"b", b"c", b"d"])
     values = RowBytes.from_list([b"1", b"22", b"", b"4444"])
-    with made_by.create_writer(tmp_path / "x") as writer:
+    with made_by.create_writer(tmp_path / "x", expected_entries=3) as writer:
         writer.write(keys.slice(1, 4), values.slice(1, 4))
         file = writer.finish()
-    with made_by.open_reader(file) as reader:
-        found, got = reader.lookup_many(keys.slice(0, 3))
-        assert (found.tolist(), got.to_list()) == ([False, True, True], [b"", b"22", b""])
+    reader = made_by.open_reader(file)
+    found, got = reader.lookup_many(keys.slice(0, 3))
+    assert (found.tolist(), got.to_list()) == ([False, True, True], [b"", b"22", b""])
 
 
 def test_damage_in_any_block_is_found(tmp_path: Path) -> None:
@@ -80,7 +80,8 @@ def test_damage_in_any_block_is_found(tmp_path: Path) -> None:
     blocks = [block["offset"] for block in show(built)["blocks"]]
     for place in blocks[:: len(blocks) // 8]:
         Path(built.path).write_bytes(whole[: place + 3] + bytes([whole[place + 3] ^ 1]) + whole[place + 4 :])
-        with made_by.open_reader(built) as reader, pytest.raises(CorruptFileError) as error:
+        reader = made_by.open_reader(built)
+        with pytest.raises(CorruptFileError) as error:
             reader.lookup_many(RowBytes.from_list([key for key, _ in entries]))
         assert error.value.offset == place
 
@@ -90,19 +91,19 @@ def test_entries_are_checked_once_for_a_checksum(tmp_path: Path, monkeypatch: py
     entries = [(b"%05d" % i, b"%d" % i * 9) for i in range(300)]
     asked = RowBytes.from_list([key for key, _ in entries])
     checked: list[int] = []
-    check = SortFile._check_bodies
+    check = SortLookupStoreReader._check_bodies
 
-    def counted(file: SortFile, numbers: npt.NDArray[np.int64], *rest: Any, **named: Any) -> None:
+    def counted(file: SortLookupStoreReader, numbers: npt.NDArray[np.int64], *rest: Any, **named: Any) -> None:
         checked.extend(numbers.tolist())
         check(file, numbers, *rest, **named)
 
-    monkeypatch.setattr(SortFile, "_check_bodies", counted)
+    monkeypatch.setattr(SortLookupStoreReader, "_check_bodies", counted)
     file = build(made_by, tmp_path / "x", entries)
-    with made_by.open_reader(file) as reader:
-        for _ in range(3):
-            assert reader.lookup_many(asked).values.to_list() == [value for _, value in entries]
-        assert made_by.cache.stats().loads == 3 * len(checked)
-        assert sorted(checked) == list(range(len(show(file)["blocks"])))
+    reader = made_by.open_reader(file)
+    for _ in range(3):
+        assert reader.lookup_many(asked).values.to_list() == [value for _, value in entries]
+    assert made_by.cache.stats().loads == 3 * len(checked)
+    assert sorted(checked) == list(range(len(show(file)["blocks"])))
 
 
 def test_a_block_that_is_another_one_is_checked(tmp_path: Path) -> None:
@@ -111,7 +112,8 @@ def test_a_block_that_is_another_one_is_checked(tmp_path: Path) -> None:
     asked = RowBytes.from_list([key for key, _ in entries])
     built = build(made_by, tmp_path / "x", entries)
     faults = []
-    with made_by.open_reader(built) as reader, Path(built.path).open("r+b", buffering=0) as opened:
+    reader = made_by.open_reader(built)
+    with Path(built.path).open("r+b", buffering=0) as opened:
         assert reader.lookup_many(asked).found.all()
         (block,) = show(built)["blocks"]
         whole = Path(built.path).read_bytes()[: block["size"] + 1]
@@ -132,12 +134,12 @@ def test_entries_are_numbered_in_the_order_of_the_file(tmp_path: Path, block_siz
     made_by = factory(StoreType.SORT, block_size=block_size, compression="none")
     keys = [b"%04d" % i + b"x" * (i % 5 if sizes == "of keys" else 0) for i in range(300)]
     entries = [(key, b"v" * (i % 7 if sizes == "of values" else 0)) for i, key in enumerate(keys) if i % 3]
-    with made_by.open_reader(build(made_by, tmp_path / "x", entries)) as reader:
-        expected = {key: i for i, (key, _) in enumerate(entries)}
-        asked = [keys[i] for i in np.random.default_rng(1).permutation(300)]
-        numbers = reader.entry_numbers(RowBytes.from_list(asked))
-        assert numbers is not None
-        assert numbers.tolist() == [expected.get(key, -1) for key in asked]
+    reader = made_by.open_reader(build(made_by, tmp_path / "x", entries))
+    expected = {key: i for i, (key, _) in enumerate(entries)}
+    asked = [keys[i] for i in np.random.default_rng(1).permutation(300)]
+    numbers = reader.entry_numbers(RowBytes.from_list(asked))
+    assert numbers is not None
+    assert numbers.tolist() == [expected.get(key, -1) for key in asked]
 
 
 @pytest.mark.parametrize(
@@ -145,8 +147,8 @@ def test_entries_are_numbered_in_the_order_of_the_file(tmp_path: Path, block_siz
 )
 def test_entries_without_numbers(tmp_path: Path, store_type: StoreType, codec: str) -> None:
     made_by = factory(store_type, block_size=64, compression=codec)
-    with made_by.open_reader(build(made_by, tmp_path / "x", [(b"%03d" % i, b"v" * 9) for i in range(99)])) as reader:
-        assert reader.entry_numbers(RowBytes.from_list([b"001"])) is None
+    reader = made_by.open_reader(build(made_by, tmp_path / "x", [(b"%03d" % i, b"v" * 9) for i in range(99)]))
+    assert reader.entry_numbers(RowBytes.from_list([b"001"])) is None
 
 
 def test_bytes_between_blocks_and_filter_are_for_files_of_ours_only(tmp_path: Path) -> None:
@@ -163,8 +165,7 @@ def test_bytes_between_blocks_and_filter_are_for_files_of_ours_only(tmp_path: Pa
     footer = struct.pack("<qiqqii", 0, 0, 0, len(block) + len(gap), len(index) - 5, 1481571681)
     path.write_bytes(block + gap + index + footer)
     made_by = factory(StoreType.SORT, bloom_fpp=None)
-    with made_by.open_reader(str(path), checksum=crc32(gap, index, footer)) as reader:
-        assert ask(reader, [b"0007", b"0199", b"x"]) == [b"v" * 7, b"v" * 19, None]
-        assert reader.verify() == len(entries)
+    reader = made_by.open_reader(str(path), checksum=crc32(gap, index, footer))
+    assert ask(reader, [b"0007", b"0199", b"x"]) == [b"v" * 7, b"v" * 19, None]
     with pytest.raises(CorruptFileError, match="data blocks end at"):
         made_by.open_reader(str(path))
