@@ -134,9 +134,3 @@ class LookupStoreReader(Protocol):
 
     def lookup_many(self, keys: RowBytes) -> FoundValues:
         """Look up the values of n keys (any order, repeats allowed) in one pass that releases the GIL."""
-
-    def entry_numbers(self, keys: RowBytes) -> npt.NDArray[np.int64] | None:
-        """Return the number of each key's entry, in the order of the keys in the file; -1 for none. None: not without reading all.
-
-        To be checked: damage may have changed them.
-        """

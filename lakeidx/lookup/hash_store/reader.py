@@ -186,10 +186,6 @@ class HashLookupStoreReader(BlockFile):
             return self._in_one_pass(self.pinned_descriptor(pinned), keys)
         return self._in_rounds(keys)
 
-    def entry_numbers(self, keys: RowBytes) -> npt.NDArray[np.int64] | None:
-        """Return None: entries are not in the order of the keys."""
-        return None
-
     def _in_one_pass(self, descriptor: npt.NDArray[np.int64], keys: RowBytes) -> FoundValues:
         n = len(keys)
         found, offsets = np.empty(n, np.bool_), np.zeros(n + 1, np.int64)

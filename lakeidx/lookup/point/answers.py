@@ -294,30 +294,12 @@ class DataFileLookup:
             positions, rows = positions[alive], rows[alive]
         if not len(rows):
             return None
-        kv = self._kv_at(positions, encoded, rows)
-        if kv is None:
-            raise CorruptFileError("the key at the position in its lookup file is another one", path=self._path)
-        return Versions(rows, kv)
-
-    def rows_guessed_at(self, positions: Int64s, keys: pa.Table, encoded: RowBytes, rows: Int64s) -> Versions | None:
-        """Read rows of the keys rows[...], which are at these positions if nothing is damaged; None when all of them are deleted.
-
-        Nothing is taken for deleted by a position alone: where another key is at one, the keys are searched.
-        """
-        kv = self._kv_at(positions, encoded, rows)
-        if kv is None:
-            return self.rows_of(keys, encoded, rows)
-        if self._deleted is None:
-            return Versions(rows, kv)
-        alive = np.flatnonzero(~np.isin(positions, self._deleted))
-        return Versions(rows[alive], take_rows(kv, alive)) if len(alive) else None
-
-    def _kv_at(self, positions: Int64s, encoded: RowBytes, rows: Int64s) -> pa.Table | None:
-        """Read the rows at positions; None when one of them is not that of its key."""
         selection, order = np.unique(positions, return_inverse=True)
         kv = take_rows(pa.concat_tables(self._read(selection=selection)), order)
         asked = take_row_bytes(encoded, rows).to_arrow()
-        return kv if lookup_keys(kv, self._schema).to_arrow().equals(asked) else None
+        if not lookup_keys(kv, self._schema).to_arrow().equals(asked):
+            raise CorruptFileError("the key at the position in its lookup file is another one", path=self._path)
+        return Versions(rows, kv)
 
     def _read(self, **choice: Any) -> Iterator[pa.Table]:
         self.was_read = True

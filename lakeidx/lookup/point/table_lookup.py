@@ -420,15 +420,10 @@ class TableLookup:
             positions = decode_positions(values, entry.file.row_count, self._places.full(stored.path))
             version = data_file.rows_at(positions, encoded, rows[there])
         else:
-            # Where every row of the file has its entry, the entry's number is the row's position.
-            numbers = reader.entry_numbers(asked) if stored.entries == entry.file.row_count else None
-            there = np.flatnonzero(reader.lookup_many(asked).found if numbers is None else numbers >= 0)
+            there = np.flatnonzero(reader.lookup_many(asked).found)
             if not len(there):
                 return None, False
-            if numbers is not None and numbers.max() < entry.file.row_count:
-                version = data_file.rows_guessed_at(numbers[there], keys, encoded, rows[there])
-            else:
-                version = data_file.rows_of(keys, encoded, rows[there])
+            version = data_file.rows_of(keys, encoded, rows[there])
         return version, data_file.was_read
 
     # -- files -------------------------------------------------------------------------------------------------

@@ -126,20 +126,6 @@ def body_sizes(data: Any, ends: Any, starts: Any, numbers: Any, out: Any) -> Non
 
 
 @kernel
-def entry_counts(data: Any, starts: Any, ends: Any, out: Any) -> None:
-    """Write the number of entries of each block, by its unchecked tail; 0 for an impossible number."""
-    for i in range(len(starts)):
-        size = ends[i] - starts[i] - 5
-        out[i] = 0
-        if size >= 0:
-            number = np.int64(np.int32(load_u32(data + ends[i] - 5)))
-            if load_u8(data + ends[i] - 1):
-                out[i] = max(np.int64(0), number)
-            elif number > 0:
-                out[i] = size // number
-
-
-@kernel
 def read_handles(values: Any, sizes: Any, trailer: Any, starts: Any, ends: Any) -> Any:
     """Read the byte ranges of data blocks from the values of the index: one after another from 0 on, each with its trailer.
 
@@ -265,29 +251,6 @@ def _find_from(
         else:
             high = middle
     return np.int64(0), np.int64(-1)
-
-
-@kernel
-def _find_in_body(
-    body: Any, count: Any, step: Any, end: Any, skip: Any, key: Any, size: Any, codes: Any, fields: Any
-) -> Any:
-    """Search a checked body.
-
-    returns  (address of the value, its size); size -1 when the key is not there
-    """
-    low = np.int64(0)
-    if skip:
-        first_size, first = _entry_at(body, 0, step, end)
-        if not shares_prefix(key, size, first, first_size, skip, codes, fields):
-            return np.int64(0), np.int64(-1)
-    rank = rank_of(key, size, codes, fields, skip)
-    n = count
-    while n > 1:
-        half = n >> 1
-        entry_size, entry = _entry_at(body, low + half - 1, step, end)
-        low += half if rank_of(entry, entry_size, codes, fields, skip) < rank else 0
-        n -= half
-    return _find_from(body, low, count, step, end, key, size, codes, fields)
 
 
 @kernel
@@ -442,41 +405,6 @@ def gather_entries(places: Any, found: Any, target: Any, offsets: Any) -> None:
         size = offsets[i + 1] - offsets[i]
         if size > 0:
             copy_bytes(target + offsets[i], found[places[i]], size)
-
-
-@kernel
-def number_many(descriptor: Any, keys: Any, offsets: Any, blocks: Any, firsts: Any, out: Any) -> None:
-    """Write the number of each key's entry, in its block of blocks int32[n], into out int64[n]; -1 for none.
-
-    firsts   int64[number of blocks], number of each block's first entry
-    """
-    codes, fields = _slot(descriptor, CODES), _slot(descriptor, FIELDS)
-    for i in range(len(blocks)):
-        out[i] = -1
-        block = blocks[i]
-        if block < 0:
-            continue
-        body = load_i64(_slot(descriptor, BODIES) + 8 * block)
-        count = load_i64(_slot(descriptor, COUNTS) + 8 * block)
-        step = load_i64(_slot(descriptor, STEPS) + 8 * block)
-        end = load_i64(_slot(descriptor, ENDS) + 8 * block)
-        skip = load_i64(_slot(descriptor, SKIPS) + 8 * block)
-        start = load_i64(offsets + 8 * i)
-        size = load_i64(offsets + 8 * i + 8) - start
-        value, value_size = _find_in_body(body, count, step, end, skip, keys + start, size, codes, fields)
-        if value_size < 0:
-            continue
-        at = value - body
-        if step:
-            out[i] = firsts[block] + (at - 1) // step
-            continue
-        # The last entry that begins before its value does.
-        low, n = np.int64(0), count
-        while n > 1:
-            half = n >> 1
-            low += half if np.int64(load_u32(body + end + 4 * (low + half))) < at else 0
-            n -= half
-        out[i] = firsts[block] + low
 
 
 @kernel

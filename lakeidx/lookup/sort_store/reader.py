@@ -23,8 +23,6 @@ changing the number of probes: the one change that goes unnoticed is one that ch
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import numpy.typing as npt
 
@@ -84,15 +82,6 @@ class SortLookupStoreReader(BlockFile):
         self.descriptor = self._describe_to_kernels(self._descriptor, self.addresses)
         if self.filter is not None and checksum is None:
             self._check_filter(self.filter)
-
-    @functools.cached_property
-    def first_entries(self) -> npt.NDArray[np.int64] | None:
-        """Entries before each block, and in all, int64[n + 1], by the unchecked tails; None with compression."""
-        if (self.data[self._ends] != BlockCodec.NONE).any():
-            return None
-        counts = np.empty(len(self._ends), np.int64)
-        kernels.entry_counts(self.data.ctypes.data, self.starts, self._ends, counts)
-        return np.concatenate([[0], np.cumsum(counts)])
 
     def pinned_descriptor(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Make a descriptor over other block addresses; kernels get its ``.ctypes.data``."""
@@ -278,23 +267,6 @@ class SortLookupStoreReader(BlockFile):
         kernels.gather_entries(places, found, values.ctypes.data, offsets)
         del held
         return FoundValues(hits, RowBytes(values, offsets))
-
-    def entry_numbers(self, keys: RowBytes) -> npt.NDArray[np.int64] | None:
-        """Return the number of each key's entry in the file, -1 for none; None where blocks are compressed.
-
-        Checksums speak for the blocks of the keys, not for the sizes of those before: the caller checks what is at a number.
-        """
-        keys = contiguous(keys)
-        self.order.check(keys)
-        firsts = self.first_entries
-        if firsts is None:
-            return None
-        blocks, counts, _ = self._located(keys)
-        pinned = self.pin(np.flatnonzero(counts))
-        descriptor = self.pinned_descriptor(pinned.addresses)
-        out = np.empty(len(keys), np.int64)
-        kernels.number_many(descriptor.ctypes.data, *addresses_of(keys), blocks, firsts, out)
-        return out
 
     def _located(self, keys: RowBytes) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the block of each key, and how many keys, of how many bytes, each block has."""

@@ -128,29 +128,6 @@ def test_a_block_that_is_another_one_is_checked(tmp_path: Path) -> None:
     assert any("is damaged or out of order" in fault for fault in faults)
 
 
-@pytest.mark.parametrize("block_size", [1, 64, 700, 65536])
-@pytest.mark.parametrize("sizes", ["of keys", "of values", "alike"])
-def test_entries_are_numbered_in_the_order_of_the_file(tmp_path: Path, block_size: int, sizes: str) -> None:
-    made_by = factory(StoreType.SORT, block_size=block_size, compression="none")
-    keys = [b"%04d" % i + b"x" * (i % 5 if sizes == "of keys" else 0) for i in range(300)]
-    entries = [(key, b"v" * (i % 7 if sizes == "of values" else 0)) for i, key in enumerate(keys) if i % 3]
-    reader = made_by.open_reader(build(made_by, tmp_path / "x", entries))
-    expected = {key: i for i, (key, _) in enumerate(entries)}
-    asked = [keys[i] for i in np.random.default_rng(1).permutation(300)]
-    numbers = reader.entry_numbers(RowBytes.from_list(asked))
-    assert numbers is not None
-    assert numbers.tolist() == [expected.get(key, -1) for key in asked]
-
-
-@pytest.mark.parametrize(
-    ("store_type", "codec"), [(StoreType.SORT, "zstd"), (StoreType.SORT, "lz4"), (StoreType.HASH, "none")]
-)
-def test_entries_without_numbers(tmp_path: Path, store_type: StoreType, codec: str) -> None:
-    made_by = factory(store_type, block_size=64, compression=codec)
-    reader = made_by.open_reader(build(made_by, tmp_path / "x", [(b"%03d" % i, b"v" * 9) for i in range(99)]))
-    assert reader.entry_numbers(RowBytes.from_list([b"001"])) is None
-
-
 def test_bytes_between_blocks_and_filter_are_for_files_of_ours_only(tmp_path: Path) -> None:
     """Development versions wrote an index of parts of blocks there, and blocks of several zstd frames."""
     path = tmp_path / "x"
