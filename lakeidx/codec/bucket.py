@@ -53,7 +53,7 @@ def fixed_buckets(
     if function == "mod":
         return _mod_buckets(columns, types, num_buckets)
     if function == "hive":
-        positive = hive_hashes(columns, types, num_rows) & np.uint32(0x7FFFFFFF)
+        positive = _hive_hashes(columns, types, num_rows) & np.uint32(0x7FFFFFFF)
         return (positive % np.uint32(num_buckets)).astype(np.int32)
     raise InvalidInputError(f"unknown bucket function {function!r}; use one of {', '.join(FUNCTIONS)}")
 
@@ -77,7 +77,7 @@ def _mod_buckets(columns: Sequence[Column], types: Sequence[DataType], num_bucke
     return (values.astype(np.int64, copy=False) % num_buckets).astype(np.int32)
 
 
-def hive_hashes(
+def _hive_hashes(
     columns: Sequence[Column], types: Sequence[DataType], num_rows: int | None = None
 ) -> npt.NDArray[np.uint32]:
     """Return Hive's hash of each row, as uint32[n].

@@ -27,6 +27,7 @@ from lakeidx.file_index.registry import file_index_of
 from lakeidx.file_index.write import index_builder
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.format.schema.table_schema import TableSchema
+from lakeidx.options.descriptors import parse_size
 from lakeidx.predicate import Predicate, and_, between, evaluate, leaves, or_
 from lakeidx.predicate.mask import is_impossible
 from lakeidx.predicate.tree import And, Compare, In, IsNull, Leaf, Match, MatchKind, Op
@@ -196,12 +197,12 @@ def test_rewriting_gives_the_same_bytes(case: dict[str, Any]) -> None:
     t, column = column_of(case)
     collector = KeyCollector(t)
     collector.add(column)
-    writer: Any = file_index_of("bitmap").create_writer(t, options_of(case))
+    options = options_of(case)
     in_java_order = encode_bitmap(
         collector.distinct(),
         t,
-        version=writer._version,
-        block_size=writer._block_size,
+        version=int(options.get("version", "2")),
+        block_size=parse_size(options.get("index-block-size", "16 kb")),
         order=java_order(case, java),
     )
     assert in_java_order == java

@@ -33,7 +33,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pyroaring import BitMap
 
 from lakeidx.codec.cursor import Cursor
@@ -43,9 +42,9 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.kinds.blocks import find_entry, split_blocks, with_tails
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict
 from lakeidx.file_index.kinds.value_keys import (
+    CollectingWriter,
     DistinctKeys,
     Key,
-    KeyCollector,
     encode_keys,
     is_cut,
     key_of,
@@ -230,7 +229,8 @@ class BitmapIndexer:
     def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
         """Make a writer of the version in option `version`."""
         self.check(t, options)
-        return _BitmapIndexWriter(t, *_settings(options))
+        version, size = _settings(options)
+        return CollectingWriter(t, lambda keys: encode_bitmap(keys.distinct(), t, version=version, block_size=size))
 
     def create_reader(
         self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
@@ -250,22 +250,6 @@ def _settings(options: Mapping[str, str]) -> tuple[int, int]:
     if not 16 <= limit <= 0x7FFFFFFF:
         raise InvalidInputError(f"index-block-size must be 16 bytes to 2 GiB, not {block_size!r}")
     return int(version), limit
-
-
-class _BitmapIndexWriter:
-    """Gathers the column, then writes it at once."""
-
-    def __init__(self, t: DataType, version: int, block_size: int) -> None:
-        self._type, self._version, self._block_size = t, version, block_size
-        self._keys = KeyCollector(t)
-
-    def add(self, column: pa.Array | pa.ChunkedArray) -> None:
-        """Add the next rows."""
-        self._keys.add(column)
-
-    def finish(self) -> bytes | None:
-        """Return the payload; None when a key does not fit a block or the bitmaps need 2 GiB."""
-        return encode_bitmap(self._keys.distinct(), self._type, version=self._version, block_size=self._block_size)
 
 
 def encode_bitmap(

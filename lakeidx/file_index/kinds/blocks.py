@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeidx.codec.arrays import frozen
 from lakeidx.codec.jit import kernel
@@ -30,14 +32,25 @@ def split_blocks(
 
 def with_tails(keys: RowBytes, *columns: npt.NDArray[np.int64]) -> RowBytes:
     """Append to each key one i32 big endian of every column (int64[n], values of 32 bits)."""
-    width = 4 * len(columns)
     tails = np.empty((len(keys), len(columns)), ">i4")
     for i, column in enumerate(columns):
         tails[:, i] = column
-    offsets = keys.offsets - keys.offsets[0] + np.arange(len(keys) + 1, dtype=np.int64) * width
-    data = np.empty(int(offsets[-1]), np.uint8)
-    _interleave(frozen(keys.data), frozen(keys.offsets), frozen(tails.view(np.uint8).reshape(-1)), width, data)
-    return RowBytes(data, offsets)
+    return side_by_side(keys, tails)
+
+
+def side_by_side(*parts: RowBytes | npt.NDArray[np.signedinteger]) -> RowBytes:
+    """Join n byte strings each, or the bytes of the rows of a matrix, side by side."""
+    columns = [
+        part
+        if isinstance(part, RowBytes)
+        else RowBytes(part.view(np.uint8).reshape(-1), np.arange(len(part) + 1, dtype=np.int64) * part.strides[0])
+        for part in parts
+    ]
+    return RowBytes.from_arrow(
+        pc.binary_join_element_wise(
+            *(c.to_arrow().cast(pa.large_binary()) for c in columns), pa.scalar(b"", pa.large_binary())
+        )
+    )
 
 
 def find_entry(data: bytes | memoryview, at: int, count: int, tail: int, key: bytes | None) -> tuple[int, int]:
@@ -65,18 +78,6 @@ def _split(sizes, limit, taken, free_first, most, starts):  # type: ignore[no-un
         used += sizes[i]
         members += 1
     return blocks
-
-
-@kernel
-def _interleave(data, offsets, tails, width, out):  # type: ignore[no-untyped-def]
-    at = 0
-    for i in range(len(offsets) - 1):
-        for b in range(offsets[i], offsets[i + 1]):
-            out[at] = data[b]
-            at += 1
-        for b in range(width):
-            out[at] = tails[i * width + b]
-            at += 1
 
 
 @kernel

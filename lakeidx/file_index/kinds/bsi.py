@@ -29,14 +29,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pyroaring import BitMap
 
 from lakeidx.codec.cursor import Cursor
 from lakeidx.codec.roaring import read_bitmap, serialize_rows, serialize_slices
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict
-from lakeidx.file_index.kinds.value_keys import KeyCollector, Numbers, is_cut, key_of
+from lakeidx.file_index.kinds.value_keys import CollectingWriter, Numbers, is_cut, key_of
 from lakeidx.predicate.tree import Compare, In, IsNull, Leaf, Op
 from lakeidx.types import INT_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
@@ -58,28 +57,13 @@ class BsiIndexer:
     def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
         """Make a writer for one file."""
         self.check(t, options)
-        return _BsiWriter(t)
+        return CollectingWriter(t, lambda keys: _encode_bsi(keys.numbers()))
 
     def create_reader(
         self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
     ) -> FileIndexReader:
         """Make a reader; the whole payload is decoded."""
         return _BsiReader(t, payload, rows=rows, path=path)
-
-
-class _BsiWriter:
-    """Gathers the column, then writes it at once."""
-
-    def __init__(self, t: DataType) -> None:
-        self._keys = KeyCollector(t)
-
-    def add(self, column: pa.Array | pa.ChunkedArray) -> None:
-        """Add the next rows."""
-        self._keys.add(column)
-
-    def finish(self) -> bytes | None:
-        """Return the payload; None when a value is the least 64-bit integer."""
-        return _encode_bsi(self._keys.numbers())
 
 
 def _encode_bsi(numbers: Numbers) -> bytes | None:

@@ -35,21 +35,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pyroaring import BitMap
 
-from lakeidx.codec.arrays import frozen
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.jit import kernel
 from lakeidx.codec.roaring import deserialize, serialize_rows, serialize_slices
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.kinds.blocks import split_blocks
 from lakeidx.file_index.kinds.types import FileIndexReader, FileIndexResult, FileIndexWriter, Verdict
 from lakeidx.file_index.kinds.value_keys import (
+    CollectingWriter,
     DistinctKeys,
     Key,
-    KeyCollector,
     encode_keys,
     key_of,
     key_width,
@@ -314,7 +311,8 @@ class RangeBitmapIndexer:
     def create_writer(self, t: DataType, options: Mapping[str, str]) -> FileIndexWriter:
         """Make a writer for one file."""
         self.check(t, options)
-        return _RangeBitmapWriter(t, _chunk_size(t, options))
+        size = _chunk_size(t, options)
+        return CollectingWriter(t, lambda keys: _encode_range_bitmap(keys.distinct(), t, chunk_size=size))
 
     def create_reader(
         self, t: DataType, payload: bytes | memoryview, *, rows: int | None = None, path: str | None = None
@@ -334,22 +332,6 @@ def _chunk_size(t: DataType, options: Mapping[str, str]) -> int:
     return size
 
 
-class _RangeBitmapWriter:
-    """Gathers the column, then writes it at once."""
-
-    def __init__(self, t: DataType, chunk_size: int) -> None:
-        self._type, self._chunk_size = t, chunk_size
-        self._keys = KeyCollector(t)
-
-    def add(self, column: pa.Array | pa.ChunkedArray) -> None:
-        """Add the next rows."""
-        self._keys.add(column)
-
-    def finish(self) -> bytes | None:
-        """Return the payload; None when it would need 2 GiB."""
-        return _encode_range_bitmap(self._keys.distinct(), self._type, chunk_size=self._chunk_size)
-
-
 def _encode_range_bitmap(distinct: DistinctKeys, t: DataType, *, chunk_size: int = 16384) -> bytes | None:
     """Encode a range-bitmap index; None when it would need 2 GiB or more."""
     keys = encode_keys(distinct.keys, t)
@@ -366,54 +348,26 @@ def _encode_range_bitmap(distinct: DistinctKeys, t: DataType, *, chunk_size: int
 def _encode_dictionary(keys: RowBytes, t: DataType, chunk_size: int) -> bytes:
     """Encode sorted keys as chunks."""
     width = key_width(t)
-    lengths = keys.lengths
     most = -1 if width is not None else chunk_size // 4
-    bounds = split_blocks(lengths, chunk_size, free_first=True, most=most) if len(keys) else np.zeros(1, np.int64)
-    firsts = bounds[:-1]
-    further = np.diff(bounds) - 1
-    sizes = keys.offsets[bounds[1:]] - keys.offsets[firsts + 1]
-    tables = np.zeros(len(firsts), np.int64) if width is not None else 4 * further
-    body_offsets = np.zeros(len(firsts) + 1, np.int64)
-    np.cumsum(sizes + tables, out=body_offsets[1:])
-    head_sizes = 1 + lengths[firsts] + 20
-    head_offsets = np.zeros(len(firsts) + 1, np.int64)
-    np.cumsum(head_sizes, out=head_offsets[1:])
-    fields = np.empty((len(firsts), 5), ">i4")
-    last = (sizes, np.full(len(firsts), width or 0)) if width is not None else (tables, sizes)
-    for column, values in enumerate((firsts, body_offsets[:-1], further, *last)):
-        fields[:, column] = values
-    heads = np.empty(int(head_offsets[-1]), np.uint8)
-    bodies = np.empty(int(body_offsets[-1]), np.uint8)
-    _chunks(
-        frozen(keys.data), frozen(keys.offsets), bounds, frozen(fields.view(np.uint8)), width is None, heads, bodies
-    )
-    offsets = head_offsets[:-1].astype(">i4").tobytes()
-    head = struct.pack(">iBiii", 13, 1, len(firsts), len(offsets), len(heads))
-    return head + offsets + heads.tobytes() + bodies.tobytes()
-
-
-@kernel
-def _chunks(data, offsets, bounds, fields, variable, heads, bodies):  # type: ignore[no-untyped-def]
-    head, body = 0, 0
-    for c in range(len(bounds) - 1):
-        first, end = bounds[c], bounds[c + 1]
-        heads[head] = 1
-        head += 1
-        for b in range(offsets[first], offsets[first + 1]):
-            heads[head] = data[b]
-            head += 1
-        for b in range(20):
-            heads[head] = fields[c, b]
-            head += 1
-        if variable:
-            for k in range(first + 1, end):
-                at = offsets[k] - offsets[first + 1]
-                for b in range(4):
-                    bodies[body] = (at >> (24 - 8 * b)) & 0xFF
-                    body += 1
-        for b in range(offsets[first + 1], offsets[end]):
-            bodies[body] = data[b]
-            body += 1
+    bounds = split_blocks(keys.lengths, chunk_size, free_first=True, most=most) if len(keys) else np.zeros(1, np.int64)
+    raw, edges = keys.flat.tobytes(), (keys.offsets - keys.offsets[0]).tolist()
+    places, heads, bodies = [], [], []
+    head_at = body_at = 0
+    for first, end in pairwise(bounds.tolist()):
+        body, table = raw[edges[first + 1] : edges[end]], b""
+        sizes = (len(body), width)
+        if width is None:
+            table = (keys.offsets[first + 1 : end] - keys.offsets[first + 1]).astype(">i4").tobytes()
+            sizes = (len(table), len(body))
+        head = b"\x01" + raw[edges[first] : edges[first + 1]]
+        heads.append(head + struct.pack(">5i", first, body_at, end - first - 1, *sizes))
+        bodies += [table, body]
+        places.append(head_at)
+        head_at += len(heads[-1])
+        body_at += len(table) + len(body)
+    offsets = np.array(places, ">i4").tobytes()
+    head = struct.pack(">iBiii", 13, 1, len(places), len(offsets), head_at)
+    return b"".join((head, offsets, *heads, *bodies))
 
 
 def _encode_slices(codes: npt.NDArray[np.int32], count: int) -> bytes:

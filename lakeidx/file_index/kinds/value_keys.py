@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,10 +34,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeidx.codec.arrays import frozen, null_mask, one_array, values_of
+from lakeidx.codec.arrays import null_mask, one_array, values_of
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.jit import kernel
 from lakeidx.codec.rows.rowbytes import RowBytes
+from lakeidx.file_index.kinds.blocks import side_by_side
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 _WIDTH = {Root.BOOLEAN: 1, Root.TINYINT: 1, Root.SMALLINT: 2, Root.INT: 4, Root.DATE: 4, Root.TIME: 4, Root.FLOAT: 4,
@@ -200,6 +201,24 @@ class KeyCollector:
         return DistinctKeys(RowBytes.from_arrow(ordered.filter(pa.array(fresh))), codes[raw])
 
 
+class CollectingWriter:
+    """Writes an index of a column that is gathered whole.
+
+    encode   makes the payload; None when the values cannot be indexed
+    """
+
+    def __init__(self, t: DataType, encode: Callable[[KeyCollector], bytes | None]) -> None:
+        self._keys, self._encode = KeyCollector(t), encode
+
+    def add(self, column: pa.Array | pa.ChunkedArray) -> None:
+        """Add the next rows."""
+        self._keys.add(column)
+
+    def finish(self) -> bytes | None:
+        """Return the payload; None when the values cannot be indexed."""
+        return self._encode(self._keys)
+
+
 def _valid(part: Numbers) -> npt.NDArray[np.bool_]:
     return np.ones(len(part.values), bool) if part.valid is None else part.valid
 
@@ -226,24 +245,10 @@ def _rank(values: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDA
 def encode_keys(keys: npt.NDArray[np.int64] | RowBytes, t: DataType) -> RowBytes:
     """Encode keys as their bytes in a payload."""
     if isinstance(keys, RowBytes):
-        offsets = np.zeros(len(keys) + 1, np.int64)
-        np.cumsum(keys.lengths + 4, out=offsets[1:])
-        data = np.zeros(int(offsets[-1]), np.uint8)
-        _prefix_lengths(frozen(keys.data), frozen(keys.offsets), offsets, data)
-        return RowBytes(data, offsets)
+        return side_by_side(keys.lengths.astype(">i4"), keys)
     width = _WIDTH[t.root]
     words = np.ascontiguousarray(float_bits(keys, t).astype(f">i{width}"))
     return RowBytes(words.view(np.uint8), np.arange(len(keys) + 1, dtype=np.int64) * width)
-
-
-@kernel
-def _prefix_lengths(data, offsets, targets, out):  # type: ignore[no-untyped-def]
-    for i in range(len(targets) - 1):
-        at, length = targets[i], offsets[i + 1] - offsets[i]
-        for b in range(4):
-            out[at + b] = (length >> (24 - 8 * b)) & 0xFF
-        for b in range(length):
-            out[at + 4 + b] = data[offsets[i] + b]
 
 
 def read_key(cursor: Cursor, t: DataType) -> Key:
