@@ -16,7 +16,7 @@ from lakeidx.codec.hashes.murmur import hash_words
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows
-from lakeidx.codec.values import map_types
+from lakeidx.format.partition_names import partition_value_text
 from lakeidx.format.schema.feature_gate import gate_report
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema, schema_to_json
 from lakeidx.format.snapshot import Snapshot, snapshot_to_json
@@ -26,7 +26,7 @@ from lakeidx.table.key_buckets import buckets_by_function, find_buckets, hash_en
 from lakeidx.table.newest import load_newest, on_newest
 from lakeidx.table.times import iso_utc
 from lakeidx.table.view import HASH_INDEX, data_file_path, decode_partition_dict
-from lakeidx.types import BYTES_ROOTS, TIMESTAMP_ROOTS, DataType, Root
+from lakeidx.types import BYTES_ROOTS, INT_ROOTS, DataType, Root
 
 
 def as_html(table: TableHandle) -> str:
@@ -186,12 +186,12 @@ def buckets_of(table: TableHandle, rows: pa.Table) -> NDArray[np.int32]:
 
 def _partition(partition: bytes, schema: TableSchema) -> dict[str, Any]:
     values = decode_partition_dict(partition, schema)
-    return {k: internal_to_json(v, schema.field(k).type) for k, v in values.items()}
+    return {k: readable(v, schema.field(k).type) for k, v in values.items()}
 
 
 def _key(key: bytes, schema: TableSchema) -> Any:
     values = decode_row(split_arity(key)[1], schema.key_types)
-    return [internal_to_json(v, t) for v, t in zip(values, schema.key_types, strict=True)]
+    return [readable(v, t) for v, t in zip(values, schema.key_types, strict=True)]
 
 
 def as_line(table: TableHandle) -> str:
@@ -206,32 +206,14 @@ def as_line(table: TableHandle) -> str:
     return f"Table({table.uri!r}, {columns}{keys}, {state})"
 
 
-def internal_to_json(value: Any, t: DataType) -> Any:
-    """Format an internal value: bytes as hex, DECIMAL, NaN and infinities as text, TIMESTAMP as [millis, nanos], maps as lists of
-    [key, value]; a FLOAT is the shortest number that reads back as the same 32-bit value.
-    """
-    if value is None:
-        return None
+def readable(value: Any, t: DataType) -> Any:
+    """Return an internal value as JSON for people: numbers and truth values as they are, bytes in hex, others as text."""
+    if value is None or t.root is Root.BOOLEAN or t.root in INT_ROOTS:
+        return value
+    if t.root in (Root.FLOAT, Root.DOUBLE) and math.isfinite(value):
+        return value
     if t.root in BYTES_ROOTS:
-        return value.hex()
-    if t.root is Root.DECIMAL:
-        return f"{value:f}"
-    if t.root in (Root.FLOAT, Root.DOUBLE):
-        if math.isnan(value):
-            return "NaN"
-        if math.isinf(value):
-            return "Infinity" if value > 0 else "-Infinity"
-        return float(str(np.float32(value))) if t.root is Root.FLOAT else value
-    if t.root in TIMESTAMP_ROOTS:
-        return list(value)
-    if t.root is Root.VARIANT:
-        return [value[0].hex(), value[1].hex()]
-    if t.root is Root.ARRAY:
-        assert t.element is not None
-        return [internal_to_json(v, t.element) for v in value]
-    if t.root in (Root.MAP, Root.MULTISET):
-        key, item = map_types(t)
-        return [[internal_to_json(k, key), internal_to_json(v, item)] for k, v in value]
-    if t.root is Root.ROW:
-        return [internal_to_json(v, f.type) for v, f in zip(value, t.fields, strict=True)]
-    return value
+        return bytes(value).hex()
+    if t.is_nested or t.root is Root.VARIANT:
+        return repr(value)
+    return partition_value_text(value, t, legacy=False)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.api.listings import internal_to_json
 from lakeidx.codec.bucket import FUNCTIONS, buckets_of_hashes, fixed_buckets
 from lakeidx.codec.hashes.murmur import hash_bytes, hash_words
 from lakeidx.codec.rows.binary_row import split_arity, with_arity
@@ -23,7 +22,7 @@ from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import TIMESTAMP_ROOTS, DataType, parse_type
 from tests.conftest import GOLDEN
-from tests.kit.json_forms import json_to_internal
+from tests.kit.json_forms import internal_to_json, json_to_internal
 from tests.kit.scalar_twins import compare_compacted
 from tests.unit.codec.strategies import same
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lakeidx.api.listings import internal_to_json
 from lakeidx.codec.values import arrow_to_internal, internal_to_arrow
 from lakeidx.data.engines import make_engine, validate_merge_options
 from lakeidx.data.row_kinds import SHORT_NAMES
@@ -17,7 +16,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.types import Field, parse_type
 from tests.conftest import GOLDEN
-from tests.kit.json_forms import json_to_internal
+from tests.kit.json_forms import internal_to_json, json_to_internal
 from tests.kit.reference_engines import Record, make_reference_engine, merge_reduced
 
 pytestmark = pytest.mark.golden

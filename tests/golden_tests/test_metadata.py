@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from lakeidx.api.inspect.files import inspect_file
-from lakeidx.api.listings import internal_to_json
 from lakeidx.codec.containers.avro import MAGIC, header_schema
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
@@ -36,6 +35,7 @@ from lakeidx.table.expiration.orphans import parse_path
 from lakeidx.types import Field, Root
 from tests.kit.avro_checksum import as_others_write
 from tests.kit.golden_tables import TABLES, GoldenTable
+from tests.kit.json_forms import internal_to_json
 
 pytestmark = pytest.mark.golden
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.api.listings import internal_to_json
 from lakeidx.api.table import Table
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
@@ -30,7 +29,7 @@ from lakeidx.storage import LocalStore
 from lakeidx.table.scan import section_read
 from lakeidx.table.view import decode_partition_dict
 from tests.kit.golden_tables import TABLES, GoldenTable
-from tests.kit.json_forms import json_to_internal
+from tests.kit.json_forms import internal_to_json, json_to_internal
 
 pytestmark = pytest.mark.golden
 STORE = LocalStore(sync=False)

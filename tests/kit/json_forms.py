@@ -1,7 +1,8 @@
-"""Internal values from the JSON forms of the golden data, the inverse of `lakeidx.api.listings.internal_to_json`."""
+"""Internal values from the JSON forms of the golden data, and these forms of values."""
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -38,4 +39,35 @@ def json_to_internal(value: Any, t: DataType) -> Any:
         return [(json_to_internal(k, key), json_to_internal(v, item)) for k, v in value]
     if t.root is Root.ROW:
         return tuple(json_to_internal(v, f.type) for v, f in zip(value, t.fields, strict=True))
+    return value
+
+
+def internal_to_json(value: Any, t: DataType) -> Any:
+    """Format an internal value: bytes as hex, DECIMAL, NaN and infinities as text, TIMESTAMP as [millis, nanos], maps as lists of
+    [key, value]; a FLOAT is the shortest number that reads back as the same 32-bit value.
+    """
+    if value is None:
+        return None
+    if t.root in BYTES_ROOTS:
+        return value.hex()
+    if t.root is Root.DECIMAL:
+        return f"{value:f}"
+    if t.root in (Root.FLOAT, Root.DOUBLE):
+        if math.isnan(value):
+            return "NaN"
+        if math.isinf(value):
+            return "Infinity" if value > 0 else "-Infinity"
+        return float(str(np.float32(value))) if t.root is Root.FLOAT else value
+    if t.root in TIMESTAMP_ROOTS:
+        return list(value)
+    if t.root is Root.VARIANT:
+        return [value[0].hex(), value[1].hex()]
+    if t.root is Root.ARRAY:
+        assert t.element is not None
+        return [internal_to_json(v, t.element) for v in value]
+    if t.root in (Root.MAP, Root.MULTISET):
+        key, item = map_types(t)
+        return [[internal_to_json(k, key), internal_to_json(v, item)] for k, v in value]
+    if t.root is Root.ROW:
+        return [internal_to_json(v, f.type) for v, f in zip(value, t.fields, strict=True)]
     return value

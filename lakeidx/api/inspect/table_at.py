@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakeidx.api.listings import readable
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.file_names import numbered
-from lakeidx.format.partition_names import partition_value_text
 from lakeidx.format.schema.schema_file import TableSchema, decode_schema
 from lakeidx.storage.base import ObjectStore
 from lakeidx.storage.files import join, parent_of
-from lakeidx.types import BYTES_ROOTS, INT_ROOTS, Field, Root
+from lakeidx.types import Field
 
 _MOST_LEVELS = 12
 
@@ -63,17 +62,4 @@ def readable_row(data: bytes, fields: Sequence[Field]) -> dict[str, Any] | None:
         values = decode_row(row, types)
     except LakeIdxError:
         return None
-    return {f.name: _readable(value, f) for f, value in zip(fields, values, strict=True)}
-
-
-def _readable(value: Any, field: Field) -> Any:
-    root = field.type.root
-    if value is None or root is Root.BOOLEAN or root in INT_ROOTS:
-        return value
-    if root in (Root.FLOAT, Root.DOUBLE) and math.isfinite(value):
-        return value
-    if root in BYTES_ROOTS:
-        return bytes(value).hex()
-    if field.type.is_nested or root is Root.VARIANT:
-        return repr(value)
-    return partition_value_text(value, field.type, legacy=False)
+    return {f.name: readable(value, f.type) for f, value in zip(fields, values, strict=True)}

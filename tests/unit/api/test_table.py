@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import logging
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +196,27 @@ def test_times_are_iso(tmp_path: Path) -> None:
         table.scan(timestamp="2000-01-01")
     with pytest.raises(lakeidx.InvalidInputError, match="is not a time"):
         table.scan(timestamp="yesterday")
+
+
+def test_lists_show_dates_times_and_numbers_as_people_write_them(tmp_path: Path) -> None:
+    fields = [
+        ("day", "DATE NOT NULL"),
+        ("at", "TIMESTAMP(3) NOT NULL"),
+        ("price", "DECIMAL(6, 2) NOT NULL"),
+        ("n", "INT NOT NULL"),
+    ]
+    spec = {
+        "fields": [{"name": n, "type": t} for n, t in fields],
+        "primaryKeys": ["day", "at", "price", "n"],
+        "partitionKeys": ["day"],
+        "options": {"bucket": "1"},
+    }
+    table = lakeidx.Table.create(tmp_path / "d.db" / "t", spec)
+    moment, price = dt.datetime(2026, 11, 1, 8, 30), Decimal("9.50")
+    table.upsert([{"day": dt.date(2026, 11, 1), "at": moment, "price": price, "n": 7}])
+    (file,) = table.files()
+    assert file["day"] == table.buckets()[0]["day"] == "2026-11-01"
+    assert file["min_key"] == ["2026-11-01 08:30:00.000", "9.50", 7]
 
 
 def test_runners_that_are_none(tmp_path: Path) -> None:

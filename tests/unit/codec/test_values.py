@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.api.listings import internal_to_json
 from lakeidx.codec.values import (
     arrow_int_to_timestamp,
     arrow_to_internal,
@@ -20,7 +19,7 @@ from lakeidx.codec.values import (
 )
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import parse_type, to_arrow
-from tests.kit.json_forms import json_to_internal
+from tests.kit.json_forms import internal_to_json, json_to_internal
 from tests.unit.codec.strategies import LAYOUTS, any_types, columns_of, laid_out, same, tables, values
 
 
