@@ -98,33 +98,28 @@ def text_sink(output: Path | None) -> Iterator[TextIO]:
         yield sink
 
 
-def print_rows(tables: Iterable[pa.Table], schema: pa.Schema, kind: RowFormat, output: Path | None) -> int:
-    """Write rows in a format; gives their number. A file appears under its name only when it is complete."""
-    writer: dict[RowFormat, Callable[[Iterable[pa.Table], pa.Schema, Path | None], int]] = {
+def print_rows(tables: Iterable[pa.Table], schema: pa.Schema, kind: RowFormat, output: Path | None) -> None:
+    """Write rows in a format. A file appears under its name only when it is complete."""
+    writer: dict[RowFormat, Callable[[Iterable[pa.Table], pa.Schema, Path | None], None]] = {
         RowFormat.JSONL: _write_jsonl,
         RowFormat.CSV: _write_csv,
         RowFormat.PARQUET: _write_parquet,
         RowFormat.ARROW: _write_arrow,
         RowFormat.TABLE: _write_table,
     }
-    return writer[kind](tables, schema, output)
+    writer[kind](tables, schema, output)
 
 
-def _write_jsonl(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
-    count = 0
+def _write_jsonl(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> None:
     with text_sink(output) as sink:
         for table in tables:
-            count += table.num_rows
             sink.writelines(line + "\n" for line in json_lines(table))
-    return count
 
 
-def _write_csv(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
-    count = 0
+def _write_csv(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> None:
     with text_sink(output) as sink:
         header = True
         for table in (*tables, schema.empty_table()):
-            count += table.num_rows
             if table.num_rows == 0 and not header:
                 continue
             arrays = [pa.array([v if v is None or isinstance(v, str) else json.dumps(v) for v in c], pa.string())
@@ -134,42 +129,38 @@ def _write_csv(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | Non
             pacsv.write_csv(pa.table(arrays, names=table.column_names), buffer, options)
             sink.write(buffer.getvalue().to_pybytes().decode())
             header = False
-    return count
 
 
-def _write_parquet(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
+def _write_parquet(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> None:
     if output is None:
         raise InvalidInputError("Parquet is written to a file: give -o FILE")
     with _new_file(output) as temp, pq.ParquetWriter(temp, schema, compression="zstd") as writer:
-        return _write_tables(writer, tables)
+        _write_tables(writer, tables)
 
 
-def _write_arrow(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
+def _write_arrow(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> None:
     """Write an Arrow IPC stream, to a file or to stdout for another program."""
     if output is None:
         if sys.stdout.isatty():
             raise InvalidInputError("Arrow is a binary format: give -o FILE, or pipe it to a program")
         with pa.ipc.new_stream(sys.stdout.buffer, schema) as writer:
-            return _write_tables(writer, tables)
+            _write_tables(writer, tables)
+        return
     with _new_file(output) as temp, pa.ipc.new_stream(str(temp), schema) as writer:
-        return _write_tables(writer, tables)
+        _write_tables(writer, tables)
 
 
-def _write_tables(writer: pq.ParquetWriter | pa.RecordBatchStreamWriter, tables: Iterable[pa.Table]) -> int:
-    count = 0
+def _write_tables(writer: pq.ParquetWriter | pa.RecordBatchStreamWriter, tables: Iterable[pa.Table]) -> None:
     for table in tables:
-        count += table.num_rows
         writer.write_table(table)
-    return count
 
 
-def _write_table(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> int:
+def _write_table(tables: Iterable[pa.Table], schema: pa.Schema, output: Path | None) -> None:
     rows: list[dict[str, Any]] = []
     for table in tables:
         rows += json_rows(table)
     with text_sink(output) as sink:
         _print_table(rows, schema.names, sink)
-    return len(rows)
 
 
 def print_list(rows: Sequence[Mapping[str, Any]], kind: ListFormat | None, as_json: bool = False) -> None:
