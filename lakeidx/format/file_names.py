@@ -26,8 +26,7 @@ import itertools
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-
-from lakeidx.storage.uuids import random_uuid
+from uuid import uuid4
 
 LATEST = "LATEST"
 EARLIEST = "EARLIEST"
@@ -143,7 +142,7 @@ class NewFileNames:
     """
 
     def __init__(self, uuid: str | None = None) -> None:
-        self.uuid = uuid or random_uuid()
+        self.uuid = uuid or str(uuid4())
         self._manifests = itertools.count()
         self._lists = itertools.count()
         self._index_manifests = itertools.count()

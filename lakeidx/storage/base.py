@@ -45,7 +45,10 @@ class FileInfo(NamedTuple):
 
 @runtime_checkable
 class ObjectStore(Protocol):
-    """Port of an object store. Objects are cheap, thread-safe and pickle (their connections do not travel)."""
+    """Port of an object store. Objects are cheap, thread-safe and pickle (their connections do not travel).
+
+    What a store does no better than by the other methods is here.
+    """
 
     @property
     def uri(self) -> str:
@@ -60,11 +63,11 @@ class ObjectStore(Protocol):
     @property
     def waits(self) -> bool:
         """True when requests wait for another machine, so that several at once pay off even for a few small files."""
-        ...
+        return False
 
     def fresh_session(self) -> ObjectStore:
-        """Return the same store with connections of its own."""
-        ...
+        """Return the same store with connections of its own; itself where it has none."""
+        return self
 
     def get(self, path: str) -> bytes:
         """Read the whole file."""
@@ -72,7 +75,7 @@ class ObjectStore(Protocol):
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         """Read bytes offset .. offset + length; fewer when the file ends before."""
-        ...
+        return self.get_ranges(path, [(offset, length)])[0]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (offset, length) of one file, fetched side by side where that helps."""
@@ -88,7 +91,7 @@ class ObjectStore(Protocol):
 
     def exists(self, path: str) -> bool:
         """Return True when a file or a directory has that name."""
-        ...
+        return self.info(path) is not None or any(True for _ in self.walk(path))
 
     def list(self, dir: str) -> list[FileInfo]:
         """List the files and directories directly below, sorted by name; empty when the directory is missing. Never stale."""
@@ -107,7 +110,8 @@ class ObjectStore(Protocol):
 
     def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Write files, side by side where that helps; an error may leave any of them."""
-        ...
+        for path, data in files:
+            self.put(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist: True when this call made it, False when it was there (then nothing changed).
@@ -123,12 +127,13 @@ class ObjectStore(Protocol):
         ...
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """Remove files; missing ones are fine."""
-        ...
+        """Remove files, many per request where the store can; missing ones are fine."""
+        for path in paths:
+            self.delete(path)
 
     def delete_empty_dir(self, dir: str) -> bool:
         """Remove a directory if it is empty; return True when it does not exist any more. Stores without directories do nothing."""
-        ...
+        return not any(True for _ in self.walk(dir))
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access by Arrow's readers; `size`, when the caller knows it, saves a request."""

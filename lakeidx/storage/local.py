@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from stat import S_ISDIR
 
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, NotFoundError
-from lakeidx.storage.base import FileInfo
+from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.files import MISSING, translate
 from lakeidx.storage.local_write import LocalOutput, create_file, replace_file
 
@@ -42,8 +42,8 @@ def absolute(path: str) -> str:
     return path if "://" in path or path.startswith("file:") else os.path.abspath(path)
 
 
-class LocalStore:
-    """An `lakeidx.storage.base.ObjectStore` on a file system.
+class LocalStore(ObjectStore):
+    """A store on a file system.
 
     sync   False leaves out fsync: for tests and scratch data that need not survive a power cut
     """
@@ -62,15 +62,6 @@ class LocalStore:
         """The disk, by device number."""
         return f"local:{_device_of(local_path(self._uri))}"
 
-    @property
-    def waits(self) -> bool:
-        """False: a disk answers before another thread has begun."""
-        return False
-
-    def fresh_session(self) -> LocalStore:
-        """Return the same store: a disk has no sessions."""
-        return LocalStore(self._uri, sync=self._sync)
-
     def __repr__(self) -> str:
         return f"LocalStore({self._uri!r})"
 
@@ -85,10 +76,6 @@ class LocalStore:
                 os.close(fd)
         except OSError as e:
             raise translate(e, path) from e
-
-    def get_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read bytes offset .. offset + length; fewer when the file ends before."""
-        return self.get_ranges(path, [(offset, length)])[0]
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (offset, length) of one file."""
@@ -134,11 +121,6 @@ class LocalStore:
         except OSError as e:
             raise translate(e, path) from e
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Write files, one after another."""
-        for path, data in files:
-            self.put(path, data)
-
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""
         try:
@@ -154,11 +136,6 @@ class LocalStore:
             pass
         except OSError as e:
             raise translate(e, path) from e
-
-    def delete_many(self, paths: Iterable[str]) -> None:
-        """Remove files; missing ones are fine."""
-        for path in paths:
-            self.delete(path)
 
     def delete_empty_dir(self, dir: str) -> bool:
         """Remove a directory if it is empty; return True when it does not exist any more."""

@@ -17,9 +17,9 @@ import contextlib
 import errno
 import os
 from typing import Any
+from uuid import uuid4
 
 from lakeidx.storage.files import WriteOnly, translate
-from lakeidx.storage.uuids import random_uuid
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
@@ -149,7 +149,7 @@ def _fill(path: str, descriptor: int, data: bytes, *, sync: bool) -> None:
 def _open_temp(target: str, *, sync: bool) -> tuple[str, int]:
     """Open a new file beside a target, under a name of its own; `sync`: wait until new directories are on the disk."""
     parent, slash, name = target.rpartition("/")
-    temp = f"{parent}{slash}.{name}.{random_uuid()}.tmp"
+    temp = f"{parent}{slash}.{name}.{uuid4()}.tmp"
     return temp, _open_new(temp, os.O_EXCL, sync=sync)
 
 

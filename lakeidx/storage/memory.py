@@ -6,14 +6,14 @@ import io
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
 from lakeidx.errors import NotFoundError, UnsupportedError
-from lakeidx.storage.base import FileInfo
+from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.files import WriteOnly, name_of
 
 _stores: WeakValueDictionary[str, MemoryStore] = WeakValueDictionary()
@@ -25,8 +25,8 @@ class _File(NamedTuple):
     etag: str
 
 
-class MemoryStore:
-    """An `lakeidx.storage.base.ObjectStore` that ends with its process; copies of it in this process are the same store."""
+class MemoryStore(ObjectStore):
+    """A store that ends with its process; copies of it in this process are the same store."""
 
     def __init__(self, uri: str = "/") -> None:
         self._uri = uri
@@ -46,29 +46,17 @@ class MemoryStore:
         """The store's own name."""
         return f"memory:{self._name}"
 
-    @property
-    def waits(self) -> bool:
-        """False: nothing waits."""
-        return False
-
     def __reduce__(self) -> tuple[Any, ...]:
         return _find_store, (self._name,)
-
-    def fresh_session(self) -> MemoryStore:
-        """Return this store: memory has no sessions."""
-        return self
 
     def get(self, path: str) -> bytes:
         """Read the whole file."""
         return self._find(path).data
 
-    def get_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read bytes offset .. offset + length; fewer when the file ends before."""
-        return self._find(path).data[offset : offset + length]
-
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (offset, length) of one file."""
-        return [self.get_range(path, offset, length) for offset, length in ranges]
+        data = self._find(path).data
+        return [data[offset : offset + length] for offset, length in ranges]
 
     def size(self, path: str) -> int:
         """Return the bytes of a file."""
@@ -80,10 +68,6 @@ class MemoryStore:
         return (
             None if found is None else FileInfo(path, name_of(path), len(found.data), found.mtime_ms, False, found.etag)
         )
-
-    def exists(self, path: str) -> bool:
-        """Return True when a file or a directory has that name."""
-        return path in self._files or any(True for _ in self.walk(path))
 
     def list(self, dir: str) -> list[FileInfo]:
         """List the files and directories directly below, sorted by name; empty when there are none."""
@@ -114,11 +98,6 @@ class MemoryStore:
         with self._lock:
             self._put(path, data)
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Write files."""
-        for path, data in files:
-            self.put(path, data)
-
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""
         with self._lock:
@@ -131,15 +110,6 @@ class MemoryStore:
         """Remove a file; a missing one is fine."""
         with self._lock:
             self._files.pop(path, None)
-
-    def delete_many(self, paths: Iterable[str]) -> None:
-        """Remove files; missing ones are fine."""
-        for path in paths:
-            self.delete(path)
-
-    def delete_empty_dir(self, dir: str) -> bool:
-        """Return True when no file is below; directories are names only."""
-        return not self.exists(dir)
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access by Arrow's readers."""

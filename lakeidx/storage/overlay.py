@@ -15,8 +15,8 @@ from lakeidx.storage.files import OutputFile
 from lakeidx.storage.memory import MemoryStore
 
 
-class OverlayStore:
-    """An `lakeidx.storage.base.ObjectStore`; copies of it in other processes have what was written when they were sent."""
+class OverlayStore(ObjectStore):
+    """A store whose copies in other processes have what was written when they were sent."""
 
     def __init__(self, below: ObjectStore, files: Sequence[tuple[str, bytes]] = (), gone: Iterable[str] = ()) -> None:
         self._below = below
@@ -44,10 +44,6 @@ class OverlayStore:
         """True when the store below waits."""
         return self._below.waits
 
-    def fresh_session(self) -> OverlayStore:
-        """Return this store: what it has written is in memory."""
-        return self
-
     def _of(self, path: str) -> ObjectStore:
         return self._above if self._is_above(path) else self._below
 
@@ -57,10 +53,6 @@ class OverlayStore:
     def get(self, path: str) -> bytes:
         """Read the whole file."""
         return self._of(path).get(path)
-
-    def get_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read bytes offset .. offset + length; fewer when the file ends before."""
-        return self._of(path).get_range(path, offset, length)
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (offset, length) of one file."""
@@ -94,11 +86,6 @@ class OverlayStore:
         self._gone.discard(path)
         self._above.put(path, data)
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> None:
-        """Write files, in memory."""
-        for path, data in files:
-            self.put(path, data)
-
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""
         if not self._is_above(path) and self._below.info(path) is not None:
@@ -110,15 +97,6 @@ class OverlayStore:
         """Remove a file from what is seen here."""
         self._above.delete(path)
         self._gone.add(path)
-
-    def delete_many(self, paths: Iterable[str]) -> None:
-        """Remove files from what is seen here."""
-        for path in paths:
-            self.delete(path)
-
-    def delete_empty_dir(self, dir: str) -> bool:
-        """Return True when no file is below."""
-        return next(self.walk(dir), None) is None
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access by Arrow's readers."""

@@ -14,7 +14,7 @@ from tests.arch.sources import MODULES, ROOT, parsed
 #: Line of each package; a module imports from its own line or lines above.
 LAYERS = {
     "lakeidx.errors": 0, "lakeidx.types": 0, "lakeidx.options": 0, "lakeidx.results": 0,
-    "lakeidx.storage.uuids": 0, "lakeidx.plugins": 0,
+    "lakeidx.plugins": 0,
     "lakeidx.codec": 1, "lakeidx.predicate": 1, "lakeidx.bucket_assignment": 1,
     "lakeidx.format": 2, "lakeidx.storage": 2,
     "lakeidx.file_index": 3,

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
+from uuid import UUID, uuid5
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, CommitReport, IndexWriteReport, IngestReport
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
@@ -20,7 +21,6 @@ from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableE
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.overlay import OverlayStore
-from lakeidx.storage.uuids import named_uuid
 from lakeidx.table.commit.changes import CommitRequest, Overwrite, decode_changes
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.commit.earlier_commit import missing_files, was_committed
@@ -40,13 +40,13 @@ STALE_WRITE_MS = 3_600_000
 _MAX_REPLANS = 20
 log = logging.getLogger(__name__)
 
-_NAMESPACE = bytes.fromhex("5f0f1c5e8c535d0e9a536c616b656964")
+_NAMESPACE = UUID("5f0f1c5e-8c53-5d0e-9a53-6c616b656964")
 
 
 def commit_user(paths: TablePaths, batch_id: str, run: int = 1) -> str:
     """Make the commit user of a batch: the same for every try, different for every batch, table and branch."""
     again = "" if run == 1 else f"#{run}"
-    return f"lakeidx-{named_uuid(_NAMESPACE, f'{paths.branch_root}#{batch_id}{again}')}"
+    return f"lakeidx-{uuid5(_NAMESPACE, f'{paths.branch_root}#{batch_id}{again}')}"
 
 
 def build_request(

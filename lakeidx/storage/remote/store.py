@@ -24,7 +24,7 @@ import pyarrow as pa
 import tenacity
 
 from lakeidx.errors import CommitUnknownError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
-from lakeidx.storage.base import CLOUD_OF, FileInfo, kind_of_store
+from lakeidx.storage.base import CLOUD_OF, FileInfo, ObjectStore, kind_of_store
 from lakeidx.storage.files import name_of
 from lakeidx.storage.range_file import open_ranges
 from lakeidx.storage.remote.clients import SHARED_CLIENTS, client_for, open_file_system
@@ -44,8 +44,8 @@ RETRY_WAIT: tenacity.wait.wait_base = tenacity.wait_random_exponential(multiplie
 """Seconds between tries: random, below 0.1, 0.2, 0.4 ... 8."""
 
 
-class RemoteStore:
-    """An `lakeidx.storage.base.ObjectStore` of a cloud.
+class RemoteStore(ObjectStore):
+    """A store of a cloud.
 
     uri       ``s3://bucket/...`` (also s3a, s3n), ``gs://bucket/...``, ``az://container/...``,
               ``abfss://container@account.dfs.core.windows.net/...``
@@ -109,10 +109,6 @@ class RemoteStore:
         data = self._call(path, read)
         return data if isinstance(data, bytes) else self.get_range(path, 0, data)
 
-    def get_range(self, path: str, offset: int, length: int) -> bytes:
-        """Read bytes offset .. offset + length; fewer when the file ends before."""
-        return self.get_ranges(path, [(offset, length)])[0]
-
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (offset, length) of one file: near ones by one request, far ones and parts of large ones side by side."""
         pieces = _requests(ranges)
@@ -132,10 +128,6 @@ class RemoteStore:
             return self._head(path)
         except NotFoundError:
             return None
-
-    def exists(self, path: str) -> bool:
-        """Return True when a file or a directory has that name."""
-        return self.info(path) is not None or any(True for _ in self.walk(path))
 
     def list(self, dir: str) -> list[FileInfo]:
         """List the files and directories directly below, sorted by name; empty when there are none."""
@@ -230,10 +222,6 @@ class RemoteStore:
                 self._side_by_side(self.delete, part)
 
         self._side_by_side(delete, requests)
-
-    def delete_empty_dir(self, dir: str) -> bool:
-        """Return True when no object is below; directories are names only."""
-        return not self.list(dir)
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access by Arrow's readers."""

@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from lakeidx.errors import (
     CommitConflictError,
@@ -44,7 +45,6 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import check_use
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_hint, encode_snapshot
 from lakeidx.options.features import Use
-from lakeidx.storage.uuids import random_uuid
 from lakeidx.table.commit.chain import discard_unreadable, was_bypassed
 from lakeidx.table.commit.changes import CommitRequest, CommitResult, Overwrite, TableChanges
 from lakeidx.table.commit.conflicts import (
@@ -361,7 +361,7 @@ class _Attempt:
         delta_rows = sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in data)
         watermarks = [w for w in (self.request.watermark, latest.watermark if latest else None) if w is not None]
         return Snapshot(
-            uuid=random_uuid(),
+            uuid=str(uuid4()),
             id=1 if latest is None else latest.id + 1,
             schema_id=self.schema.id,
             base_manifest_list=base_list[0],

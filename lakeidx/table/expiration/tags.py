@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from uuid import uuid4
 
 from lakeidx.errors import CommitUnknownError, InvalidInputError, NotFoundError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, encode_tag, now_local_ns
-from lakeidx.storage.uuids import random_uuid
 from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_files
 from lakeidx.table.expiration.changelog import names_of_changelogs
 from lakeidx.table.expiration.files_to_delete import SnapshotMetadata
@@ -69,7 +69,7 @@ def create_tag(
 
 def _replace_tag(metadata: TableMetadata, name: str, snapshot: Snapshot, retained_ms: int | None) -> Tag:
     """Let a tag name another snapshot: the old one keeps its files under a name of its own until the new one is there."""
-    path, old = metadata.paths.tag_path(name), f"{name}-replaced-{random_uuid()}"
+    path, old = metadata.paths.tag_path(name), f"{name}-replaced-{uuid4()}"
     kept = metadata.store.get(path)
     metadata.store.put_if_absent(metadata.paths.tag_path(old), kept)
     new = _tag(snapshot, retained_ms)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from lakeidx.codec.containers.avro import Record, decode_container
 from lakeidx.codec.containers.avro_write import RecordSchema, encode_container
@@ -22,7 +23,6 @@ from lakeidx.format.paths import split_table_uri
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.files import name_of
-from lakeidx.storage.uuids import random_uuid
 from lakeidx.table.iceberg.values import bound_of_partition, order_of_bound, partition_type
 
 EXISTING, ADDED, DELETED = 0, 1, 2
@@ -155,7 +155,7 @@ class MetadataDir:
         self.schema = schema
         self.version = schema.table_options.metadata_iceberg_format_version
         self._codec = schema.table_options.metadata_iceberg_manifest_compression
-        self._uuid = random_uuid()
+        self._uuid = str(uuid4())
         self.written: list[str] = []
 
     @property

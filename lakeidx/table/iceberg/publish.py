@@ -23,6 +23,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+from uuid import uuid4
 
 from lakeidx.codec.containers.avro import Record
 from lakeidx.codec.rows.binary_row import split_arity
@@ -35,7 +36,6 @@ from lakeidx.format.paths import MAIN_BRANCH
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.storage.base import FileInfo
-from lakeidx.storage.uuids import random_uuid
 from lakeidx.table.expiration.read import read_tags
 from lakeidx.table.iceberg.files import (
     ADDED,
@@ -422,7 +422,7 @@ class _Publication:
         schemas = [known.get(i) or _schema_json(self.metadata.load_schema(i)) for i in range(self.schema.id + 1)]
         content: dict[str, Any] = {
             "format-version": self.dir.version,
-            "table-uuid": random_uuid() if base is None else base["table-uuid"],
+            "table-uuid": str(uuid4()) if base is None else base["table-uuid"],
             "location": self.metadata.paths.root,
             "last-sequence-number": snapshot.id,
             "last-updated-ms": max(int(time.time() * 1000), snapshot.time_millis),
