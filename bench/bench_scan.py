@@ -39,7 +39,6 @@ from lakeidx.predicate import filter_table
 from lakeidx.spark.datasource import read_table
 from lakeidx.spark.runner import get_session
 from lakeidx.storage import open_store
-from lakeidx.table.scan.plan import PlanOptions
 from lakeidx.table.scan.table_scan import bind_where
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.upserts import upsert_files
@@ -48,10 +47,6 @@ BUCKETS = 14
 KEYS = ("l_orderkey", "l_linenumber")
 THREE = ("l_orderkey", "l_partkey", "l_extendedprice")
 _SHOWN = ["l_orderkey", "l_linenumber", "l_partkey", "l_shipmode", "l_shipdate"]
-_UNPRUNED = PlanOptions(
-    partitions=False, buckets=False, keys=False, values=False, file_index=False, row_groups=False,
-    filter_columns_first=False,
-)  # fmt: skip
 #: Values asked one after another for the share of files that a bloom filter lets through for nothing.
 _PROBES = 40
 
@@ -223,7 +218,7 @@ def write_overhead(table: Table, folder: Path, rounds: int) -> list[Figure]:
 
 def measure(table: Table, folder: Path, rounds: int, *, spark: bool) -> list[Figure]:
     """Measure everything."""
-    everything = table.scan(columns=[*_SHOWN, "l_extendedprice"], layers=_UNPRUNED).to_arrow()
+    everything = table.scan(columns=[*_SHOWN, "l_extendedprice"]).to_arrow()
     some = everything.column("l_partkey")[everything.num_rows // 2].as_py()
     comment = table.scan(columns=["l_comment"], limit=1).to_arrow().column(0)[0].as_py()
     # Not there, but between the smallest and the largest comment of every file: only the bloom filter can tell.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lakeidx.table.handle import TableHandle
     from lakeidx.table.metadata import TableMetadata
     from lakeidx.table.scan.changes import ChangeScan
-    from lakeidx.table.scan.plan import PlanOptions
     from lakeidx.table.scan.states import StateName
     from lakeidx.table.scan.table_scan import TableScan
     from lakeidx.table.stream.follow import StreamStep
@@ -34,7 +33,6 @@ def scan_of(
     timestamp: Moment | None,
     timestamp_ms: int | None,
     limit: int | None,
-    layers: PlanOptions | None,
     incremental: tuple[StateName, StateName | None] | None,
     mode: IncrementalMode | str,
     kinds: bool,
@@ -55,9 +53,8 @@ def scan_of(
             tag=tag,
             timestamp_ms=timestamp_ms if timestamp is None else epoch_ms(timestamp),
             limit=limit,
-            layers=layers,
         )
-    if any(v is not None for v in (snapshot, tag, timestamp, timestamp_ms, layers)):
+    if any(v is not None for v in (snapshot, tag, timestamp, timestamp_ms)):
         raise InvalidInputError("incremental=(after, upto) cannot be combined with another state")
     from lakeidx.table.scan.changes import scan_between
     from lakeidx.table.scan.layout import Layout

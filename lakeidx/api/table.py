@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from lakeidx.predicate import Predicate
     from lakeidx.table.scan.changes import ChangeScan
     from lakeidx.table.scan.incremental import IncrementalMode
-    from lakeidx.table.scan.plan import PlanOptions
     from lakeidx.table.scan.states import StateName
     from lakeidx.table.scan.table_scan import TableScan
     from lakeidx.table.stream.follow import StreamStep
@@ -203,7 +202,6 @@ class Table(HistoryMethods, TableHandle):
         timestamp: Moment | None = None,
         timestamp_ms: int | None = None,
         limit: int | None = None,
-        layers: PlanOptions | None = None,
         batch: str | None = None,
     ) -> TableScan: ...
 
@@ -230,7 +228,6 @@ class Table(HistoryMethods, TableHandle):
         timestamp: Moment | None = None,
         timestamp_ms: int | None = None,
         limit: int | None = None,
-        layers: PlanOptions | None = None,
         incremental: tuple[StateName, StateName | None] | None = None,
         mode: IncrementalMode | str = "auto",
         kinds: bool = False,
@@ -251,7 +248,7 @@ class Table(HistoryMethods, TableHandle):
 
         return scan_of(
             self, where, columns=columns, snapshot=snapshot, tag=tag, timestamp=timestamp, timestamp_ms=timestamp_ms,
-            limit=limit, layers=layers, incremental=incremental, mode=mode, kinds=kinds, batch=batch,
+            limit=limit, incremental=incremental, mode=mode, kinds=kinds, batch=batch,
         )  # fmt: skip
 
     def changes(

@@ -30,7 +30,7 @@ T = TypeVar("T")
 class Split(InputPartition):
     """Share of one task.
 
-    plan     the plan without its units: schema, predicate and layers
+    plan     the plan without its units: schema and predicate
     as_new   give the rows of a state as new ones (see `lakeidx.table.scan.changes.ChangeScan`)
     """
 

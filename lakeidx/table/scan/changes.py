@@ -54,7 +54,7 @@ from lakeidx.table.scan.layout import ROW_KIND, Layout
 from lakeidx.table.scan.plan import BucketFiles, ScanPlan, selected_columns
 from lakeidx.table.scan.section_read import VALUE_KIND
 from lakeidx.table.scan.states import State, StateName, check_range, find_state, snapshot_state
-from lakeidx.table.scan.table_scan import ArrowStream, ScanUnit, TableScan, bind_where
+from lakeidx.table.scan.table_scan import ArrowStream, ScanUnit, TableScan, bind_where, first_rows
 from lakeidx.tasks.in_parallel import run_ordered
 from lakeidx.tasks.limits import available_cores
 
@@ -102,22 +102,15 @@ class ChangeScan(ArrowStream):
 
         Of a key that one commit moves to another bucket the delete comes before the new row.
         """
-        arrow_schema, left = self.arrow_schema, self.limit
-        threads = available_cores() if left is None else 1
+        arrow_schema = self.arrow_schema
+        threads = available_cores() if self.limit is None else 1
         found = (
             run_ordered(
                 work, lambda w: w[0](w[1]), lambda rows: rows.nbytes, threads=threads, budget_bytes=_READY_BYTES
             )
             for work in self._work()
         )
-        for rows in chain.from_iterable(found):
-            if left is not None:
-                rows = rows.slice(0, left)
-                left -= rows.num_rows
-            if rows.num_rows:
-                yield rows.cast(arrow_schema)
-            if left is not None and left <= 0:
-                return
+        yield from (rows.cast(arrow_schema) for rows in first_rows(chain.from_iterable(found), self.limit))
 
     def _work(self) -> Iterator[list[tuple[Callable[[Any], Iterator[pa.Table]], ChangeUnit]]]:
         """Yield units with what reads them, in the order of the rows; those that one list has are read side by side."""

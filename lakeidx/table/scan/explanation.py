@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from lakeidx.predicate import format_predicate
@@ -52,24 +52,20 @@ class ScanExplanation:
 
     def rows_as_dicts(self) -> list[dict[str, Any]]:
         """Return one flat row per layer, for tables and JSON lines."""
-        out = []
-        for layer in self.layers:
-            row = asdict(layer)
-            row["spared"] = layer.spared
-            row["seconds"] = round(layer.seconds, 6)
-            order = (
-                "layer",
-                "unit",
-                "came_in",
-                "spared",
-                "kept",
-                "bytes_in",
-                "bytes_kept",
-                "seconds",
-                "false_positives",
-            )
-            out.append({name: row[name] for name in order})
-        return out
+        return [
+            {
+                "layer": each.layer,
+                "unit": each.unit,
+                "came_in": each.came_in,
+                "spared": each.spared,
+                "kept": each.kept,
+                "bytes_in": each.bytes_in,
+                "bytes_kept": each.bytes_kept,
+                "seconds": round(each.seconds, 6),
+                "false_positives": each.false_positives,
+            }
+            for each in self.layers
+        ]
 
     def __str__(self) -> str:
         lines = [f"snapshot {self.snapshot_id}, where {self.predicate}"]

@@ -21,7 +21,7 @@ from lakeidx.table.history import earliest_commit_id, load_commit
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.newest import says_expired
 from lakeidx.table.scan.metrics import LayerTrace
-from lakeidx.table.scan.plan import BucketFiles, PlanOptions, ScanPlan, partition_matcher
+from lakeidx.table.scan.plan import BucketFiles, ScanPlan, partition_matcher
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ def plan_incremental(
         sum(e.file.file_size for e in seen), sum(e.file.file_size for e in kept), time.monotonic() - started,
     )  # fmt: skip
     # Value statistics and indexes work as ever when files are read: no version of a key hides another here.
-    return ScanPlan(last, schema, predicate, buckets, (trace,), PlanOptions(), first, outlives)
+    return ScanPlan(last, schema, predicate, buckets, (trace,), first, outlives)
 
 
 def _commit(metadata: TableMetadata, schema: TableSchema, snapshot_id: int, mode: IncrementalMode) -> Snapshot:

@@ -183,7 +183,6 @@ class ScanPlan:
     predicate   bound to that schema; TRUE = all rows
     buckets     what to read
     trace       one entry per layer, in order
-    layers      layers that take part, those of reading included
     first       of a range of commits that is read: the oldest, which is the first to expire
     outlives    what is read of the commits outlives their snapshots as changelogs
     fallback    the branch that partitions are read from which the table lacks, and how: `BucketFiles.fallback` (no buckets)
@@ -194,31 +193,14 @@ class ScanPlan:
     predicate: Predicate
     buckets: tuple[BucketFiles, ...]
     trace: tuple[LayerTrace, ...]
-    layers: PlanOptions = field(default_factory=lambda: PlanOptions())
     first: Snapshot | None = None
     outlives: bool = False
     fallback: tuple[TableMetadata, ScanPlan] | None = None
 
 
-#: Makes a test of files by their bucket from (predicate, live index entries, buckets in question); None: it cannot tell.
-BucketFinder = Callable[
-    [Predicate, Sequence[IndexEntry], "set[tuple[bytes, int]]"], "Callable[[ManifestEntry], bool] | None"
-]
 #: Tests an embedded file index: False when surely no row is selected.
 EmbeddedTest = Callable[[DataFileMeta, TableSchema], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """Layers that take part; all by default. Switching one off never changes a result (tests compare)."""
-
-    partitions: bool = True
-    buckets: bool = True
-    keys: bool = True
-    values: bool = True
-    file_index: bool = True
-    row_groups: bool = True
-    filter_columns_first: bool = True
+KeepFile = Callable[[ManifestEntry], bool]
 
 
 def plan_scan(
@@ -227,9 +209,7 @@ def plan_scan(
     schema: TableSchema,
     predicate: Predicate = TRUE,
     *,
-    bucket_finder: BucketFinder | None = None,
     embedded_test: EmbeddedTest | None = None,
-    layers: PlanOptions | None = None,
     least_level: int | None = None,
     view: SnapshotView | None = None,
     without: Collection[bytes] = (),
@@ -237,21 +217,21 @@ def plan_scan(
     """Plan the scan of one snapshot.
 
     predicate     bound to `schema`
+    embedded_test   tests embedded file indexes; None: neither these nor HASH indexes are asked
     least_level   files of lower levels are left out; None: what batch readers see; 0: all that is committed
     view          what was read of the snapshot already: the scan is of these files; only for a predicate of all rows
     without       partitions that are left out
     errors      UnsupportedError when an option of the table makes reading go wrong
     """
     check_use(schema, Use.READ, metadata.paths.root)
-    layers = layers or PlanOptions()
     trace: list[LayerTrace] = []
     if snapshot is None:
-        return ScanPlan(None, schema, predicate, (), (), layers)
-    partition_predicate = project(predicate, schema.partition_keys) if layers.partitions else TRUE
+        return ScanPlan(None, schema, predicate, (), ())
+    partition_predicate = project(predicate, schema.partition_keys)
     found = view.entries if view else _read_manifests(metadata, snapshot, schema, partition_predicate, trace)
     if without:
         found = found.of_partitions(where_partition(lambda p: p not in without))
-    if view is None and layers.partitions:
+    if view is None:
         _trace_partitions(found, trace)
     left = None if partition_predicate == TRUE else set(found.partition_counts())
     index = metadata.load_index_manifest(snapshot.index_manifest, partitions=left) if view is None else view.index
@@ -261,15 +241,15 @@ def plan_scan(
     entries = list(found)
     bound = BoundPredicate(predicate, schema.fields)
     of_keys = bound.projected(schema.trimmed_primary_keys)
-    if layers.keys and schema.primary_keys and of_keys.predicate != TRUE:
+    if schema.primary_keys and of_keys.predicate != TRUE:
         entries = _layer(trace, "key range", entries, lambda e: keys_may_match(e.file, of_keys, schema))
-    if layers.buckets and bucket_finder is not None and predicate != TRUE:
+    if embedded_test is not None and predicate != TRUE:
         started = time.monotonic()
-        wanted = bucket_finder(predicate, index, {(e.partition, e.bucket) for e in entries})
+        wanted = _bucket_test(metadata, schema, predicate, index, entries)
         if wanted is not None:
             entries = _layer(trace, "bucket", entries, wanted, started)
     grouped = _group(entries)
-    if layers.values and predicate != TRUE:
+    if predicate != TRUE:
         _prune_values(metadata, schema, bound, grouped, trace, with_level_0=least == 0)
     vectors = deletion_vectors(index)
     buckets = tuple(
@@ -277,9 +257,9 @@ def plan_scan(
         for (partition, bucket, total), files in grouped.items()
         if files
     )
-    if layers.file_index and embedded_test is not None and predicate != TRUE and options.file_index_read_enabled:
+    if embedded_test is not None and predicate != TRUE and options.file_index_read_enabled:
         buckets = _prune_embedded(metadata, buckets, embedded_test, trace)
-    return ScanPlan(snapshot, schema, predicate, buckets, tuple(trace), layers)
+    return ScanPlan(snapshot, schema, predicate, buckets, tuple(trace))
 
 
 def _seen(found: Entries, schema: TableSchema, least: int, trace: list[LayerTrace]) -> Entries:
@@ -487,17 +467,22 @@ def selected_columns(schema: TableSchema, columns: Sequence[str] | None, limit: 
     return names
 
 
-#: (partition bytes, bucket)
-Place = tuple[bytes, int]
-KeepFile = Callable[[ManifestEntry], bool]
+def _bucket_test(
+    metadata: TableMetadata,
+    schema: TableSchema,
+    predicate: Predicate,
+    index: Sequence[IndexEntry],
+    entries: Sequence[ManifestEntry],
+) -> KeepFile | None:
+    """Make a test of files by their bucket; None where the predicate excludes none.
 
-
-def make_bucket_finder(metadata: TableMetadata, schema: TableSchema) -> BucketFinder | None:
-    """Make a finder for the table's bucket mode; None where no predicate can exclude buckets."""
+    index     live index files
+    entries   files in question
+    """
     if schema.bucket_mode is BucketMode.HASH_FIXED and schema.bucket_keys:
-        return lambda predicate, index, places: _fixed(predicate, schema)
+        return _fixed(predicate, schema)
     if schema.bucket_mode is BucketMode.HASH_DYNAMIC:
-        return lambda predicate, index, places: _dynamic(predicate, index, places, metadata, schema)
+        return _dynamic(predicate, index, {(e.partition, e.bucket) for e in entries}, metadata, schema)
     return None
 
 
@@ -525,7 +510,7 @@ def _fixed(predicate: Predicate, schema: TableSchema) -> KeepFile | None:
 def _dynamic(
     predicate: Predicate,
     index: Sequence[IndexEntry],
-    places: Collection[Place],
+    places: Collection[tuple[bytes, int]],
     metadata: TableMetadata,
     schema: TableSchema,
 ) -> KeepFile | None:

@@ -170,8 +170,8 @@ class ScanFilter:
         self.columns = found.columns
         # A filter on a non-key column before a merge would bring back an older version of the key.
         keys = found.projected(plan.schema.trimmed_primary_keys)
-        self.rows, self.keys = (f if plan.layers.row_groups and f.predicate != TRUE else None for f in (found, keys))
-        asks = plan.layers.file_index and plan.schema.table_options.file_index_read_enabled
+        self.rows, self.keys = (f if f.predicate != TRUE else None for f in (found, keys))
+        asks = plan.schema.table_options.file_index_read_enabled
         self.indexes = FileIndexTest(store, found) if asks and plan.predicate != TRUE else None
 
 
@@ -273,7 +273,7 @@ class SectionReader:
         self, run: Sequence[DataFileMeta], needed: Sequence[str], pushed: BoundPredicate | None
     ) -> Iterator[pa.Table]:
         # Conditions on keys select all versions of a key or none.
-        filtered = pushed is not None and self._only is None and self._plan.layers.filter_columns_first
+        filtered = pushed is not None and self._only is None
         for file in run:
             rows = self._file(file, needed, pushed, None, _MERGE_ROWS, filter_rows=filtered)
             by_level = self._plan.schema.table_options.merges_by_level
@@ -287,7 +287,7 @@ class SectionReader:
             given = self._keep_deletes or self._keep_sequence
             system = SYSTEM_COLUMNS if given else self._kinds([file])
             # What is read of some keys is for two states, and the other one may merge it.
-            early = not given and self._only is None and pushed is not None and self._plan.layers.filter_columns_first
+            early = not given and self._only is None and pushed is not None
             needed = self._wanted if early else self._needed(merging=False)
             answer = self._query_indexes(file)
             if answer.skip:

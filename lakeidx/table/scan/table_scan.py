@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, TypeAlias
@@ -28,9 +28,7 @@ from lakeidx.table.scan.key_subset import KeySubset
 from lakeidx.table.scan.metrics import ScanMetrics
 from lakeidx.table.scan.plan import (
     BucketFiles,
-    PlanOptions,
     ScanPlan,
-    make_bucket_finder,
     partitions_seen,
     plan_scan,
     selected_columns,
@@ -168,15 +166,7 @@ class TableScan(ArrowStream):
             threads=threads,
             budget_bytes=_PREFETCH_BYTES,
         )
-        left = self.limit
-        for rows in found:
-            if left is not None:
-                rows = rows.slice(0, left)
-                left -= rows.num_rows
-            if rows.num_rows:
-                yield rows
-            if left is not None and left <= 0:
-                return
+        yield from first_rows(found, self.limit)
 
     def units(self) -> list[ScanUnit]:
         """Plan what is read at a time, in the order of the rows."""
@@ -243,6 +233,19 @@ class TableScan(ArrowStream):
                 self.metrics.add(reader.metrics)
 
 
+def first_rows(tables: Iterable[pa.Table], limit: int | None) -> Iterator[pa.Table]:
+    """Yield tables that have rows, up to so many rows of all; None = all."""
+    left = limit
+    for rows in tables:
+        if left is not None:
+            rows = rows.slice(0, left)
+            left -= rows.num_rows
+        if rows.num_rows:
+            yield rows
+        if left is not None and left <= 0:
+            return
+
+
 def tracked_rows(scan: TableScan) -> Iterator[pa.Table]:
     """Yield all rows that a scan plans to read of a table that tracks rows; see `SectionReader.tracked`."""
     with says_expired(scan.metadata, scan.plan.snapshot):
@@ -281,7 +284,6 @@ def scan_table(
     tag: str | None = None,
     timestamp_ms: int | None = None,
     limit: int | None = None,
-    layers: PlanOptions | None = None,
     compacted: bool = False,
     falls_back: bool = True,
 ) -> TableScan:
@@ -290,7 +292,6 @@ def scan_table(
     where    SQL text (``"carrier = 'UA' AND month >= 6"``) or a predicate
     state    newest unless one of `snapshot`, `tag`, `timestamp_ms` is given; time travel reads with the schema of
              that time, the newest state with the newest schema
-    layers   pruning layers that take part (for tests and comparisons)
     compacted    only files of the highest level
     falls_back   False: this branch alone, whatever option `scan.fallback-branch` says
     """
@@ -302,7 +303,7 @@ def scan_table(
         schema = metadata.load_schema(found.schema_id) if travels and found is not None else newest
         falls = falls_back and newest.table_options.scan_fallback_branch is not None
         fallback = find_fallback(metadata, schema, found, **asked) if falls else None  # type: ignore[arg-type]
-        return plan_state(metadata, found, schema, where, layers=layers, compacted=compacted, fallback=fallback)
+        return plan_state(metadata, found, schema, where, compacted=compacted, fallback=fallback)
 
     plan = planned(time_travel(metadata, **asked)) if travels else on_newest(metadata, planned)  # type: ignore[arg-type]
     return TableScan(metadata, plan, columns=columns, limit=limit)
@@ -329,7 +330,6 @@ def plan_state(
     schema: TableSchema,
     where: str | Predicate | None = None,
     *,
-    layers: PlanOptions | None = None,
     least_level: int | None = None,
     compacted: bool = False,
     fallback: Fallback | None = None,
@@ -347,9 +347,8 @@ def plan_state(
         with says_expired(of.metadata, of.snapshot):
             return plan_scan(
                 of.metadata, of.snapshot, of.schema, predicate,
-                bucket_finder=make_bucket_finder(of.metadata, of.schema),
                 embedded_test=FileIndexTest(of.metadata.store, BoundPredicate(predicate, schema.fields)).embedded_may_match,
-                layers=layers, least_level=least, without=without,
+                least_level=least, without=without,
             )  # fmt: skip
 
     plan = planned(Fallback(metadata, found, schema))

@@ -134,7 +134,7 @@ OF_WHAT_COMES_BACK = {
 }
 #: Parameters without an option: what a process cannot be handed by its arguments.
 ONLY_PARAMETERS = {
-    "Table.scan": {"timestamp_ms", "layers"},  # another spelling; rules to leave out, for measurements
+    "Table.scan": {"timestamp_ms"},  # another spelling
     "Table.follow": {"stop"},  # a signal on the command line
     "Table.watch": {"stop"},  # a signal on the command line
     # A copy by `tail --into` has the columns of its source: `table alter` makes them so.
