@@ -167,10 +167,6 @@ class Entries(Sequence[ManifestEntry]):
         numbers, there = near.places()
         return near.select(np.array([p in wanted for p in there], np.bool_)[numbers])
 
-    def partitions(self) -> tuple[bytes, ...]:
-        """Return the distinct partitions, or some more that its columns have known."""
-        return self.known
-
     def partition_counts(self) -> dict[bytes, int]:
         """Group the entries by partition bytes."""
         counts = np.bincount(self.rows["partition"], minlength=len(self.known)).tolist()
@@ -303,7 +299,7 @@ def joined(parts: Sequence[Entries]) -> Entries:
 
 
 def live_files(entries: Entries, *, where: str) -> Entries:
-    """Merge ADD and DELETE entries, in list order, into the live ADD entries; the fast twin of `fold_entries`.
+    """Merge ADD and DELETE entries, in list order, into the live ADD entries.
 
     where    what the error message names (the snapshot's manifest list)
     errors   CorruptFileError for a file added twice

@@ -39,7 +39,7 @@ def hash_identities(data: bytes, slots: Int64s, numbers: Int64s, pieces: Int64s)
 
 
 def live_entries(kind: npt.NDArray[np.int8], high: UInt64s, low: UInt64s) -> tuple[Int64s, int]:
-    """Fold ADD and DELETE entries; the fast twin of `lakeidx.table.view.fold_entries`.
+    """Fold ADD and DELETE entries.
 
     returns   positions of the live ADD entries, ascending; position of one that is added twice, -1 when none is
     """

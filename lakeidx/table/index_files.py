@@ -8,8 +8,6 @@ source   org.apache.paimon.index.IndexFileHandler, release 1.4.2
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,9 +22,6 @@ from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.storage.decoded_files import Decoded
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict
-
-if TYPE_CHECKING:
-    pass
 
 
 def index_file_path(metadata: TableMetadata, schema: TableSchema, entry: IndexEntry) -> str:

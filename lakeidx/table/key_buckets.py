@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,13 +64,9 @@ def hash_entries(
     """Return the HASH index files of some partitions, each by bucket ascending; only the index manifest is read."""
     out: dict[bytes, dict[int, IndexEntry]] = {p: {} for p in partitions}
     entries = [] if snapshot is None else metadata.load_index_manifest(snapshot.index_manifest, partitions=out)
-    for entry in sorted((e for e in entries if e.index_type == HASH_INDEX), key=_bucket):
+    for entry in sorted((e for e in entries if e.index_type == HASH_INDEX), key=attrgetter("bucket")):
         out[entry.partition][entry.bucket] = entry
     return out
-
-
-def _bucket(entry: IndexEntry) -> int:
-    return entry.bucket
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +147,7 @@ def find_buckets(
     metadata: TableMetadata,
     schema: TableSchema,
     entries: Sequence[IndexEntry],
-    hashes: NDArray[np.int32],
+    hashes: NDArray[np.int32] | None,
     *,
     skip_damaged: bool = False,
     threads: int = _INDEX_REQUESTS,
@@ -158,24 +155,14 @@ def find_buckets(
     """Find the buckets of some hashes of one partition; the result is valid for these hashes only.
 
     entries   the partition's HASH files, by bucket ascending
+    hashes    None: all that the files have, for a process that needs them again
     errors    as `find_hits`
+    memory    8 to 10 bytes per hash
     """
-    found = find_hits(metadata, schema, entries, [hashes], skip_damaged=skip_damaged, threads=threads)
-    return _buckets_in(found)
-
-
-def load_buckets(metadata: TableMetadata, schema: TableSchema, entries: Sequence[IndexEntry]) -> KeyBuckets:
-    """Load the whole HASH index of one partition, for a process that needs it again; damaged and missing files are logged.
-
-    memory   8 to 10 bytes per hash
-    """
-    found = find_hits(metadata, schema, entries, None, skip_damaged=True)
-    return _buckets_in(found)
-
-
-def _buckets_in(found: Sequence[IndexHits]) -> KeyBuckets:
     from lakeidx.bucket_assignment.hash_map import HashMap
 
+    columns = None if hashes is None else [hashes]
+    found = find_hits(metadata, schema, entries, columns, skip_damaged=skip_damaged, threads=threads)
     known = HashMap()
     known.reserve(sum(len(hits.known) for hits in found))
     for hits in found:

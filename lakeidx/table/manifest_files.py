@@ -26,7 +26,7 @@ from lakeidx.tasks.in_parallel import REQUESTS, in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 
 T = TypeVar("T")
-_NAME, _SIZE = attrgetter("file_name"), attrgetter("file_size")
+_SIZE = attrgetter("file_size")
 
 #: Bytes of manifests, as they are held, that are kept.
 _MANIFEST_CACHE_BYTES = 64 << 20
@@ -64,8 +64,6 @@ class ManifestFiles:
         self.last_live = None
         self._cache = DecodedFiles(_MANIFEST_CACHE_BYTES)
         self._last_index: tuple[str, bytes] | None = None
-        # The manifests that were joined last, and their entries: the next state of a table mostly has them and a few more.
-        self._joined: tuple[tuple[str, ...], Entries] | None = None
         # Requests wait side by side; decoding takes processors and memory, one of each at a time.
         self._decoding = threading.Semaphore(available_cores())
 
@@ -104,16 +102,11 @@ class ManifestFiles:
         if not fits:
             return joined(in_parallel(read, metas, threads=threads))
         # Threads are for waiting: what is there already needs none.
-        names = (*map(_NAME, metas),)
-        before = self._joined
-        known = 0 if before is None or before[0] != names[: len(before[0])] else len(before[0])
-        new = [m for m in metas[known:] if self.paths.manifest_path(m.file_name) not in self._cache]
+        new = [m for m in metas if self.paths.manifest_path(m.file_name) not in self._cache]
         if not self.store.waits and sum(map(_SIZE, new)) < _FEW_BYTES:
             threads = 1
         in_parallel(read, new, threads=threads)
-        first = [before[1]] if known and before is not None else []
-        found = joined([*first, *(read(m) for m in metas[known:])])
-        self._joined = (names, found) if len(found) <= KEPT_ENTRIES else None
+        found = joined([read(m) for m in metas])
         return found if keep is None else found.of_partitions(keep)
 
     def keep_manifest(self, name: str, entries: Entries, size: int) -> None:
@@ -134,7 +127,7 @@ class ManifestFiles:
 
         with self._decoding:
             entries = decode_entries(data, path, external=check, keep=keep, hold=hold)
-        _check_partitions(entries.partitions(), path)
+        _check_partitions(entries.known, path)
         return entries
 
     def load_index_manifest(self, name: str | None, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:

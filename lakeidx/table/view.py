@@ -17,10 +17,9 @@ import numpy as np
 
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
-from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.index_manifest import IndexEntry
-from lakeidx.format.manifest import FileKind, ManifestEntry
+from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -111,36 +110,9 @@ class SnapshotView:
         return dict(zip(places, top.tolist(), strict=True))
 
 
-def fold_entries(entries: Iterable[ManifestEntry], *, where: str) -> list[ManifestEntry]:
-    """Merge ADD and DELETE entries, in list order, into the live ADD entries; the scalar twin of `live_files`.
-
-    where    what the error message names (the snapshot's manifest list)
-    errors   CorruptFileError for a file added twice
-    """
-    live: dict[object, ManifestEntry] = {}
-    # A DELETE may stand before its ADD when manifests were merged out of order, so unmatched ones are remembered.
-    waiting: set[object] = set()
-    for entry in entries:
-        identifier = entry.identifier
-        if entry.kind is FileKind.ADD:
-            if identifier in waiting:
-                waiting.discard(identifier)
-                continue
-            if identifier in live:
-                raise CorruptFileError(f"data file {entry.file.file_name} is added twice", path=where)
-            live[identifier] = entry
-        elif live.pop(identifier, None) is None:
-            waiting.add(identifier)
-    return list(live.values())
-
-
-def _decode_partition(partition: bytes, schema: TableSchema) -> tuple[Any, ...]:
-    """Partition bytes of a manifest entry as internal values, in partition key order."""
-    return _partition_values(partition, schema.partition_types)
-
-
 @lru_cache(maxsize=4096)
 def _partition_values(partition: bytes, types: tuple[DataType, ...]) -> tuple[Any, ...]:
+    """Partition bytes of a manifest entry as internal values, in partition key order."""
     # The files of a partition follow one another, and each of them asks.
     _, row = split_arity(partition)
     return tuple(decode_row(row, types))
@@ -148,7 +120,7 @@ def _partition_values(partition: bytes, types: tuple[DataType, ...]) -> tuple[An
 
 def decode_partition_dict(partition: bytes, schema: TableSchema) -> dict[str, Any]:
     """Partition bytes as name -> internal value."""
-    return dict(zip(schema.partition_keys, _decode_partition(partition, schema), strict=True))
+    return dict(zip(schema.partition_keys, _partition_values(partition, schema.partition_types), strict=True))
 
 
 def data_file_path(metadata: TableMetadata, entry: ManifestEntry) -> str:
@@ -213,7 +185,7 @@ def _live(
     metas = metadata.data_manifests(snapshot)
     keep: KeepPartitions | None = None
     if partitions is not None:
-        decoded = [_decode_partition(p, schema) for p in partitions]
+        decoded = [_partition_values(p, schema.partition_types) for p in partitions]
         types = schema.partition_types
         metas = [m for m in metas if _manifest_may_hold(m, decoded, types)] if types else metas
         keep = of_partitions(partitions)

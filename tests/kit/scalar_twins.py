@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,10 @@ from lakeidx.codec.cursor import Cursor
 from lakeidx.codec.hudi.bloom import MURMUR
 from lakeidx.codec.hudi.hashes import java_string_hash, signed32
 from lakeidx.codec.rows.compacted_row_read import decode_compacted
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.json_write import format_json
 from lakeidx.format.lookup.hash_store import PAGE_HEADER_SIZE
+from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.statistics import TableStatistics
 from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata
 from lakeidx.key_index.bucket.ids import EMPTY_VALUE, NULL_VALUE
@@ -297,3 +298,26 @@ def _float_key(value: float) -> tuple[bool, float, bool]:
     if math.isnan(value):
         return True, 0.0, False
     return False, value, math.copysign(1.0, value) > 0
+
+
+def fold_entries(entries: Iterable[ManifestEntry], *, where: str) -> list[ManifestEntry]:
+    """Merge ADD and DELETE entries, in list order, into the live ADD entries, as `lakeidx.table.entries.live_files` does.
+
+    where    what the error message names (the snapshot's manifest list)
+    errors   CorruptFileError for a file added twice
+    """
+    live: dict[object, ManifestEntry] = {}
+    # A DELETE may stand before its ADD when manifests were merged out of order, so unmatched ones are remembered.
+    waiting: set[object] = set()
+    for entry in entries:
+        identifier = entry.identifier
+        if entry.kind is FileKind.ADD:
+            if identifier in waiting:
+                waiting.discard(identifier)
+                continue
+            if identifier in live:
+                raise CorruptFileError(f"data file {entry.file.file_name} is added twice", path=where)
+            live[identifier] = entry
+        elif live.pop(identifier, None) is None:
+            waiting.add(identifier)
+    return list(live.values())

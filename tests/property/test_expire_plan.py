@@ -37,8 +37,8 @@ from lakeidx.table.expiration.rollback_plan import (
     plan_rollback,
     tag_neighbours,
 )
-from lakeidx.table.view import fold_entries
 from tests.kit.compaction_files import a_file
+from tests.kit.scalar_twins import fold_entries
 
 HOUR = 3_600_000
 Disk = set[tuple[Role, str]]
@@ -338,9 +338,7 @@ class Model:
                 neighbours=[self.metadata(s) for s in states],
                 used=self.used_by(states),
             )
-        plan = plan_delete_tag(
-            name, others_on_snapshot=shared, snapshot_exists=snapshot_id in self.snapshots, inputs=inputs
-        )
+        plan = plan_delete_tag(name, inputs)
         # The neighbour may be a snapshot that a cut-off run has begun to take apart.
         assert not plan.notes or self.half_gone()
         self.left_out |= bool(plan.notes)

@@ -28,8 +28,8 @@ from lakeidx.table.commit.manifest_write import ManifestWriter, cancel_pairs, me
 from lakeidx.table.entries import Entries, joined, live_files, of_partitions
 from lakeidx.table.entry_decoder import decode_entries, entries_of
 from lakeidx.table.manifest_files import ManifestFiles
-from lakeidx.table.view import fold_entries
 from lakeidx.types import parse_type
+from tests.kit.scalar_twins import fold_entries
 from tests.kit.small_tables import table_spec
 
 INT = parse_type("INT")

@@ -22,7 +22,7 @@ from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
 from lakeidx.table.deletion_vectors import StoredVector, deletion_vectors
-from lakeidx.table.key_buckets import KeyBuckets, buckets_by_function, find_buckets, key_hashes, load_buckets
+from lakeidx.table.key_buckets import KeyBuckets, buckets_by_function, find_buckets, key_hashes
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.plan import skips_level_0
 from lakeidx.table.view import SnapshotView, decode_partition_dict
@@ -173,7 +173,7 @@ def _hash_index(
     if not files.was_streamed:
         files.was_streamed = True
         return find_buckets(metadata, schema, entries, hashes, skip_damaged=True)
-    files.hashes = load_buckets(metadata, schema, entries)
+    files.hashes = find_buckets(metadata, schema, entries, None, skip_damaged=True)
     return files.hashes
 
 

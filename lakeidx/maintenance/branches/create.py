@@ -23,11 +23,11 @@ from lakeidx.format.snapshot import encode_hint, encode_snapshot
 from lakeidx.maintenance.branches.losses import who_has
 from lakeidx.results import Result
 from lakeidx.storage.base import ObjectStore
-from lakeidx.table.expiration.read import is_there, read_tags
+from lakeidx.table.expiration.read import read_tags
 from lakeidx.table.expiration.tags import delete_tag, put_tag
 from lakeidx.table.history import branch_names, load_tag, past_snapshot, tag_names
 from lakeidx.table.iceberg.publish import publish_iceberg
-from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.metadata import TableMetadata, is_same
 from lakeidx.table.times import iso_utc
 
 
@@ -169,7 +169,7 @@ def fast_forward(metadata: TableMetadata, name: str, *, dry_run: bool = False) -
     if not ids:
         raise NotFoundError(f"branch {name!r} has no snapshot to bring into the table", path=metadata.paths.root)
     head = main.latest_snapshot()
-    if head is not None and not is_there(branch, head) and not _began_at(branch, head.id, head.identity, ids[0]):
+    if head is not None and not is_same(branch, head) and not _began_at(branch, head.id, head.identity, ids[0]):
         raise _diverged(main, branch, name, head.id)
     new = [i for i in ids if i > (head.id if head is not None else 0)]
     schemas = _missing(
@@ -200,8 +200,8 @@ def _began_at(branch: TableMetadata, snapshot_id: int, identity: str, first: int
 
 
 def _diverged(main: TableMetadata, branch: TableMetadata, name: str, head: int) -> LakeIdxError:
-    common = [i for i in main.snapshot_ids() if i < head and is_there(branch, main.load_snapshot(i))]
-    tagged = [t.snapshot.id for t in read_tags(branch).values() if t.snapshot.id < head and is_there(main, t.snapshot)]
+    common = [i for i in main.snapshot_ids() if i < head and is_same(branch, main.load_snapshot(i))]
+    tagged = [t.snapshot.id for t in read_tags(branch).values() if t.snapshot.id < head and is_same(main, t.snapshot)]
     last = max([*common, *tagged], default=None)
     do = (
         "they parted before the oldest snapshot that is left"

@@ -7,9 +7,9 @@ from dataclasses import replace
 from lakeidx.batch.staging_walk import walk_staging
 from lakeidx.format.paths import MAIN_BRANCH
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.table.expiration.read import is_there, read_consumers, read_tags
+from lakeidx.table.expiration.read import read_consumers, read_tags
 from lakeidx.table.history import branch_names, load_tag, tag_names
-from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.metadata import TableMetadata, is_same
 
 
 def who_has(metadata: TableMetadata) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def lost_by_tag(metadata: TableMetadata, name: str) -> tuple[str, ...]:
     """Return who reads the state of a tag that nothing else keeps, and which branch began at it."""
     snapshot: Snapshot = load_tag(metadata, name)
     others = [n for n, t in read_tags(metadata).items() if n != name and t.snapshot.identity == snapshot.identity]
-    stays = is_there(metadata, snapshot)
+    stays = is_same(metadata, snapshot)
     told = [
         f"readers of snapshot {snapshot.id} have it until it expires" if stays
         else f"snapshot {snapshot.id} stays by tags {', '.join(others)}" if others

@@ -12,7 +12,6 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 
 from lakeidx.errors import NotFoundError
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -39,15 +38,6 @@ from lakeidx.table.metadata import TableMetadata
 log = logging.getLogger(__name__)
 
 _NAME = re.compile(r"^changelog-(\d+)$")
-
-
-@dataclass(frozen=True, slots=True)
-class ChangelogExpiry:
-    """Deleted ids, files in the order of deletion, and notes on what could not be read."""
-
-    ids: tuple[int, ...] = ()
-    files: tuple[DeletedFile, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def changelog_retention_of(options: TableOptions) -> Retention:
@@ -131,17 +121,18 @@ def expire_changelogs(
     consumers: Sequence[int] = (),
     tagged: Mapping[int, Snapshot],
     dry_run: bool = False,
-) -> ChangelogExpiry:
+) -> tuple[list[int], list[DeletedFile], Sequence[str]]:
     """Expire long-lived changelogs of a table.
 
     snapshots   those that exist
     consumers   next snapshot of every consumer
     tagged      snapshot id -> snapshot, of every tag
+    returns     deleted ids, files in the order of deletion, and notes on what could not be read
     errors      UnavailableError, then running again finishes the job
     """
     changelogs = read_changelogs(metadata)
     if not changelogs or not snapshots:
-        return ChangelogExpiry()
+        return [], [], ()
     times = {i: s.time_millis for i, s in changelogs.items()}
     retention = changelog_retention_of(schema.table_options)
 
@@ -152,14 +143,14 @@ def expire_changelogs(
     if not chosen.is_empty and not dry_run:
         chosen = announce(metadata, metadata.paths.changelog_earliest, chosen, choose)
     if chosen.is_empty:
-        return ChangelogExpiry()
+        return [], [], ()
     expiring = read_all_metadata(metadata, [s for i, s in changelogs.items() if i < chosen.end])
     plan = _plan(metadata, schema, expiring, changelogs[chosen.end], snapshots, tagged)
     gone = measure_files(plan, metadata, schema)
     if not dry_run:
         apply_plan(plan, metadata, schema, clean_directories=schema.table_options.snapshot_clean_empty_directories)
         log.info("expired changelogs %d to %d: %d files", chosen.begin, chosen.end - 1, len(gone))
-    return ChangelogExpiry(tuple(m.snapshot.id for m in expiring), tuple(gone), plan.notes)
+    return [m.snapshot.id for m in expiring], gone, plan.notes
 
 
 def _plan(

@@ -30,7 +30,6 @@ from lakeidx.table.expiration.plan import (
     tags_before,
 )
 from lakeidx.table.expiration.read import (
-    is_there,
     read_all_metadata,
     read_changed_files,
     read_consumers,
@@ -44,7 +43,7 @@ from lakeidx.table.expiration.read import (
 from lakeidx.table.expiration.tags import delete_tag
 from lakeidx.table.history import tag_names
 from lakeidx.table.iceberg.publish import publish_iceberg
-from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.metadata import TableMetadata, is_same
 from lakeidx.table.stream.consumer import LEASE_PREFIX, dead_leases
 
 log = logging.getLogger(__name__)
@@ -112,7 +111,7 @@ def expire_table(
     stray_ids, ids = metadata.split_snapshot_ids()
     snapshots = read_snapshots(metadata, ids)
     strays = _drop_strays(metadata, stray_ids, snapshots[min(snapshots)], dry_run=dry_run) if snapshots else []
-    changelogs = expire_changelogs(
+    old_changelogs, of_changelogs, changelog_notes = expire_changelogs(
         metadata,
         schema,
         snapshots,
@@ -137,9 +136,9 @@ def expire_table(
         report,
         tags=tuple(old_tags),
         consumers=tuple(old_consumers),
-        changelogs=changelogs.ids,
-        files=(*files, *strays, *changelogs.files, *report.files),
-        notes=(*notes, *changelogs.notes, *report.notes),
+        changelogs=tuple(old_changelogs),
+        files=(*files, *strays, *of_changelogs, *report.files),
+        notes=(*notes, *changelog_notes, *report.notes),
     )
 
 
@@ -166,19 +165,17 @@ def _expire_snapshots(
     *,
     retention: Retention,
     now_ms: int,
-    consumers: Sequence[int] = (),
-    tags: Mapping[str, Tag] | None = None,
-    snapshots: Mapping[int, Snapshot] | None = None,
-    dry_run: bool = False,
+    consumers: Sequence[int],
+    tags: Mapping[str, Tag],
+    snapshots: Mapping[int, Snapshot],
+    dry_run: bool,
 ) -> ExpireReport:
     """Expire snapshots only.
 
     consumers   next snapshot of every consumer
-    tags        all tags that stay; default: read now
-    snapshots   all that exist, by id, ascending; default: read now
+    tags        all tags that stay
+    snapshots   all that exist, by id, ascending
     """
-    if snapshots is None:
-        snapshots = read_snapshots(metadata)
     times = {i: s.time_millis for i, s in snapshots.items()}
     chosen = choose_range(times, retention, now_ms=now_ms, consumers=consumers)
     if chosen is None:
@@ -187,8 +184,6 @@ def _expire_snapshots(
         if not dry_run:
             _put_missing_hint(metadata, chosen.begin, newest=max(times))
         return ExpireReport(dry_run=dry_run, earliest=chosen.begin)
-    if tags is None:
-        tags = read_tags(metadata)
     branches = names_in_branches(metadata)
     plan = _plan(metadata, snapshots, chosen, tags, retention).sparing(branches)
     if not dry_run:
@@ -198,7 +193,7 @@ def _expire_snapshots(
             chosen,
             lambda begun: choose_range(times, retention, now_ms=now_ms, consumers=[*consumers, *begun]),
         )
-        if not is_there(metadata, snapshots[fewer.end]):
+        if not is_same(metadata, snapshots[fewer.end]):
             return _give_up(metadata, fewer)
         if fewer.is_empty:
             return ExpireReport(dry_run=dry_run, earliest=fewer.begin)
@@ -299,4 +294,4 @@ def _may_go(metadata: TableMetadata, strays: Sequence[int], oldest: Snapshot) ->
     if (metadata.earliest_hint() or 0) < oldest.id:
         metadata.store.put(metadata.paths.earliest, encode_hint(oldest.id))
     held = [first for name, (first, _) in read_consumers(metadata).items() if name.startswith(LEASE_PREFIX)]
-    return min(held, default=oldest.id) > strays[-1] and is_there(metadata, oldest)
+    return min(held, default=oldest.id) > strays[-1] and is_same(metadata, oldest)

@@ -16,10 +16,10 @@ from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.format.tag import Tag, decode_tag
+from lakeidx.table.entries import Entries, live_files
 from lakeidx.table.expiration.files_to_delete import DataFileKey, SnapshotMetadata, live_keys
 from lakeidx.table.history import tag_names
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.view import fold_entries
 from lakeidx.tasks.in_parallel import in_parallel, requests_of
 
 T = TypeVar("T")
@@ -55,41 +55,34 @@ def read_all_metadata(metadata: TableMetadata, snapshots: Sequence[Snapshot]) ->
 def read_changed_files(metadata: TableMetadata, snapshots: Sequence[Snapshot]) -> list[ManifestEntry]:
     """Read the delta entries of several snapshots, of those that can still be read."""
 
-    def read(s: Snapshot) -> list[ManifestEntry]:
+    def read(s: Snapshot) -> Sequence[ManifestEntry]:
         delta = _or_none(lambda: metadata.load_manifest_list(s.delta_manifest_list, s.delta_manifest_list_size))
-        return read_entries(metadata, delta) or []
+        return read_entries(metadata, delta) or ()
 
     found = in_parallel(read, snapshots, threads=requests_of(metadata.store))
     return [e for entries in found for e in entries]
 
 
-def read_deltas(metadata: TableMetadata, states: Sequence[SnapshotMetadata]) -> dict[int, list[ManifestEntry] | None]:
+def read_deltas(metadata: TableMetadata, states: Sequence[SnapshotMetadata]) -> dict[int, Entries | None]:
     """Read the delta entries of several snapshots, in parallel; None where one cannot be read."""
     found = in_parallel(lambda m: read_entries(metadata, m.delta), states, threads=requests_of(metadata.store))
     return {m.snapshot.id: entries for m, entries in zip(states, found, strict=True)}
 
 
-def read_entries(metadata: TableMetadata, manifests: Sequence[ManifestFileMeta] | None) -> list[ManifestEntry] | None:
+def read_entries(metadata: TableMetadata, manifests: Sequence[ManifestFileMeta] | None) -> Entries | None:
     """Read the entries of manifests in order; None when one cannot be read."""
     if manifests is None:
         return None
-    parts = in_parallel(
-        lambda m: _or_none(lambda: metadata.load_manifest(m.file_name)), manifests, threads=requests_of(metadata.store)
-    )
-    if any(p is None for p in parts):
-        return None
-    return [e for p in parts for e in p or ()]
+    return _or_none(lambda: metadata.load_manifests(manifests))
 
 
-def read_live(metadata: TableMetadata, state: SnapshotMetadata) -> list[ManifestEntry] | None:
+def read_live(metadata: TableMetadata, state: SnapshotMetadata) -> Entries | None:
     """Read the live data files of a snapshot or tag; None when a manifest cannot be read."""
     if state.base is None or state.delta is None:
         return None
-    entries = read_entries(metadata, [*state.base, *state.delta])
-    if entries is None:
-        return None
+    manifests = [*state.base, *state.delta]
     where = metadata.paths.manifest_path(state.snapshot.base_manifest_list)
-    return _or_none(lambda: fold_entries(entries, where=where))
+    return _or_none(lambda: live_files(metadata.load_manifests(manifests), where=where))
 
 
 def used_files(metadata: TableMetadata, states: Iterable[SnapshotMetadata]) -> AbstractSet[DataFileKey] | None:
@@ -103,12 +96,8 @@ def used_files(metadata: TableMetadata, states: Iterable[SnapshotMetadata]) -> A
     return found
 
 
-def read_snapshots(metadata: TableMetadata, ids: Sequence[int] | None = None) -> dict[int, Snapshot]:
-    """Read all snapshots of the history, by id, ascending.
-
-    ids   of the history; None: listed now
-    """
-    ids = metadata.snapshot_ids() if ids is None else ids
+def read_snapshots(metadata: TableMetadata, ids: Sequence[int]) -> dict[int, Snapshot]:
+    """Read snapshots by id, in their order; those that expired meanwhile are left out."""
     found = in_parallel(
         lambda i: _or_missing(lambda: metadata.load_snapshot(i)), ids, threads=requests_of(metadata.store)
     )
@@ -133,14 +122,6 @@ def read_snapshots_to_drop(metadata: TableMetadata, after: int) -> tuple[dict[in
     found = dict(zip(ids, in_parallel(read, ids, threads=requests_of(metadata.store)), strict=True))
     snapshots = {i: s for i, s in found.items() if isinstance(s, Snapshot)}
     return snapshots, [i for i, s in found.items() if isinstance(s, CorruptFileError)]
-
-
-def is_there(metadata: TableMetadata, snapshot: Snapshot) -> bool:
-    """Return True unless the snapshot was rolled back, or replaced, since it was read."""
-    try:
-        return metadata.load_snapshot(snapshot.id).identity == snapshot.identity
-    except NotFoundError:
-        return False
 
 
 def _or_missing(read: Callable[[], T]) -> T | None:

@@ -18,7 +18,6 @@ from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_file
 from lakeidx.table.expiration.files_to_delete import DataFileKey, ExpirePlan, data_file_key
 from lakeidx.table.expiration.orphans import names_in_branches
 from lakeidx.table.expiration.read import (
-    is_there,
     read_all_metadata,
     read_entries,
     read_live,
@@ -29,7 +28,7 @@ from lakeidx.table.expiration.read import (
 )
 from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_rollback
 from lakeidx.table.history import changelog_ids, load_tag, past_snapshot, tag_names
-from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.metadata import TableMetadata, is_same
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.position import Position
 from lakeidx.table.times import iso_utc
@@ -160,7 +159,7 @@ def _drop_late_tags(metadata: TableMetadata, target: Snapshot) -> list[str]:
     One that is put later finds its snapshot gone (`lakeidx.table.expiration.tags.put_tag`).
     """
     late = [
-        n for n, t in read_tags(metadata).items() if t.snapshot.id > target.id and not is_there(metadata, t.snapshot)
+        n for n, t in read_tags(metadata).items() if t.snapshot.id > target.id and not is_same(metadata, t.snapshot)
     ]
     for name in late:
         log.warning("tag %r was put on a snapshot that was just rolled back; deleting it, too", name)

@@ -56,21 +56,15 @@ def tag_neighbours(tag_id: int, tag_ids: Iterable[int], earliest: int | None) ->
     return left, min(after, default=None)
 
 
-def plan_delete_tag(
-    name: str, *, others_on_snapshot: bool, snapshot_exists: bool, inputs: TagInputs | None
-) -> ExpirePlan:
+def plan_delete_tag(name: str, inputs: TagInputs | None) -> ExpirePlan:
     """Plan the deletions of a tag.
 
-    others_on_snapshot   another tag names the same snapshot
-    snapshot_exists      the snapshot has not expired
-    inputs               None is enough when either is true: then only the tag file goes
-    order                the tag file first: from then on no one can come upon a tag with missing files
+    inputs   None when another tag names the snapshot, or it has not expired: then only the tag file goes
+    order    the tag file first: from then on no one can come upon a tag with missing files
     """
     tag_file = (FileToDelete(Role.TAG, name),)
-    if others_on_snapshot or snapshot_exists:
-        return ExpirePlan(phases=(tag_file,))
     if inputs is None:
-        raise InvalidInputError(f"tag {name!r} retains files of its own, which must be known to delete it")
+        return ExpirePlan(phases=(tag_file,))
     notes: list[str] = []
     data: list[FileToDelete] = []
     if inputs.entries is None or inputs.used is None:

@@ -17,11 +17,11 @@ from lakeidx.table.expiration.apply import DeletedFile, apply_plan, measure_file
 from lakeidx.table.expiration.changelog import names_of_changelogs
 from lakeidx.table.expiration.files_to_delete import SnapshotMetadata
 from lakeidx.table.expiration.orphans import names_in_branches
-from lakeidx.table.expiration.read import is_there, read_live, read_metadata, read_tags, used_files
+from lakeidx.table.expiration.read import read_live, read_metadata, read_tags, used_files
 from lakeidx.table.expiration.rollback_plan import TagInputs, plan_delete_tag, tag_neighbours
 from lakeidx.table.expiration.success_files import mark_tag
 from lakeidx.table.history import past_snapshot
-from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.metadata import TableMetadata, is_same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ def _went(metadata: TableMetadata, snapshot: Snapshot) -> bool:
     earliest = metadata.earliest_hint() or 0
     expiring = earliest > snapshot.id and metadata.has_snapshot(earliest)
     # After a rollback another snapshot may have the id.
-    return expiring or not is_there(metadata, snapshot)
+    return expiring or not is_same(metadata, snapshot)
 
 
 def _expired(snapshot: Snapshot, path: str) -> NotFoundError:
@@ -179,9 +179,9 @@ def delete_tag(
         raise NotFoundError(f"tag {name!r} does not exist; tags: {have}", path=metadata.paths.tag_path(name))
     tag_id = tags[name].snapshot.id
     shared = any(t.snapshot.id == tag_id for n, t in tags.items() if n != name)
-    exists = metadata.has_snapshot(tag_id)
-    inputs = None if shared or exists else _inputs(metadata, tags[name].snapshot, [t.snapshot for t in tags.values()])
-    plan = plan_delete_tag(name, others_on_snapshot=shared, snapshot_exists=exists, inputs=inputs)
+    kept = shared or metadata.has_snapshot(tag_id)
+    inputs = None if kept else _inputs(metadata, tags[name].snapshot, [t.snapshot for t in tags.values()])
+    plan = plan_delete_tag(name, inputs)
     if inputs is not None:
         plan = plan.sparing(names_in_branches(metadata) | names_of_changelogs(metadata))
     gone = measure_files(plan, metadata, schema)

@@ -82,7 +82,7 @@ def test_columns_hold_themselves_and_not_all_that_was_found_in_the_records() -> 
 @pytest.mark.parametrize("count", [1, 64, 65])
 def test_few_entries_and_many_are_numbered_alike(count: int) -> None:
     found = decode_entries(encode_manifest(ENTRIES[:count]))
-    assert found.partitions() == tuple(PARTITIONS[:count])
+    assert found.known == tuple(PARTITIONS[:count])
     assert found.column("partition").tolist() == [i % 50 for i in range(count)]
     kept = decode_entries(encode_manifest(ENTRIES[:count]), keep=of_partitions({PARTITIONS[0]}))
     assert list(kept) == [e for e in ENTRIES[:count] if e.partition == PARTITIONS[0]]

@@ -25,7 +25,6 @@ from lakeidx.table.key_buckets import (
     find_hits,
     hash_entries,
     key_hashes,
-    load_buckets,
 )
 from tests.kit.small_tables import make_table, rows, upsert
 
@@ -54,7 +53,7 @@ def test_streamed_and_loaded_answers_are_those_of_a_dictionary(
     streamed = find_buckets(table.metadata, table.schema, entries, asked)
     assert streamed.of(asked).tolist() == expected
     assert (streamed.files, streamed.rows) == (len(files), sum(map(len, files)))
-    assert load_buckets(table.metadata, table.schema, entries).of(asked).tolist() == expected
+    assert find_buckets(table.metadata, table.schema, entries, None, skip_damaged=True).of(asked).tolist() == expected
 
 
 def test_a_damaged_file_is_an_error_or_is_named(table: Table, caplog: pytest.LogCaptureFixture) -> None:
@@ -75,7 +74,7 @@ def test_a_damaged_file_is_an_error_or_is_named(table: Table, caplog: pytest.Log
     caplog.set_level(logging.WARNING)
     found = find_buckets(table.metadata, table.schema, entries, asked, skip_damaged=True)
     assert (found.of(asked).tolist(), found.unreadable) == ([-1, 1], (0,))
-    assert load_buckets(table.metadata, table.schema, entries).unreadable == (0,)
+    assert find_buckets(table.metadata, table.schema, entries, None, skip_damaged=True).unreadable == (0,)
     assert caplog.text.count(path) == 2
     assert [h.hashes is None for h in find_hits(table.metadata, table.schema, entries, [asked], skip_damaged=True)] == [
         True,

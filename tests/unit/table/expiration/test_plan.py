@@ -166,11 +166,7 @@ def test_what_cannot_be_read_is_left_out_and_said() -> None:
 
 
 def test_only_the_tag_file_goes_while_others_use_the_snapshot() -> None:
-    for others, exists in ((True, False), (False, True)):
-        plan = plan_delete_tag("t", others_on_snapshot=others, snapshot_exists=exists, inputs=None)
-        assert [(f.role, f.name) for f in plan.files] == [(Role.TAG, "t")]
-    with pytest.raises(InvalidInputError, match="tag 't' retains files of its own"):
-        plan_delete_tag("t", others_on_snapshot=False, snapshot_exists=False, inputs=None)
+    assert [(f.role, f.name) for f in plan_delete_tag("t", None).files] == [(Role.TAG, "t")]
 
 
 def test_rollback_order_and_changelogs() -> None:
