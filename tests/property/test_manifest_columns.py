@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import fastavro
 import numpy as np
@@ -24,7 +25,8 @@ from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, en
 from lakeidx.format.manifest_list import ManifestFileMeta
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import new_schema
-from lakeidx.table.commit.manifest_write import ManifestWriter, cancel_pairs, merge_manifests
+from lakeidx.storage.memory import MemoryStore
+from lakeidx.table.commit.manifest_write import ManifestWriter, cancel_pairs
 from lakeidx.table.entries import Entries, joined, live_files, of_partitions
 from lakeidx.table.entry_decoder import decode_entries, entries_of
 from lakeidx.table.manifest_files import ManifestFiles
@@ -236,14 +238,18 @@ def test_a_full_merge_writes_each_entry_once_and_leaves_manifests_that_need_no_c
     ]  # fmt: skip
     written: list[list[ManifestEntry]] = []
 
+    def read(metas: Sequence[ManifestFileMeta], *, hold: bool = True) -> Entries:
+        return joined([content[m.file_name] for m in metas])
+
     def write(rewritten: Entries) -> list[ManifestFileMeta]:
         written.append(list(rewritten))
         return []
 
-    kept = merge_manifests(
-        metas, target_bytes=100, threshold_bytes=1, min_count=30,
-        read=lambda metas, hold=True: joined([content[m.file_name] for m in metas]), write=write,
-    )  # fmt: skip
+    options = {"manifest.target-file-size": "100 b", "manifest.full-compaction-threshold-size": "1 b"}
+    schema = replace(SCHEMA, options={**SCHEMA.options, **options})
+    writer = ManifestWriter(ManifestFiles(MemoryStore(), TablePaths("/t")), schema, NewFileNames())
+    with mock.patch.object(writer, "write_manifests", write), mock.patch.object(writer.files, "load_manifests", read):
+        kept = writer.merge_manifests(metas)
     assert [m.file_name for m in kept] == ["untouched"]
     assert written == [[e for i, e in enumerate(adds) if i >= 20 and i not in (21, 35)]]
 

@@ -56,7 +56,7 @@ from lakeidx.table.commit.conflicts import (
     writer_conflicts,
 )
 from lakeidx.table.commit.earlier_commit import committed_id, missing_files, was_in_history
-from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index, merge_manifests
+from lakeidx.table.commit.manifest_write import ManifestWriter, combine_index
 from lakeidx.table.entries import Entries
 from lakeidx.table.entry_decoder import entries_of
 from lakeidx.table.entry_kernels import found_in
@@ -239,7 +239,7 @@ class _Attempt:
         delta = entries_of(data)
         self._check(latest, data, delta)
         snapshot = self._write_metadata(latest, data, delta, index)
-        if publish(self.metadata, Made(snapshot, latest, data, index, self.request.changes), self.writer):
+        if self._publish(snapshot, latest, data, index):
             return snapshot.id
         self.writer.forget()
         return None
@@ -334,18 +334,9 @@ class _Attempt:
     def _write_metadata(
         self, latest: Snapshot | None, data: Sequence[ManifestEntry], delta: Entries, index: Sequence[IndexEntry]
     ) -> Snapshot:
-        options = self.schema.table_options
         writer = self.writer
         before = [] if latest is None else self.metadata.data_manifests(latest)
-        base = merge_manifests(
-            before,
-            target_bytes=options.manifest_target_file_size,
-            threshold_bytes=options.manifest_full_compaction_threshold_size,
-            min_count=options.manifest_merge_min_count,
-            read=self.metadata.load_manifests,
-            write=writer.write_manifests,
-        )
-        base_list = writer.write_manifest_list(base)
+        base_list = writer.write_manifest_list(writer.merge_manifests(before))
         delta_list = writer.write_manifest_list(writer.write_manifests(delta))
         changelog_list = (
             writer.write_manifest_list(writer.write_manifests(self.delta.changelog)) if self.delta.changelog else None
@@ -356,7 +347,6 @@ class _Attempt:
                 index_manifest,
                 {(e.partition, e.bucket) for e in index},
                 lambda old: combine_index(old, index, self.schema.bucket_mode),
-                self.metadata.load_index_manifest,
             )
         delta_rows = sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in data)
         watermarks = [w for w in (self.request.watermark, latest.watermark if latest else None) if w is not None]
@@ -386,52 +376,85 @@ class _Attempt:
             next_row_id=latest.next_row_id if latest and latest.next_row_id is not None else 0,
         )
 
+    def _publish(
+        self, snapshot: Snapshot, latest: Snapshot | None, data: Sequence[ManifestEntry], index: Sequence[IndexEntry]
+    ) -> bool:
+        """Put a snapshot, and name it in the hint; False when another writer was faster: then it is made again on the newest one.
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A snapshot that is made, and not put yet.
+        latest        the one it was made on
+        data, index   what it changes
+        errors        CommitConflictError, CommitUnknownError
+        """
+        store, path = self.metadata.store, self.metadata.paths.snapshot_path(snapshot.id)
+        content = encode_snapshot(snapshot)
+        self.writer.finish()
+        last: Exception | None = None
+        for _ in range(_PUT_TRIES):
+            try:
+                created = store.put_if_absent(path, content)
+            except (CommitUnknownError, UnavailableError) as error:
+                outcome = _read_back(self.metadata, snapshot, error)
+                if outcome is None:
+                    last = error
+                    continue
+                created = outcome
+            # A store may say that there is one already when it answers the second try of a put that had been done.
+            if not created and not _read_back(self.metadata, snapshot, None):
+                return False
+            return self._is_on_the_chain(snapshot, latest, data, index, content)
+        raise CommitUnknownError(
+            "the store cannot tell whether the snapshot was written; commit the batch again to find out",
+            path=path,
+            snapshot_id=snapshot.id,
+        ) from last
 
-    latest        the one it was made on
-    data, index   what it changes
-    changes       all the files of its batch
-    """
+    def _is_on_the_chain(
+        self,
+        snapshot: Snapshot,
+        latest: Snapshot | None,
+        data: Sequence[ManifestEntry],
+        index: Sequence[IndexEntry],
+        content: bytes,
+    ) -> bool:
+        """Return False when the snapshot does not continue the history it was made for; it is removed again then.
 
-    snapshot: Snapshot
-    latest: Snapshot | None
-    data: Sequence[ManifestEntry]
-    index: Sequence[IndexEntry]
-    changes: TableChanges
-
-
-def publish(metadata: TableMetadata, made: Made, writer: ManifestWriter) -> bool:
-    """Put a snapshot, and name it in the hint; False when another writer was faster: then it is made again on the newest one.
-
-    writer   has the files that the snapshot refers to, and writes them first
-    errors   CommitConflictError, CommitUnknownError
-    """
-    snapshot = made.snapshot
-    store, path = metadata.store, metadata.paths.snapshot_path(snapshot.id)
-    data = encode_snapshot(snapshot)
-    writer.finish()
-    last: Exception | None = None
-    for _ in range(_PUT_TRIES):
+        True as well when the history has the changes by another process that runs the same batch.
+        """
+        metadata, changes = self.metadata, self.request.changes
+        if latest is not None and is_same(metadata, latest):
+            metadata.append(snapshot, latest, content)
+            _name_newest(metadata, snapshot.id)
+            return True
         try:
-            created = store.put_if_absent(path, data)
-        except (CommitUnknownError, UnavailableError) as error:
-            outcome = _read_back(metadata, snapshot, error)
-            if outcome is None:
-                last = error
-                continue
-            created = outcome
-        # A store may say that there is one already when it answers the second try of a put that had been done.
-        if created or _read_back(metadata, snapshot, None):
-            return _is_on_the_chain(metadata, made, data)
+            metadata.latest_schema()
+        except TableReplacedError:
+            metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
+            raise
+        without = was_bypassed(metadata, snapshot, data, index)
+        if without is None:
+            # What is still there stands before a gap, and was put just now.
+            without = metadata.has_snapshot(snapshot.id) or not was_in_history(metadata, changes, snapshot)
+        if without:
+            why = "after that id had been expired"
+        elif latest is None or not _was_rolled_back(metadata, latest):
+            if not discard_unreadable(metadata, snapshot):
+                if latest is None:
+                    metadata.append(snapshot, None, content)
+                _name_newest(metadata, snapshot.id)
+            return True
+        else:
+            why = "on a snapshot that was rolled back while the commit ran"
+            if metadata.has_snapshot(snapshot.id + 1):
+                raise CommitUnknownError(
+                    f"snapshot {snapshot.id} was written {why}, and other writers committed on top of it: roll back again, "
+                    "then commit the later batches again",
+                    path=metadata.paths.snapshot_path(snapshot.id),
+                    snapshot_id=snapshot.id,
+                )
+        log.warning("snapshot %d was written %s; deleting it and trying again", snapshot.id, why)
+        metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
+        _check_own_files(metadata, changes)
         return False
-    raise CommitUnknownError(
-        "the store cannot tell whether the snapshot was written; commit the batch again to find out",
-        path=path,
-        snapshot_id=snapshot.id,
-    ) from last
 
 
 def _read_back(metadata: TableMetadata, snapshot: Snapshot, error: Exception | None) -> bool | None:
@@ -448,48 +471,6 @@ def _read_back(metadata: TableMetadata, snapshot: Snapshot, error: Exception | N
             snapshot_id=snapshot.id,
         ) from second
     return found.uuid == snapshot.uuid
-
-
-def _is_on_the_chain(metadata: TableMetadata, made: Made, data: bytes) -> bool:
-    """Return False when the snapshot does not continue the history it was made for; it is removed again then.
-
-    True as well when the history has the changes by another process that runs the same batch.
-    """
-    snapshot, latest = made.snapshot, made.latest
-    if latest is not None and is_same(metadata, latest):
-        metadata.append(snapshot, latest, data)
-        _name_newest(metadata, snapshot.id)
-        return True
-    try:
-        metadata.latest_schema()
-    except TableReplacedError:
-        metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
-        raise
-    without = was_bypassed(metadata, snapshot, made.data, made.index)
-    if without is None:
-        # What is still there stands before a gap, and was put just now.
-        without = metadata.has_snapshot(snapshot.id) or not was_in_history(metadata, made.changes, snapshot)
-    if without:
-        why = "after that id had been expired"
-    elif latest is None or not _was_rolled_back(metadata, latest):
-        if not discard_unreadable(metadata, snapshot):
-            if latest is None:
-                metadata.append(snapshot, None, data)
-            _name_newest(metadata, snapshot.id)
-        return True
-    else:
-        why = "on a snapshot that was rolled back while the commit ran"
-        if metadata.has_snapshot(snapshot.id + 1):
-            raise CommitUnknownError(
-                f"snapshot {snapshot.id} was written {why}, and other writers committed on top of it: roll back again, "
-                "then commit the later batches again",
-                path=metadata.paths.snapshot_path(snapshot.id),
-                snapshot_id=snapshot.id,
-            )
-    log.warning("snapshot %d was written %s; deleting it and trying again", snapshot.id, why)
-    metadata.store.delete(metadata.paths.snapshot_path(snapshot.id))
-    _check_own_files(metadata, made.changes)
-    return False
 
 
 def _name_newest(metadata: TableMetadata, newest: int) -> None:

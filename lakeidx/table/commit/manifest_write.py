@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,6 @@ _WAITING_BYTES = 32 << 20
 #: NumPy asks an enumeration for a dozen attributes that it does not have.
 _DELETE = int(FileKind.DELETE)
 _SIZE = attrgetter("file_size")
-Write = Callable[[Entries], list[ManifestFileMeta]]
 
 
 class ManifestWriter:
@@ -89,14 +87,12 @@ class ManifestWriter:
         before: str | None,
         places: Collection[tuple[bytes, int]],
         combine: Callable[[Sequence[IndexEntry]], Sequence[IndexEntry]],
-        read: Callable[[str | None], Sequence[IndexEntry]],
     ) -> str:
         """Write a complete index manifest; return its name.
 
         before    the one it follows
         places    (partition, bucket) of the entries that differ; records of others are copied as they stand
         combine   gives the entries, or at least those of `places`, of those there are now
-        read      reads an index manifest
         """
         data = entries = None
         bytes_before = b"" if before is None else self.files.index_manifest_bytes(before)
@@ -104,12 +100,43 @@ class ManifestWriter:
             path = self.paths.manifest_path(before)
             data = update_index_manifest(bytes_before, places, combine, codec=self._codec, level=self._level, path=path)
         if data is None:
-            entries = combine(read(before))
+            entries = combine(self.files.load_index_manifest(before))
             data = encode_index_manifest(entries, codec=self._codec, level=self._level)
         name = self.names.index_manifest_name()
         self._put(self.paths.manifest_path(name), data)
         self.files.keep_index_manifest(name, data, entries)
         return name
+
+    def merge_manifests(self, manifests: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
+        """Write the base list of the next snapshot: the same live files in fewer manifests where that pays."""
+        options, target = self.schema.table_options, self._target_bytes
+        threshold = options.manifest_full_compaction_threshold_size
+        if _wants_full_merge(manifests, target_bytes=target, threshold_bytes=threshold):
+            return self._full_merge(manifests)
+        out: list[ManifestFileMeta] = []
+        for run, rewrite in _runs_to_merge(manifests, target_bytes=target, min_count=options.manifest_merge_min_count):
+            out += self.write_manifests(cancel_pairs(self.files.load_manifests(run))) if rewrite else run
+        return out
+
+    def _full_merge(self, manifests: Sequence[ManifestFileMeta]) -> list[ManifestFileMeta]:
+        read = self.files.load_manifests
+        deletes = read([m for m in manifests if m.num_deleted_files > 0], hold=False)
+        deletes = deletes.select(deletes.column("kind") == FileKind.DELETE)
+        kept: list[ManifestFileMeta] = []
+        rest: list[ManifestFileMeta] = []
+        for meta in manifests:
+            changes = meta.num_deleted_files > 0 or meta.file_size < self._target_bytes
+            if not changes and len(deletes):
+                here = read([meta], hold=False)
+                changes = bool(
+                    found_in(
+                        here.column("high"), here.column("low"), deletes.column("high"), deletes.column("low")
+                    ).any()
+                )
+            (rest if changes else kept).append(meta)
+        # An upgrade and a later move back can delete and re-add one identifier, so order decides, not set membership alone.
+        left = cancel_pairs(read(rest))
+        return [*kept, *self.write_manifests(left.select(left.column("kind") == FileKind.ADD))]
 
     def finish(self) -> None:
         """Write what waits: a snapshot may refer to it."""
@@ -227,22 +254,7 @@ def combine_index(old: Sequence[IndexEntry], changes: Sequence[IndexEntry], mode
     return list(live.values())
 
 
-class Read(Protocol):
-    """Reads the entries of manifests, in order; `hold` as in `lakeidx.table.entry_decoder.decode_entries`."""
-
-    def __call__(self, metas: Sequence[ManifestFileMeta], *, hold: bool = True) -> Entries:
-        """Read them."""
-
-
-@dataclass(frozen=True, slots=True)
-class MinorStep:
-    """One step of a minor merge: manifests that stay, or manifests that become one."""
-
-    manifests: tuple[ManifestFileMeta, ...]
-    rewrite: bool
-
-
-def _plan_full_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, threshold_bytes: int) -> bool:
+def _wants_full_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, threshold_bytes: int) -> bool:
     """Return True when the manifests that must change are together large enough to be worth a full rewrite."""
     if sum(map(_SIZE, manifests)) < threshold_bytes:
         # All of them are too small: each commit asks.
@@ -251,18 +263,18 @@ def _plan_full_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int
     return len(must_change) > 1 and sum(map(_SIZE, must_change)) >= threshold_bytes
 
 
-def _plan_minor_merge(manifests: Sequence[ManifestFileMeta], *, target_bytes: int, min_count: int) -> list[MinorStep]:
-    """Group manifests in list order: a run that reaches the target size becomes one; a rest only if it is long enough."""
-    steps: list[MinorStep] = []
+def _runs_to_merge(
+    manifests: Sequence[ManifestFileMeta], *, target_bytes: int, min_count: int
+) -> Iterator[tuple[Sequence[ManifestFileMeta], bool]]:
+    """Group manifests in list order, and say which groups become one: those that reach the target size, and a rest that is long."""
     # Bytes before each manifest, and of all.
     sums = [*accumulate(map(_SIZE, manifests), initial=0)]
     first = 0
     while first < len(manifests):
         last = bisect_left(sums, sums[first] + target_bytes, first + 1)
-        run = tuple(manifests[first:last])
-        steps.append(MinorStep(run, len(run) > 1 if last < len(sums) else len(run) >= min_count))
+        run = manifests[first:last]
+        yield run, len(run) > 1 if last < len(sums) else len(run) >= min_count
         first = last
-    return steps
 
 
 def cancel_pairs(entries: Entries) -> Entries:
@@ -270,50 +282,3 @@ def cancel_pairs(entries: Entries) -> Entries:
     return entries.select(
         uncancelled_entries(entries.column("kind"), entries.column("high"), entries.column("low"))
     ).compact()
-
-
-def merge_manifests(
-    manifests: Sequence[ManifestFileMeta],
-    *,
-    target_bytes: int,
-    threshold_bytes: int,
-    min_count: int,
-    read: Read,
-    write: Write,
-) -> list[ManifestFileMeta]:
-    """Write the base list of the next snapshot: the same live files in fewer manifests where that pays.
-
-    write   writes entries as one or more manifests (rolling at the target size)
-    """
-    if _plan_full_merge(manifests, target_bytes=target_bytes, threshold_bytes=threshold_bytes):
-        return _full_merge(manifests, target_bytes, read, write)
-    out: list[ManifestFileMeta] = []
-    for step in _plan_minor_merge(manifests, target_bytes=target_bytes, min_count=min_count):
-        if not step.rewrite:
-            out.extend(step.manifests)
-            continue
-        entries = cancel_pairs(read(step.manifests))
-        if len(entries):
-            out.extend(write(entries))
-    return out
-
-
-def _full_merge(
-    manifests: Sequence[ManifestFileMeta], target_bytes: int, read: Read, write: Write
-) -> list[ManifestFileMeta]:
-    deletes = read([m for m in manifests if m.num_deleted_files > 0], hold=False)
-    deletes = deletes.select(deletes.column("kind") == FileKind.DELETE)
-    kept: list[ManifestFileMeta] = []
-    rest: list[ManifestFileMeta] = []
-    for meta in manifests:
-        changes = meta.num_deleted_files > 0 or meta.file_size < target_bytes
-        if not changes and len(deletes):
-            here = read([meta], hold=False)
-            changes = bool(
-                found_in(here.column("high"), here.column("low"), deletes.column("high"), deletes.column("low")).any()
-            )
-        (rest if changes else kept).append(meta)
-    # An upgrade and a later move back can delete and re-add one identifier, so order decides, not set membership alone.
-    left = cancel_pairs(read(rest))
-    rewritten = left.select(left.column("kind") == FileKind.ADD)
-    return [*kept, *(write(rewritten) if len(rewritten) else [])]

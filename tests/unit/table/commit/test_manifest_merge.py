@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lakeidx.format.data_file import EMPTY_STATS
 from lakeidx.format.manifest_list import ManifestFileMeta
-from lakeidx.table.commit.manifest_write import _plan_full_merge, _plan_minor_merge
+from lakeidx.table.commit.manifest_write import _runs_to_merge, _wants_full_merge
 
 SIZES = st.lists(st.integers(0, 60), max_size=12)
 
@@ -39,8 +39,7 @@ def test_a_run_that_reaches_the_target_is_merged_and_a_rest_when_it_is_long(
             run = []
     if run:
         runs.append((run, len(run) >= least))
-    steps = _plan_minor_merge(metas, target_bytes=target, min_count=least)
-    assert [(list(s.manifests), s.rewrite) for s in steps] == runs
+    assert list(_runs_to_merge(metas, target_bytes=target, min_count=least)) == runs
 
 
 @given(SIZES, st.lists(st.integers(0, 1), min_size=1, max_size=4), st.integers(1, 100), st.integers(1, 200))
@@ -50,4 +49,4 @@ def test_all_are_rewritten_when_those_that_change_are_large_together(
     metas = manifests(sizes, deleted)
     changing = [m.file_size for m in metas if m.num_deleted_files or m.file_size < target]
     wanted = len(changing) > 1 and sum(changing) >= threshold
-    assert _plan_full_merge(metas, target_bytes=target, threshold_bytes=threshold) == wanted
+    assert _wants_full_merge(metas, target_bytes=target, threshold_bytes=threshold) == wanted
