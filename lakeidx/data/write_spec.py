@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from lakeidx.data.stats_modes import StatsMode, parse_stats_mode, stats_modes
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.data_file import FileSource
 from lakeidx.format.file_names import NewFileNames, data_file_extension
-from lakeidx.format.schema.table_schema import Derived, TableSchema
+from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.types import Field
 
 DEFAULT_TARGET_BYTES = 128 << 20
@@ -73,37 +74,37 @@ class WriteSpec:
             lambda: _checked(cls(schema, level, file_source, changelog)),
         )
 
-    @Derived
+    @cached_property
     def key_names(self) -> tuple[str, ...]:
         """Return the trimmed primary key; empty for append tables."""
         return self.schema.trimmed_primary_keys
 
-    @Derived
+    @cached_property
     def thin(self) -> bool:
         """Files without ``_KEY_`` columns."""
         return bool(self.key_names) and self.schema.table_options.data_file_thin_mode
 
-    @Derived
+    @cached_property
     def given(self) -> pa.Schema:
         """Return the columns of the rows to write."""
         return self.schema.kv_arrow_schema if self.key_names else self.schema.arrow_schema
 
-    @Derived
+    @cached_property
     def keys_in_front(self) -> tuple[int, ...]:
         """Numbers of the columns in `given` that files have once more in front, as ``_KEY_`` columns."""
         return () if self.thin else tuple(self.given.names.index(name) for name in self.key_names)
 
-    @Derived
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """All columns of the files."""
         return file_fields(self.schema.fields, self.key_names, thin=self.thin)
 
-    @Derived
+    @cached_property
     def columns(self) -> ParquetColumns:
         """All columns of the files, for Arrow's writer."""
         return ParquetColumns.of(self.fields)
 
-    @Derived
+    @cached_property
     def modes(self) -> Mapping[str, StatsMode]:
         """Return the statistics mode of every column of the files."""
         options = self.schema.table_options
@@ -118,23 +119,23 @@ class WriteSpec:
             keep_first_columns=options.metadata_stats_keep_first_n_columns,
         )
 
-    @Derived
+    @cached_property
     def reduced(self) -> tuple[tuple[Field, StatsMode], ...]:
         """Return the columns whose statistics their mode changes."""
         return tuple((f, self.modes[f.name]) for f in self.fields if not self.modes[f.name].keeps_all(f.type))
 
-    @Derived
+    @cached_property
     def properties(self) -> ParquetProperties:
         """Return the settings of Arrow's writer."""
         option, codec = self._codec
         return parquet_properties(self.schema.table_options, compression=codec, option=option)
 
-    @Derived
+    @cached_property
     def settings(self) -> WriterSettings:
         """Return the same for files whose columns do not come as dictionaries."""
         return self.properties.settle(self.columns.physical)
 
-    @Derived
+    @cached_property
     def target_bytes(self) -> int:
         """Size after which the next row group begins a new file, if the caller wants none."""
         default = DEFAULT_TARGET_BYTES if self.key_names else _DEFAULT_APPEND_TARGET_BYTES
@@ -162,7 +163,7 @@ class WriteSpec:
             return f"file.{name}.per.level", by_level[str(self.level)]
         return f"file.{name}", otherwise
 
-    @Derived
+    @cached_property
     def _affixes(self) -> tuple[str, str]:
         options = self.schema.table_options
         suffix = self.compression if options.file_suffix_include_compression else None

@@ -35,13 +35,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from lakeidx.codec.containers.avro import Record
 from lakeidx.codec.containers.avro_unknown import Definitions, Path, Unknown, keep, put_back
 from lakeidx.storage.files import plain_name
-
-T = TypeVar("T")
 
 EMPTY_ROW = bytes(12)
 """A prefixed BinaryRow without fields: arity 0 and 8 header bytes. The partition of unpartitioned tables, keys of append tables."""
@@ -190,12 +188,12 @@ def stats_from_record(record: Record | None, unknown: Definitions = ()) -> Simpl
     if record is None:
         return EMPTY_STATS
     counts = record.get("_NULL_COUNTS")
-    out = _OpenStats()
-    out.min_values = record["_MIN_VALUES"]
-    out.max_values = record["_MAX_VALUES"]
-    out.null_counts = None if counts is None else tuple(counts)
-    out.unknown = keep(record, unknown) if unknown else ()
-    return sealed(out, SimpleStats)
+    return SimpleStats(
+        record["_MIN_VALUES"],
+        record["_MAX_VALUES"],
+        None if counts is None else tuple(counts),
+        keep(record, unknown) if unknown else (),
+    )
 
 
 def file_to_record(file: DataFileMeta) -> Record:
@@ -243,48 +241,29 @@ def file_from_record(record: Record, unknown: Mapping[Path, Definitions] | None 
         own, of_key, of_value = (unknown.get(p, ()) for p in (FILE_PATH, KEY_STATS_PATH, VALUE_STATS_PATH))
     get = record.get
     extra, stats_cols, write_cols = get("_EXTRA_FILES"), get("_VALUE_STATS_COLS"), get("_WRITE_COLS")
-    out = _OpenFile()
-    out.file_name = plain_name(record["_FILE_NAME"])
-    out.file_size = record["_FILE_SIZE"]
-    out.row_count = record["_ROW_COUNT"]
-    out.min_key = record["_MIN_KEY"]
-    out.max_key = record["_MAX_KEY"]
-    out.key_stats = stats_from_record(record["_KEY_STATS"], of_key)
-    out.value_stats = stats_from_record(record["_VALUE_STATS"], of_value)
-    out.min_sequence_number = record["_MIN_SEQUENCE_NUMBER"]
-    out.max_sequence_number = record["_MAX_SEQUENCE_NUMBER"]
-    out.schema_id = record["_SCHEMA_ID"]
-    out.level = record["_LEVEL"]
-    out.extra_files = tuple(plain_name(name) for name in extra) if extra else ()
-    out.creation_time_ms = get("_CREATION_TIME")
-    out.delete_row_count = get("_DELETE_ROW_COUNT")
-    out.embedded_index = get("_EMBEDDED_FILE_INDEX")
-    out.file_source = get("_FILE_SOURCE")
-    out.value_stats_cols = None if stats_cols is None else tuple(stats_cols)
-    out.external_path = get("_EXTERNAL_PATH")
-    out.first_row_id = get("_FIRST_ROW_ID")
-    out.write_cols = None if write_cols is None else tuple(write_cols)
-    out.unknown = keep(record, own) if own else ()
-    return sealed(out, DataFileMeta)
-
-
-def mutable_twin(frozen: Any) -> Any:
-    """Make a class with the slots of a frozen dataclass whose objects can be filled field by field, then `sealed`.
-
-    A frozen dataclass with twenty fields takes four times as long to make, and manifests hold a hundred thousand of them.
-    """
-    return type(f"Open{frozen.__name__}", (), {"__slots__": frozen.__slots__})
-
-
-def sealed(filled: Any, frozen: type[T]) -> T:
-    """Freeze a filled twin into the frozen class; every slot must have been set."""
-    filled.__class__ = frozen
-    out: T = filled
-    return out
-
-
-_OpenStats = mutable_twin(SimpleStats)
-_OpenFile = mutable_twin(DataFileMeta)
+    return DataFileMeta(
+        file_name=plain_name(record["_FILE_NAME"]),
+        file_size=record["_FILE_SIZE"],
+        row_count=record["_ROW_COUNT"],
+        min_key=record["_MIN_KEY"],
+        max_key=record["_MAX_KEY"],
+        key_stats=stats_from_record(record["_KEY_STATS"], of_key),
+        value_stats=stats_from_record(record["_VALUE_STATS"], of_value),
+        min_sequence_number=record["_MIN_SEQUENCE_NUMBER"],
+        max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
+        schema_id=record["_SCHEMA_ID"],
+        level=record["_LEVEL"],
+        extra_files=tuple(plain_name(name) for name in extra) if extra else (),
+        creation_time_ms=get("_CREATION_TIME"),
+        delete_row_count=get("_DELETE_ROW_COUNT"),
+        embedded_index=get("_EMBEDDED_FILE_INDEX"),
+        file_source=get("_FILE_SOURCE"),
+        value_stats_cols=None if stats_cols is None else tuple(stats_cols),
+        external_path=get("_EXTERNAL_PATH"),
+        first_row_id=get("_FIRST_ROW_ID"),
+        write_cols=None if write_cols is None else tuple(write_cols),
+        unknown=keep(record, own) if own else (),
+    )
 
 
 def local_ms_of_epoch(epoch_ms: int) -> int:

@@ -19,7 +19,8 @@ source   org.apache.paimon.manifest.ManifestEntry, ManifestEntrySerializer, rele
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -46,8 +47,6 @@ from lakeidx.format.data_file import (
     DataFileMeta,
     file_from_record,
     file_to_record,
-    mutable_twin,
-    sealed,
 )
 
 _NAMESPACE = "org.apache.paimon.avro.generated"
@@ -103,7 +102,6 @@ MANIFEST_SCHEMA = record_schema(
 )
 
 _KINDS = (FileKind.ADD, FileKind.DELETE)
-_OpenEntry = mutable_twin(ManifestEntry)
 
 
 def encode_manifest(entries: Sequence[ManifestEntry], codec: str = "zstandard") -> bytes:
@@ -134,12 +132,8 @@ def decode_manifest(data: bytes, path: str | None = None) -> list[ManifestEntry]
 
     errors   CorruptFileError
     """
-    try:
-        writer, blocks = open_blocks(data, path)
-        unknown = unknown_definitions(writer, MANIFEST_SCHEMA)
-        return [_from_record(r, path, unknown) for block in blocks for r in block]
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as e:
-        raise CorruptFileError(f"an entry is not a manifest entry: {e!r}", path=path) from e
+    writer, blocks = open_blocks(data, path)
+    return _entries(writer, itertools.chain.from_iterable(blocks), path)
 
 
 def entries_of_records(writer: bytes, records: Sequence[bytes], path: str | None = None) -> list[ManifestEntry]:
@@ -148,9 +142,13 @@ def entries_of_records(writer: bytes, records: Sequence[bytes], path: str | None
     writer   JSON text of the schema in the manifest's header
     errors   CorruptFileError
     """
+    return _entries(writer, decode_records(writer, records, path), path)
+
+
+def _entries(writer: bytes, records: Iterable[Record], path: str | None) -> list[ManifestEntry]:
     try:
         unknown = unknown_definitions(writer, MANIFEST_SCHEMA)
-        return [_from_record(r, path, unknown) for r in decode_records(writer, records, path)]
+        return [_from_record(r, path, unknown) for r in records]
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as e:
         raise CorruptFileError(f"an entry is not a manifest entry: {e!r}", path=path) from e
 
@@ -195,11 +193,11 @@ def _from_record(record: Record, path: str | None, unknown: Mapping[Path, Defini
     kind = record["_KIND"]
     if kind not in (0, 1):
         raise CorruptFileError(f"_KIND: expected 0 (ADD) or 1 (DELETE), found {kind!r}", path=path)
-    out = _OpenEntry()
-    out.kind = _KINDS[kind]
-    out.partition = record["_PARTITION"]
-    out.bucket = record["_BUCKET"]
-    out.total_buckets = record["_TOTAL_BUCKETS"]
-    out.file = file_from_record(record["_FILE"], unknown)
-    out.unknown = keep(record, unknown.get((), ())) if unknown else ()
-    return sealed(out, ManifestEntry)
+    return ManifestEntry(
+        kind=_KINDS[kind],
+        partition=record["_PARTITION"],
+        bucket=record["_BUCKET"],
+        total_buckets=record["_TOTAL_BUCKETS"],
+        file=file_from_record(record["_FILE"], unknown),
+        unknown=keep(record, unknown.get((), ())) if unknown else (),
+    )

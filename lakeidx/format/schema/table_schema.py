@@ -9,7 +9,8 @@ import dataclasses as dc
 import hashlib
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Generic, Self, TypeVar, overload
+from functools import cached_property
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -37,28 +38,6 @@ class BucketMode(StrEnum):
     KEY_DYNAMIC = "KEY_DYNAMIC"
     POSTPONE = "POSTPONE_MODE"
     BUCKET_UNAWARE = "BUCKET_UNAWARE"
-
-
-class Derived(Generic[T]):
-    """A property that is computed when first requested and then an attribute of the instance, which is looked up without a call.
-
-    Unlike ``functools.cached_property`` it has no lock (Python 3.11), which all instances would share.
-    """
-
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self.compute = compute
-        self.name = compute.__name__
-        self.__doc__ = compute.__doc__
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> T: ...
-    def __get__(self, instance: object | None, owner: type) -> Self | T:
-        if instance is None:
-            return self
-        found = instance.__dict__[self.name] = self.compute(instance)
-        return found
 
 
 @dc.dataclass(frozen=True, kw_only=True)
@@ -97,17 +76,17 @@ class TableSchema:
             found = self._derived[name] = compute()
         return found
 
-    @Derived
+    @cached_property
     def field_names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(f.name for f in self.fields)
 
-    @Derived
+    @cached_property
     def fields_by_name(self) -> Mapping[str, Field]:
         """Columns by name, in order."""
         return {f.name: f for f in self.fields}
 
-    @Derived
+    @cached_property
     def fields_by_id(self) -> Mapping[int, Field]:
         """Columns by id, in order: what schema evolution matches on."""
         return {f.id: f for f in self.fields}
@@ -128,12 +107,12 @@ class TableSchema:
         """Return the types of some columns, in the order of the names."""
         return tuple(self.field(n).type for n in names)
 
-    @Derived
+    @cached_property
     def table_options(self) -> TableOptions:
         """Return the options; an InvalidInputError comes from the attribute whose text cannot be read."""
         return TableOptions(self.options)
 
-    @Derived
+    @cached_property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
         """Primary key columns that are not partition columns, in key order."""
         return tuple(k for k in self.primary_keys if k not in self.partition_keys)
@@ -150,12 +129,12 @@ class TableSchema:
         """The columns of the trimmed primary key."""
         return tuple(self.field(k) for k in self.trimmed_primary_keys)
 
-    @Derived
+    @cached_property
     def key_types(self) -> tuple[DataType, ...]:
         """Types of the trimmed primary key."""
         return self.types_of(self.trimmed_primary_keys)
 
-    @Derived
+    @cached_property
     def partition_types(self) -> tuple[DataType, ...]:
         """Types of the partition columns."""
         return self.types_of(self.partition_keys)
@@ -175,7 +154,7 @@ class TableSchema:
         """True when one key may move between partitions: the primary key does not contain every partition column."""
         return bool(self.primary_keys) and not set(self.partition_keys) <= set(self.primary_keys)
 
-    @Derived
+    @cached_property
     def bucket_mode(self) -> BucketMode:
         """How rows find their bucket."""
         bucket = self.bucket
@@ -192,19 +171,19 @@ class TableSchema:
         """False where no option names an index, and the table needs none: every key is found by its own bucket and partition."""
         return self.bucket_mode is BucketMode.KEY_DYNAMIC or any(key.startswith(INDEX_PREFIXES) for key in self.options)
 
-    @Derived
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the schema's file: after a branch was fast-forwarded another schema may have the id."""
         from lakeidx.format.schema.schema_file import encode_schema
 
         return hashlib.sha256(encode_schema(self)).hexdigest()
 
-    @Derived
+    @cached_property
     def arrow_schema(self) -> pa.Schema:
         """All columns as an Arrow schema."""
         return to_arrow_schema(self.fields)
 
-    @Derived
+    @cached_property
     def kv_arrow_schema(self) -> pa.Schema:
         """``_SEQUENCE_NUMBER`` int64, ``_VALUE_KIND`` int8, then all columns: rows of a primary-key table inside lakeidx."""
         return pa.schema([*_KV_FIELDS, *self.arrow_schema])
