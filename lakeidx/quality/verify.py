@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.schema.feature_gate import gate_report
@@ -37,14 +39,23 @@ def check_files_readable(evidence: TableEvidence) -> RuleResult:
     unreadable files. So is a schema that Java Paimon cannot open, which lakeidx wrote before it refused such names.
     """
     faults = [*_blank_columns(evidence.schema), *evidence.unreadable]
+    return _files_readable(faults, len(evidence.live), *evidence.decoded)
+
+
+def unreadable_table(error: CorruptFileError) -> RuleResult:
+    """Return the finding of a table whose newest snapshot, or what that names, cannot be read: no other rule can be applied."""
+    return _files_readable([{"file": error.path, "offset": error.offset, "fault": error.message}], 0, 0, 0)
+
+
+def _files_readable(faults: Sequence[Mapping[str, Any]], buckets: int, files: int, size: int) -> RuleResult:
     return RuleResult(
         name="files_readable",
         passed=not faults,
         severity=Severity.ERROR,
         metrics={
-            "buckets_read": len(evidence.live),
-            "files_decoded": evidence.decoded[0],
-            "bytes_decoded": evidence.decoded[1],
+            "buckets_read": buckets,
+            "files_decoded": files,
+            "bytes_decoded": size,
             "files_unreadable": len(faults),
         },
         sample=bounded(faults),
@@ -73,18 +84,6 @@ def _check_deletes_counted(evidence: TableEvidence) -> RuleResult:
         metrics={"files_decoded": evidence.decoded[0], "files_miscounted": len(evidence.miscounted)},
         sample=bounded(evidence.miscounted),
         description="Manifests count the deletes in each data file; `lakeidx compact TABLE --full` mends what other writers left.",
-    )
-
-
-def unreadable_table(error: CorruptFileError) -> RuleResult:
-    """Return the finding of a table whose newest snapshot, or what that names, cannot be read: no other rule can be applied."""
-    return RuleResult(
-        name="files_readable",
-        passed=False,
-        severity=Severity.ERROR,
-        metrics={"buckets_read": 0, "files_decoded": 0, "bytes_decoded": 0, "files_unreadable": 1},
-        sample=({"file": error.path, "offset": error.offset, "fault": error.message},),
-        description="Every page of every data file, and every examined snapshot, could be decoded.",
     )
 
 

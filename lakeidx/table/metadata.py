@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError, TableReplacedError
+from lakeidx.format.consumer import decode_hint
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.schema.feature_gate import warn_once
 from lakeidx.format.schema.schema_file import TableSchema, decode_schema
@@ -348,11 +349,9 @@ class TableMetadata(ManifestFiles):
     def read_hint(self, path: str) -> int | None:
         """Return the number in a hint file; None when there is none, or no number in it."""
         try:
-            text = self.store.get(path).decode("ascii").strip()
-        except (NotFoundError, UnicodeDecodeError):
+            return decode_hint(self.store.get(path))
+        except NotFoundError:
             return None
-        # A hint is only a hint: when it cannot be read, the listing tells.
-        return int(text) if text.isdigit() else None
 
     def ids_in(self, directory: str, prefix: str) -> list[int]:
         """Return the numbers at the end of the names in a directory that begin so, ascending."""

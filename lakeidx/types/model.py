@@ -121,10 +121,10 @@ def walk_field_ids(t: DataType) -> Iterator[int]:
         yield from walk_field_ids(f.type)
 
 
-def assign_field_ids(columns: Sequence[tuple[str, DataType, str | None]], *, start: int = 0) -> tuple[Field, ...]:
+def assign_field_ids(columns: Sequence[Field], *, start: int = 0) -> tuple[Field, ...]:
     """Assign ids to columns as Paimon does: a column first, then its nested ROW fields, children before their parent field.
 
-    columns  (name, type, description); ids inside ROW types are replaced
+    columns  their ids, and those inside ROW types, are replaced
     source   org.apache.paimon.types.ReassignFieldId, release 1.4.2
     """
     counter = [start]
@@ -143,7 +143,7 @@ def assign_field_ids(columns: Sequence[tuple[str, DataType, str | None]], *, sta
         return replace(t, key=key, element=element, fields=tuple(fields))
 
     out = []
-    for name, t, description in columns:
+    for column in columns:
         column_id = take()
-        out.append(Field(column_id, name, renumber(t), description))
+        out.append(replace(column, id=column_id, type=renumber(column.type)))
     return tuple(out)

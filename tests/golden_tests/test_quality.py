@@ -18,18 +18,11 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.index_manifest import HASH_INDEX, IndexEntry, decode_index_manifest
 from lakeidx.format.snapshot import Snapshot
-from lakeidx.quality import (
-    BucketId,
-    BucketKeys,
-    IndexFile,
-    check_bucket_rows,
-    check_index_files,
-    check_keys_unique,
-    check_live_keys_indexed,
-    check_one_bucket_per_hash,
-    check_snapshot_chain,
-    check_stale_hashes,
-)
+from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
+from lakeidx.quality.index_file_rules import IndexFile, check_bucket_rows, check_index_files
+from lakeidx.quality.key_rules import BucketKeys, check_keys_unique
+from lakeidx.quality.result import BucketId
+from lakeidx.quality.snapshot_rules import check_snapshot_chain
 from lakeidx.types import DataType
 from tests.kit.golden_tables import TABLES, GoldenTable
 from tests.kit.json_forms import json_to_internal

@@ -32,7 +32,7 @@ from lakeidx.dagster.metadata.reports import records_table, rejected_metadata
 from lakeidx.dagster.names import asset_key, table_id
 from lakeidx.errors import RejectedRowsError
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.quality import RuleResult
+from lakeidx.quality.result import RuleResult
 from lakeidx.storage import ObjectStore
 
 #: What a step says: its assets, or why they stay as they are, then the verdicts of their checks.

@@ -39,7 +39,8 @@ from lakeidx.dagster.resources import SparkResource, StoreResource, TableResourc
 from lakeidx.errors import NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
-from lakeidx.quality import RuleResult, check_orphans
+from lakeidx.quality.file_rules import check_orphans
+from lakeidx.quality.result import RuleResult
 from lakeidx.quality.whole_table import Verified
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.newest import load_newest

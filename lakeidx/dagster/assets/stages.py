@@ -82,7 +82,7 @@ from lakeidx.pipeline_file.partitions import (
     plan_batch,
     set_current_batch,
 )
-from lakeidx.quality import check_rows_accounted
+from lakeidx.quality.batch_rules import check_rows_accounted
 from lakeidx.table.handle import TableHandle
 
 

@@ -64,7 +64,7 @@ def add_column(
         if first and after is not None:
             raise InvalidInputError("place a column first or after another one, not both")
         start = schema.highest_field_id + 1
-        field = replace(assign_field_ids([(leaf, data_type, description)], start=start)[0], default_value=default_value)
+        (field,) = assign_field_ids([Field(0, leaf, data_type, description, default_value)], start=start)
 
         def insert(siblings: Siblings) -> Siblings:
             if any(f.name == leaf for f in siblings):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lakeidx.errors import InvalidInputError, did_you_mean
@@ -33,18 +32,8 @@ _SPEC_KEYS = frozenset(
 _COLUMN_KEYS = FIELD_KEYS | {"comment"}
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnSpec:
-    """A column as ``table create`` names it."""
-
-    name: str
-    type: DataType
-    description: str | None
-    default_value: str | None
-
-
-def parse_columns(spec: Mapping[str, Any]) -> list[ColumnSpec]:
-    """Parse the columns of a ``table create`` JSON, in order.
+def parse_columns(spec: Mapping[str, Any]) -> list[Field]:
+    """Parse the columns of a ``table create`` JSON, in order; their ids are not assigned yet.
 
     errors   InvalidInputError naming the column or key that is wrong
     """
@@ -71,7 +60,7 @@ def parse_columns(spec: Mapping[str, Any]) -> list[ColumnSpec]:
         for key, text in texts.items():
             if text is not None and not isinstance(text, str):
                 raise InvalidInputError(f"column {name!r}: {key} must be text, not {text!r}")
-        columns.append(ColumnSpec(name, data_type, texts["description"] or texts["comment"], texts["defaultValue"]))
+        columns.append(Field(-1, name, data_type, texts["description"] or texts["comment"], texts["defaultValue"]))
     return columns
 
 

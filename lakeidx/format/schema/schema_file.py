@@ -26,6 +26,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
@@ -172,18 +173,14 @@ def new_schema(spec: Mapping[str, Any], *, time_millis: int | None = None) -> Ta
         # Java does not trim this list: blanks in it would make the table unreadable there.
         options["bucket-key"] = ",".join(name.strip() for name in options["bucket-key"].split(","))
     nullable_keys = TableOptions(options).primary_key_nullable
-    fields = []
-    for field, column in zip(
-        assign_field_ids([(c.name, c.type, c.description) for c in columns]), columns, strict=True
-    ):
-        nullable = field.type.nullable and (column.name not in primary_keys or nullable_keys)
-        fields.append(
-            Field(field.id, field.name, field.type.with_nullable(nullable), field.description, column.default_value)
-        )
+    fields = tuple(
+        replace(f, type=f.type.with_nullable(f.type.nullable and (f.name not in primary_keys or nullable_keys)))
+        for f in assign_field_ids(columns)
+    )
     schema = TableSchema(
         id=0,
-        fields=tuple(fields),
-        highest_field_id=highest_field_id(tuple(fields)),
+        fields=fields,
+        highest_field_id=highest_field_id(fields),
         partition_keys=partition_keys,
         primary_keys=primary_keys,
         options=options,

@@ -12,7 +12,7 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.system import described, filed
 from lakeidx.table.system.described import Row
 from lakeidx.table.system.filed import AskedState
-from lakeidx.types import DataType, Field, assign_field_ids, parse_type, to_arrow_schema
+from lakeidx.types import Field, assign_field_ids, parse_type, to_arrow_schema
 
 _VECTORS = {
     "type": "ARRAY",
@@ -52,11 +52,11 @@ _STATE: dict[str, tuple[str, Callable[[AskedState], Iterable[Row]]]] = {
 @cache
 def system_columns(text: str) -> tuple[Field, ...]:
     """Read columns in their short form: ``name TYPE, name TYPE!``, with ``!`` where null is impossible."""
-    columns: list[tuple[str, DataType, str | None]] = []
+    columns: list[Field] = []
     for part in text.split(", "):
         name, _, t = part.partition(" ")
         parsed = parse_type(_TYPES.get(t.rstrip("!"), t.rstrip("!")))
-        columns.append((name, parsed.with_nullable(not t.endswith("!")), None))
+        columns.append(Field(0, name, parsed.with_nullable(not t.endswith("!"))))
     return assign_field_ids(columns)
 
 

@@ -15,27 +15,13 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from lakeidx.quality import (
-    BatchCounts,
-    BucketId,
-    BucketKeys,
-    CommittedRows,
-    IndexFile,
-    RuleResult,
-    Severity,
-    check_bucket_rows,
-    check_bucket_skew,
-    check_index_files,
-    check_keys_unique,
-    check_live_keys_indexed,
-    check_one_bucket_per_hash,
-    check_orphans,
-    check_referenced_files,
-    check_rows_accounted,
-    check_snapshot_chain,
-    check_staged_rows_committed,
-    check_stale_hashes,
-)
+from lakeidx.quality.batch_rules import BatchCounts, CommittedRows, check_rows_accounted, check_staged_rows_committed
+from lakeidx.quality.file_rules import check_orphans, check_referenced_files
+from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
+from lakeidx.quality.index_file_rules import IndexFile, check_bucket_rows, check_bucket_skew, check_index_files
+from lakeidx.quality.key_rules import BucketKeys, check_keys_unique
+from lakeidx.quality.result import BucketId, RuleResult, Severity
+from lakeidx.quality.snapshot_rules import check_snapshot_chain
 
 P, Q = b"p", b"q"
 TARGET = 40

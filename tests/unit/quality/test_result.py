@@ -9,26 +9,13 @@ import pytest
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
-from lakeidx.quality import (
-    SAMPLE_LIMIT,
-    BucketId,
-    BucketKeys,
-    RuleResult,
-    Severity,
-    check_bucket_rows,
-    check_bucket_skew,
-    check_index_files,
-    check_keys_unique,
-    check_live_keys_indexed,
-    check_one_bucket_per_hash,
-    check_orphans,
-    check_referenced_files,
-    check_rows_accounted,
-    check_snapshot_chain,
-    check_staged_rows_committed,
-    check_stale_hashes,
-    combine,
-)
+from lakeidx.quality.batch_rules import check_rows_accounted, check_staged_rows_committed
+from lakeidx.quality.file_rules import check_orphans, check_referenced_files
+from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
+from lakeidx.quality.index_file_rules import check_bucket_rows, check_bucket_skew, check_index_files
+from lakeidx.quality.key_rules import BucketKeys, check_keys_unique
+from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, RuleResult, Severity, combine
+from lakeidx.quality.snapshot_rules import check_snapshot_chain
 
 
 def column(*values: int) -> np.ndarray:
