@@ -24,16 +24,15 @@ source   org.apache.paimon.manifest.IndexManifestEntry, IndexManifestEntrySerial
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeidx.codec.containers.avro import Record, decode_records, open_blocks, packed_blocks
-from lakeidx.codec.containers.avro_codecs import DECODE_ERRORS, INFLATE_ERRORS, codec_name
+from lakeidx.codec.containers.avro_codecs import INFLATE_ERRORS
 from lakeidx.codec.containers.avro_unknown import (
     Definitions,
     Path,
@@ -43,10 +42,10 @@ from lakeidx.codec.containers.avro_unknown import (
     put_back,
     unknown_definitions,
 )
-from lakeidx.codec.containers.avro_write import BLOCK_BYTES, RecordCopier, encode_blocks, encode_container
+from lakeidx.codec.containers.avro_write import encode_container
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import nullable
-from lakeidx.format.manifest import FileKind, record_schema, same_records
+from lakeidx.format.manifest import FileKind, record_schema
 from lakeidx.storage.files import plain_name
 
 _INDEX_MANIFEST_VERSION = 1
@@ -142,7 +141,7 @@ _INDEX_MANIFEST_SCHEMA = record_schema(
 
 
 _KINDS = (FileKind.ADD, FileKind.DELETE)
-_PLACE = ((("_PARTITION",), "bytes"), (("_BUCKET",), "value"))
+_LOOKED_AT = ((("_PARTITION",), "bytes"),)
 _RANGES_PATH: Path = ("_DELETIONS_VECTORS_RANGES",)
 _GLOBAL_PATH: Path = ("_GLOBAL_INDEX",)
 
@@ -184,75 +183,12 @@ def decode_index_manifest(
         raise CorruptFileError(f"an entry is not an index manifest entry: {e!r}", path=path) from e
 
 
-def update_index_manifest(
-    data: bytes,
-    places: Collection[tuple[bytes, int]],
-    combine: Callable[[list[IndexEntry]], Sequence[IndexEntry]],
-    *,
-    codec: str = "zstandard",
-    level: int = 1,
-    path: str | None = None,
-) -> bytes | None:
-    """Write an index manifest that differs in some places, with all other records copied as bytes, block by block where it can be.
-
-    places    (partition, bucket) of entries that change
-    combine   gives the entries of these places, made of those that are there now
-    returns   None for a file that cannot be copied from: of another codec, or with fields this release does not know or write
-    errors    CorruptFileError; what `combine` raises
-    """
-    from lakeidx.codec.containers.avro_walk import compiled
-
-    writer, written, blocks = packed_blocks(data, path)
-    try:
-        if written != codec_name(codec) or not same_records(writer, _INDEX_MANIFEST_SCHEMA):
-            return None
-    except DECODE_ERRORS:
-        return None
-    walk = compiled(writer, _PLACE)
-    copier = RecordCopier(_INDEX_MANIFEST_SCHEMA.text, codec=codec, level=level)
-    taken: list[bytes] = []
-    for block in blocks:
-        try:
-            raw = block.unpack(block.packed)
-        except INFLATE_ERRORS:
-            return None
-        slots = walk.records(raw, block.count) if block.count <= len(raw) else None
-        if slots is None:
-            return None
-        change = _in_places(raw, slots[walk.first[("_PARTITION",)] :], places)
-        # Small blocks are made anew, or each commit would leave one.
-        if not change.any() and len(raw) >= BLOCK_BYTES // 2:
-            copier.add_block(block.count, block.packed)
-            continue
-        taken += [raw[a:b] for a, b in slots[:2, change].T.tolist()]
-        copier.add_all([raw[a:b] for a, b in slots[:2, ~change].T.tolist()])
-    entries = combine([_from_record(r, path, {}) for r in decode_records(writer, taken, path)])
-    if any(unknown for _, unknown in _unknown_in(entries)):
-        return None
-    for count, body in encode_blocks(entries, _INDEX_MANIFEST_SCHEMA, _to_record, codec=codec, level=level):
-        copier.add_block(count, body)
-    return copier.finish()
-
-
-def _in_places(
-    raw: bytes, slots: npt.NDArray[np.int64], places: Collection[tuple[bytes, int]]
-) -> npt.NDArray[np.bool_]:
-    """Return which records are of some places; `slots`: where the partition is, its length, the bucket."""
-    from lakeidx.codec.containers.avro_walk import copy_out
-
-    partitions = sorted({p for p, _ in places})
-    number = {p: i for i, p in enumerate(partitions)}
-    codes = pc.index_in(copy_out(raw, slots[0], slots[1]), value_set=pa.array(partitions, pa.binary())).fill_null(-1)
-    wanted = np.array([number[p] << 32 | b & 0xFFFFFFFF for p, b in places], np.int64)
-    return np.isin(np.asarray(codes).astype(np.int64) << 32 | slots[2] & 0xFFFFFFFF, wanted)
-
-
 def _records_of(data: bytes, path: str | None, partitions: Collection[bytes]) -> list[bytes] | None:
     """Cut the records of some partitions out of an index manifest; None when a walk cannot read it."""
     from lakeidx.codec.containers.avro_walk import ABSENT, compiled, copy_out
 
     writer, _, blocks = packed_blocks(data, path)
-    walk = compiled(writer, _PLACE[:1])
+    walk = compiled(writer, _LOOKED_AT)
     first = walk.first[("_PARTITION",)]
     wanted = pa.array(sorted(partitions), pa.binary())
     found: list[bytes] = []

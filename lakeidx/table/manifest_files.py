@@ -34,7 +34,7 @@ _MANIFEST_CACHE_BYTES = 64 << 20
 _HASH_CACHE_BYTES = 64 << 20
 #: An index manifest up to so many bytes is decoded whole and kept, whatever part of it is asked for.
 _PRUNED_INDEX_BYTES = 64 << 10
-#: An index manifest up to so many bytes is kept as it lies: a commit copies it.
+#: An index manifest up to so many bytes is kept as it lies.
 _KEPT_INDEX_BYTES = 4 << 20
 #: As many entries of a table at most are held in one piece until others are asked for.
 KEPT_ENTRIES = 20_000
@@ -137,29 +137,27 @@ class ManifestFiles:
 
         path = self.paths.manifest_path(name)
         if partitions is None:
-            return self._cached(path, self._decode_index)
+            last = self._last_index
+            return self._cached(path, self._decode_index, last[1] if last is not None and last[0] == name else None)
         wanted = frozenset(partitions)
         if path not in self._cache:
-            data = self.index_manifest_bytes(name)
+            data = self._index_manifest_bytes(name)
             if len(data) > _PRUNED_INDEX_BYTES:
                 return self._decode_index(data, path, partitions=wanted)
             self._cached(path, self._decode_index, data)
         return [e for e in self._cached(path, self._decode_index) if e.partition in wanted]
 
-    def index_manifest_bytes(self, name: str) -> bytes:
-        """Read the bytes of an index manifest; the one that was read or written last is cached."""
+    def _index_manifest_bytes(self, name: str) -> bytes:
+        """Read the bytes of an index manifest; those of the one that was read last are kept, for other partitions of it."""
         last = self._last_index
         if last is None or last[0] != name:
-            data = self.store.get(self.paths.manifest_path(name))
-            self.keep_index_manifest(name, data)
-            return data
+            last = name, self.store.get(self.paths.manifest_path(name))
+            self._last_index = last if len(last[1]) <= _KEPT_INDEX_BYTES else None
         return last[1]
 
-    def keep_index_manifest(self, name: str, data: bytes, entries: Sequence[IndexEntry] | None = None) -> None:
-        """Keep the bytes of an index manifest in place of another one's; and its entries, when they are at hand."""
-        self._last_index = (name, data) if len(data) <= _KEPT_INDEX_BYTES else None
-        if entries is not None:
-            self._cache.keep(self.paths.manifest_path(name), Decoded(list(entries), len(data), len(data)))
+    def keep_index_manifest(self, name: str, data: bytes, entries: Sequence[IndexEntry]) -> None:
+        """Keep the entries of an index manifest that this process has written as these bytes."""
+        self._cache.keep(self.paths.manifest_path(name), Decoded(list(entries), len(data), len(data)))
 
     def _decode_index(self, data: bytes, path: str, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
         entries = decode_index_manifest(data, path, partitions=partitions)

@@ -26,7 +26,6 @@ from lakeidx.format.index_manifest import (
     IndexEntry,
     decode_index_manifest,
     encode_index_manifest,
-    update_index_manifest,
 )
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list, encode_manifest_list
@@ -209,10 +208,9 @@ def test_columns_of_a_manifest_of_any_shape(shape: Callable[[Schema], Any]) -> N
         assert list(columns) == expected
 
 
-def test_an_index_manifest_of_another_shape_is_not_copied_from() -> None:
+def test_an_index_manifest_of_another_shape_is_read() -> None:
     for shape in (s for s in SHAPES if s is not one_type_of_statistics):
         data = written(encode_index_manifest(INDEXED), shape, codec="deflate")
-        assert update_index_manifest(data, {(EMPTY_ROW, 0)}, list, codec="deflate") is None
         assert [e.bucket for e in decode_index_manifest(data, partitions={EMPTY_ROW})] == [0, 1, 2]
 
 

@@ -6,7 +6,7 @@ import functools
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, islice, takewhile
 from typing import Any, TypeVar
 
@@ -64,17 +64,7 @@ def encode_container(
     sync        16 bytes; random when left out
     errors      InvalidInputError for another codec
     """
-    copier = RecordCopier(schema.text, codec=codec, level=level, sync=sync)
-    for count, body in encode_blocks(items, schema, to_record, codec=codec, level=level):
-        copier.add_block(count, body)
-    return copier.finish()
-
-
-def encode_blocks(
-    items: Sequence[T], schema: RecordSchema, to_record: Callable[[T], Record], *, codec: str, level: int = 1
-) -> Iterator[tuple[int, bytes]]:
-    """Encode the blocks of a file: of each the number of records, and these, compressed; arguments of `encode_container`."""
-    compress = compressor(codec, level)
+    copier, compress = RecordCopier(schema.text, codec=codec, level=level, sync=sync), compressor(codec, level)
     start, step = 0, 64
     while start < len(items):
         chunk = [to_record(item) for item in items[start : start + step]]
@@ -82,14 +72,14 @@ def encode_blocks(
         schemaless_writer(buffer, schema.block, {RECORDS: chunk})
         raw = buffer.getbuffer()
         # An array is its count, its items and a closing 0; a block wants the items alone.
-        yield len(chunk), compress(raw[len(encode_long(len(chunk))) : -1])
+        copier.add_block(len(chunk), compress(raw[len(encode_long(len(chunk))) : -1]))
         start += step
         step = max(1, BLOCK_BYTES * len(chunk) // len(raw))
+    return copier.finish()
 
 
 class RecordCopier:
-    """Writes an Avro object container file of records or blocks that are encoded already, for files that are rolled at a size
-    or changed in part.
+    """Writes an Avro object container file of records or blocks that are encoded already, for files that are rolled at a size.
 
     schema   JSON text of the schema the records were written with
     codec    as `encode_container` takes it
@@ -122,12 +112,6 @@ class RecordCopier:
             return len(records)
         self._close_block()
         return last
-
-    def add_all(self, records: Sequence[bytes]) -> None:
-        """Add records."""
-        at = 0
-        while at < len(records):
-            at = self.add(records, at)
 
     def add_block(self, count: int, body: bytes | memoryview) -> None:
         """Add a block of the same codec as it is, of so many records; records that wait for their own block follow it."""

@@ -343,11 +343,8 @@ class _Attempt:
         )
         index_manifest = None if latest is None else latest.index_manifest
         if index:
-            index_manifest = writer.write_index_manifest(
-                index_manifest,
-                {(e.partition, e.bucket) for e in index},
-                lambda old: combine_index(old, index, self.schema.bucket_mode),
-            )
+            old = self.metadata.load_index_manifest(index_manifest)
+            index_manifest = writer.write_index_manifest(combine_index(old, index, self.schema.bucket_mode))
         delta_rows = sum(e.file.row_count if e.kind is FileKind.ADD else -e.file.row_count for e in data)
         watermarks = [w for w in (self.request.watermark, latest.watermark if latest else None) if w is not None]
         return Snapshot(

@@ -6,7 +6,7 @@ source   org.apache.paimon.manifest.ManifestFile, ManifestList, IndexManifestFil
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from operator import attrgetter
@@ -21,7 +21,7 @@ from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CommitConflictError
 from lakeidx.format.data_file import EMPTY_STATS, SimpleStats
 from lakeidx.format.file_names import NewFileNames
-from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest, update_index_manifest
+from lakeidx.format.index_manifest import IndexEntry, encode_index_manifest
 from lakeidx.format.manifest import MANIFEST_SCHEMA, FileKind, ManifestEntry, ours_and_more, same_records
 from lakeidx.format.manifest_list import ManifestFileMeta, encode_manifest_list
 from lakeidx.format.schema.schema_file import BucketMode, TableSchema
@@ -34,8 +34,6 @@ from lakeidx.table.manifest_files import ManifestFiles
 from lakeidx.table.view import DELETION_VECTORS, HASH_INDEX
 from lakeidx.types import DataType
 
-#: The records of an index manifest of more bytes are copied: those of a small one are made anew from objects that are at hand.
-_COPIED_INDEX_BYTES = 3 << 10
 #: Bytes of files that wait to be written together.
 _WAITING_BYTES = 32 << 20
 #: NumPy asks an enumeration for a dozen attributes that it does not have.
@@ -82,27 +80,10 @@ class ManifestWriter:
         self.files.keep_manifest_list(name, list(metas), len(data))
         return name, len(data)
 
-    def write_index_manifest(
-        self,
-        before: str | None,
-        places: Collection[tuple[bytes, int]],
-        combine: Callable[[Sequence[IndexEntry]], Sequence[IndexEntry]],
-    ) -> str:
-        """Write a complete index manifest; return its name.
-
-        before    the one it follows
-        places    (partition, bucket) of the entries that differ; records of others are copied as they stand
-        combine   gives the entries, or at least those of `places`, of those there are now
-        """
-        data = entries = None
-        bytes_before = b"" if before is None else self.files.index_manifest_bytes(before)
-        if before is not None and len(bytes_before) > _COPIED_INDEX_BYTES:
-            path = self.paths.manifest_path(before)
-            data = update_index_manifest(bytes_before, places, combine, codec=self._codec, level=self._level, path=path)
-        if data is None:
-            entries = combine(self.files.load_index_manifest(before))
-            data = encode_index_manifest(entries, codec=self._codec, level=self._level)
+    def write_index_manifest(self, entries: Sequence[IndexEntry]) -> str:
+        """Write a complete index manifest; return its name."""
         name = self.names.index_manifest_name()
+        data = encode_index_manifest(entries, codec=self._codec, level=self._level)
         self._put(self.paths.manifest_path(name), data)
         self.files.keep_index_manifest(name, data, entries)
         return name
