@@ -30,7 +30,8 @@ import pyarrow.parquet as pq
 from bench.figures import tell
 from bench.lineitem import lineitem
 from lakeidx.api import Table
-from lakeidx.format.schema.changes import evolve, remove_options, set_options
+from lakeidx.format.schema.changes import evolve
+from lakeidx.format.schema.option_changes import remove_options, set_options
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.lookup_store import run_lookup_store

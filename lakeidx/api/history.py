@@ -128,12 +128,12 @@ class History:
 
     def tags(self) -> Listing:
         """Return the tags: name, snapshot, rows."""
-        from lakeidx.table.expiration.tags import list_tags
+        from lakeidx.table.expiration.read import read_tags
 
         return Listing(
             [
                 {"tag": n, "snapshot": t.snapshot.id, "rows": t.snapshot.total_record_count}
-                for n, t in list_tags(self.table.metadata).items()
+                for n, t in read_tags(self.table.metadata).items()
             ]
         )
 

@@ -17,7 +17,7 @@ from lakeidx.batch.landed_files import landing_store, unchanged
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.schema.table_schema import VALUE_KIND, TableSchema
 from lakeidx.storage.base import ObjectStore
-from lakeidx.storage.files import OutputFile, WriteOnly
+from lakeidx.storage.files import OutputFile
 from lakeidx.types import STRING_ROOTS
 
 if TYPE_CHECKING:
@@ -79,14 +79,18 @@ def _write_rows(rows: pa.Table, sink: object) -> None:
     )
 
 
-class _Digest(WriteOnly):
+class _Digest(OutputFile):
     """A file that computes the SHA-256 of the bytes written to it."""
 
     def __init__(self, sink: OutputFile | None) -> None:
         self._sink = sink
         self._sha = hashlib.sha256()
         self._size = 0
-        self.closed = False
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def write(self, data: Any) -> int:
         self._sha.update(data)
@@ -97,12 +101,9 @@ class _Digest(WriteOnly):
     def tell(self) -> int:
         return self._size
 
-    def flush(self) -> None:
-        """Do nothing: nothing is buffered here."""
-
     def close(self) -> None:
         """Do nothing: its owner closes the file."""
-        self.closed = True
+        self._closed = True
 
     def abort(self) -> None:
         """Do nothing: its owner aborts the file."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import shutil
+from collections.abc import Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 
@@ -15,43 +17,35 @@ if TYPE_CHECKING:
 _COPIED_BYTES = 8 << 20
 
 
-class OutputFile(Protocol):
-    """A file being written; it appears under its name when it is closed, and not at all when the ``with`` block fails."""
+class OutputFile:
+    """A file being written, as Arrow takes it; it appears under its name when it is closed.
+
+    In a ``with`` block it is closed at the end, and aborted when the block fails: then it does not appear at all.
+    """
 
     @property
     def closed(self) -> bool:
         """True after close or abort."""
-        ...
+        raise NotImplementedError
 
     def write(self, data: Any, /) -> int:
         """Append bytes (anything with the buffer interface); returns their number."""
-        ...
+        raise NotImplementedError
 
     def tell(self) -> int:
         """Return the bytes written so far."""
-        ...
+        raise NotImplementedError
 
     def flush(self) -> None:
-        """Flush the buffer; does not guarantee durability."""
-        ...
+        """Flush the buffer, where there is something behind it; does not guarantee durability."""
 
     def close(self) -> None:
         """Finish the file and make it visible."""
-        ...
+        raise NotImplementedError
 
     def abort(self) -> None:
         """Abort the file and remove what was written."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None: ...
-
-
-class WriteOnly:
-    """The interface of Arrow's output files, and the ``with`` block of an `OutputFile`: close on success, else abort."""
+        raise NotImplementedError
 
     def readable(self) -> bool:
         """Return False."""
@@ -64,14 +58,6 @@ class WriteOnly:
     def seekable(self) -> bool:
         """Return False."""
         return False
-
-    def close(self) -> None:
-        """Finish the file; the subclass defines how."""
-        raise NotImplementedError
-
-    def abort(self) -> None:
-        """Abort the file; the subclass defines how."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -125,6 +111,15 @@ def translate(e: OSError, path: str) -> LakeIdxError:
     if e.errno in (errno.ENAMETOOLONG, errno.EINVAL):
         return InvalidInputError(f"not a usable path: {e.strerror}", path=path)
     return UnavailableError(f"the file system reported: {e.strerror or e}", path=path)
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Raise an operating system's error as one of lakeidx's."""
+    try:
+        yield
+    except OSError as e:
+        raise translate(e, path) from e
 
 
 def plain_name(name: str) -> str:

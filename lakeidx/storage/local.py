@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.storage.base import FileInfo, ObjectStore
-from lakeidx.storage.files import MISSING, translate
+from lakeidx.storage.files import MISSING, translate, translated
 from lakeidx.storage.local_write import LocalOutput, create_file, replace_file
 
 
@@ -67,24 +67,19 @@ class LocalStore(ObjectStore):
 
     def get(self, path: str) -> bytes:
         """Read the whole file."""
-        try:
+        with translated(path):
             fd = os.open(local_path(path), os.O_RDONLY)
             try:
                 # Of a directory, too, a byte is asked for: that is an error.
                 return _pread(fd, max(1, os.fstat(fd).st_size), 0)
             finally:
                 os.close(fd)
-        except OSError as e:
-            raise translate(e, path) from e
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read several (offset, length) of one file."""
-        try:
-            with open(local_path(path), "rb", buffering=0) as f:
-                fd = f.fileno()
-                return [_pread(fd, length, offset) for offset, length in ranges]
-        except OSError as e:
-            raise translate(e, path) from e
+        with translated(path), open(local_path(path), "rb", buffering=0) as f:
+            fd = f.fileno()
+            return [_pread(fd, length, offset) for offset, length in ranges]
 
     def size(self, path: str) -> int:
         """Return the bytes of a file."""
@@ -116,17 +111,13 @@ class LocalStore(ObjectStore):
 
     def put(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write or replace a file."""
-        try:
+        with translated(path):
             replace_file(local_path(path), data, sync=self._sync and durable)
-        except OSError as e:
-            raise translate(e, path) from e
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Write a file that must not exist; True when this call made it."""
-        try:
+        with translated(path):
             return create_file(local_path(path), data, sync=self._sync)
-        except OSError as e:
-            raise translate(e, path) from e
 
     def delete(self, path: str) -> None:
         """Remove a file; a missing one is fine."""
@@ -151,23 +142,17 @@ class LocalStore(ObjectStore):
 
     def open_input(self, path: str, *, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access by Arrow's readers."""
-        try:
+        with translated(path):
             return pa.OSFile(local_path(path), "rb")
-        except OSError as e:
-            raise translate(e, path) from e
 
     def open_output(self, path: str) -> LocalOutput:
         """Write a file in pieces."""
-        try:
+        with translated(path):
             return LocalOutput(local_path(path), path, sync=self._sync)
-        except OSError as e:
-            raise translate(e, path) from e
 
     def _stat_file(self, path: str) -> os.stat_result:
-        try:
+        with translated(path):
             stat = os.stat(local_path(path))
-        except OSError as e:
-            raise translate(e, path) from e
         if S_ISDIR(stat.st_mode):
             raise NotFoundError("this is a directory, not a file", path=path)
         return stat

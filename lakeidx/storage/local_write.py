@@ -19,7 +19,7 @@ import os
 from typing import Any
 from uuid import uuid4
 
-from lakeidx.storage.files import WriteOnly, translate
+from lakeidx.storage.files import OutputFile, translate, translated
 
 _NO_LINKS = frozenset(
     {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV, errno.EACCES}
@@ -27,7 +27,7 @@ _NO_LINKS = frozenset(
 _NEW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 
 
-class LocalOutput(WriteOnly):
+class LocalOutput(OutputFile):
     """A file being written under a temporary name; see `lakeidx.storage.files.OutputFile`."""
 
     def __init__(self, target: str, path: str, *, sync: bool) -> None:
@@ -42,10 +42,8 @@ class LocalOutput(WriteOnly):
 
     def write(self, data: Any, /) -> int:
         """Append bytes."""
-        try:
+        with translated(self._path):
             return self._file.write(data)
-        except OSError as e:
-            raise translate(e, self._path) from e
 
     def tell(self) -> int:
         """Return the bytes written so far."""

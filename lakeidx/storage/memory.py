@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lakeidx.errors import NotFoundError, UnsupportedError
 from lakeidx.storage.base import FileInfo, ObjectStore
-from lakeidx.storage.files import WriteOnly, name_of
+from lakeidx.storage.files import OutputFile, name_of
 
 _stores: WeakValueDictionary[str, MemoryStore] = WeakValueDictionary()
 
@@ -130,7 +130,7 @@ class MemoryStore(ObjectStore):
         self._files[path] = _File(bytes(data), int(time.time() * 1000), str(self._puts))
 
 
-class MemoryOutput(WriteOnly):
+class MemoryOutput(OutputFile):
     """A file being written; see `lakeidx.storage.files.OutputFile`."""
 
     def __init__(self, put: Callable[[bytes], None]) -> None:
@@ -152,9 +152,6 @@ class MemoryOutput(WriteOnly):
     def tell(self) -> int:
         """Return the bytes written so far."""
         return self._written
-
-    def flush(self) -> None:
-        """Do nothing: there is nothing behind the buffer."""
 
     def close(self) -> None:
         """Finish the file and make it visible."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lakeidx.errors import UnavailableError
 from lakeidx.storage.base import FileInfo, ObjectStore
-from lakeidx.storage.files import OutputFile, WriteOnly
+from lakeidx.storage.files import OutputFile
 
 T = TypeVar("T")
 When = Literal["before", "after"]
@@ -212,7 +212,7 @@ class FaultStore:
             fault.act(verb, path)
 
 
-class WatchedOutput(WriteOnly):
+class WatchedOutput(OutputFile):
     """An output file that hands everything on, save its close, the moment it appears.
 
     close   called in its place, once: closes it

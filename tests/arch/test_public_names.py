@@ -23,7 +23,7 @@ FOR_OTHERS = {
     "lakeidx.predicate.builder:Column.is_not_null": "users, who write predicates",
     "lakeidx.predicate.builder:Column.not_in": "users, who write predicates",
     "lakeidx.storage.probe:forget_probes": "the shipped store contract",
-    "lakeidx.storage.files:WriteOnly.seekable": "pyarrow asks the files that it writes to",
+    "lakeidx.storage.files:OutputFile.seekable": "pyarrow asks the files that it writes to",
 }
 
 

@@ -30,7 +30,8 @@ from lakeidx.format.index_manifest import (
 from lakeidx.format.manifest import FileKind, ManifestEntry, decode_manifest, encode_manifest
 from lakeidx.format.manifest_list import ManifestFileMeta, decode_manifest_list, encode_manifest_list
 from lakeidx.format.paths import TablePaths
-from lakeidx.format.schema.changes import evolve, set_options
+from lakeidx.format.schema.changes import evolve
+from lakeidx.format.schema.option_changes import set_options
 from lakeidx.format.schema.schema_file import decode_schema, encode_schema, new_schema
 from lakeidx.format.snapshot import decode_snapshot, encode_snapshot
 from lakeidx.format.tag import Tag, decode_tag, encode_tag

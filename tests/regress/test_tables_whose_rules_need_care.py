@@ -21,7 +21,8 @@ from lakeidx.format.schema.schema_file import TableSchema, encode_schema, new_sc
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.storage import open_store
-from lakeidx.table.expiration.tags import create_tag, list_tags
+from lakeidx.table.expiration.read import read_tags
+from lakeidx.table.expiration.tags import create_tag
 from lakeidx.tasks.runner import LocalRunner
 
 # Tables whose options ask for rules that lakeidx does not follow were read wrongly, upserted and compacted (H3, G6).
@@ -164,7 +165,7 @@ def test_batches_make_tags(tmp_path: Path) -> None:
     for number in range(2):
         batch(table, number)
     names = {f"batch-write-{d}" for d in (before, datetime.now(UTC).date().isoformat())}
-    tags = list_tags(table.metadata)
+    tags = read_tags(table.metadata)
     assert set(tags) <= names
     newest = tags[max(tags)]
     assert newest.snapshot.id == 2
@@ -177,10 +178,10 @@ def test_batches_make_tags(tmp_path: Path) -> None:
 def test_commits_of_a_process_time_table_make_the_tag_of_the_period_before(tmp_path: Path) -> None:
     table = make_upkeep(tmp_path, tag__automatic_creation="process-time", sink__process_time_zone="UTC")
     batch(table, 0)
-    assert len(list_tags(table.metadata)) == 1
+    assert len(read_tags(table.metadata)) == 1
     run_compaction(table.metadata, LocalRunner(1), full=True)
     batch(table, 1)
-    (tag,) = list_tags(table.metadata).values()
+    (tag,) = read_tags(table.metadata).values()
     assert tag.snapshot.id == 1
 
 

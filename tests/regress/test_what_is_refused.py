@@ -21,7 +21,8 @@ from lakeidx.cli.main import app
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.errors import InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.schema import rules
-from lakeidx.format.schema.changes import evolve, set_options
+from lakeidx.format.schema.changes import evolve
+from lakeidx.format.schema.option_changes import set_options
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.jobs import compaction
 from lakeidx.landing.read import LandingOptions

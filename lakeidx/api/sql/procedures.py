@@ -180,9 +180,9 @@ def _expire_tags(table: Table, given: _Arguments) -> Any:
     """Delete the tags whose time is over, and those made before `older_than`: as Java, by their file where they do not say when."""
     from lakeidx.format.data_file import local_ms_of_epoch
     from lakeidx.format.tag import now_local_ns
-    from lakeidx.table.expiration.tags import list_tags
+    from lakeidx.table.expiration.read import read_tags
 
-    tags, metadata = list_tags(table.metadata), table.metadata
+    tags, metadata = read_tags(table.metadata), table.metadata
     old = [n for n, tag in tags.items() if tag.is_expired(now_local_ns())]
     if "older_than" in given:
         before = epoch_ms(given["older_than"])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lakeidx.errors import InvalidInputError, did_you_mean
-from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS, SchemaChange, remove_options, set_options
+from lakeidx.format.schema.option_changes import SchemaChange
 from lakeidx.format.schema.rules import check_schema
 from lakeidx.format.schema.schema_file import TableSchema, highest_field_id
 from lakeidx.format.schema.widening import is_widening
@@ -261,25 +261,6 @@ def _refuse_key(schema: TableSchema, name: str, verb: str, *, primary: bool) -> 
         raise InvalidInputError(f"partition column {name!r} cannot be {verb}")
     if primary and name in schema.primary_keys:
         raise InvalidInputError(f"primary key column {name!r} cannot be {verb}")
-
-
-__all__ = [
-    "IMMUTABLE_OPTIONS",
-    "SchemaChange",
-    "add_column",
-    "change_default",
-    "change_description",
-    "change_nullability",
-    "change_type",
-    "drop_column",
-    "evolve",
-    "is_widening",
-    "move_column",
-    "remove_options",
-    "rename_column",
-    "set_comment",
-    "set_options",
-]
 
 
 _COLUMN_LISTS = (

@@ -9,7 +9,6 @@ from typing import Any
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.changes import (
-    SchemaChange,
     add_column,
     change_default,
     change_description,
@@ -17,11 +16,10 @@ from lakeidx.format.schema.changes import (
     change_type,
     drop_column,
     move_column,
-    remove_options,
     rename_column,
     set_comment,
-    set_options,
 )
+from lakeidx.format.schema.option_changes import SchemaChange, remove_options, set_options
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.options.arguments import texts
 from lakeidx.options.descriptors import raw_options

@@ -20,8 +20,7 @@ from lakeidx.batch.staging_walk import walk_staging
 from lakeidx.errors import InvalidInputError, LakeIdxError, UnsupportedError
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import CommitKind, Snapshot
-from lakeidx.table.expiration.read import read_consumers
-from lakeidx.table.expiration.tags import list_tags
+from lakeidx.table.expiration.read import read_consumers, read_tags
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.iceberg.files import MetadataDir
 from lakeidx.table.metadata import TableMetadata
@@ -165,7 +164,7 @@ def _state(table: TableHandle, snapshots: Sequence[Snapshot]) -> Iterator[Metric
         ("lakeidx_table_partitions", "Partitions with data.", len({p for p, _ in buckets})),
         ("lakeidx_table_snapshots", "Snapshots that have not expired.", len(snapshots)),
         ("lakeidx_table_newest_snapshot", "Id of the newest snapshot.", newest),
-        ("lakeidx_table_tags", "Tags.", len(list_tags(metadata))),
+        ("lakeidx_table_tags", "Tags.", len(read_tags(metadata))),
         ("paimon_compaction_max_level0_file_count", "Files of level 0 in the bucket with most.", max(level_0, default=0)),
         ("paimon_compaction_avg_level0_file_count", "Files of level 0 a bucket.", sum(level_0) / max(1, len(level_0))),
         ("paimon_compaction_max_total_file_size", "Bytes of the largest bucket.", max(sizes, default=0)),

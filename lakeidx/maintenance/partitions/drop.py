@@ -137,13 +137,12 @@ def _drop(table: TableHandle, found: Sequence[PartitionFigures], *, dry_run: boo
 
 def _losses(table: TableHandle, found: Sequence[PartitionFigures]) -> tuple[str, ...]:
     """Say what becomes of the rows for those who look elsewhere than at the newest snapshot."""
-    from lakeidx.table.expiration.read import read_consumers
-    from lakeidx.table.expiration.tags import list_tags
+    from lakeidx.table.expiration.read import read_consumers, read_tags
 
     if not found:
         return ()
     told = ["readers of older snapshots have the rows until these expire"]
-    if tags := list_tags(table.metadata):
+    if tags := read_tags(table.metadata):
         told.append(f"tags keep them: {', '.join(tags)}")
     newest = table.metadata.latest_snapshot_id() or 0
     if behind := [c for c, (first, _) in read_consumers(table.metadata).items() if first <= newest]:

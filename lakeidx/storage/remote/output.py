@@ -8,7 +8,7 @@ from queue import Queue
 from typing import Any
 
 from lakeidx.errors import InternalError
-from lakeidx.storage.files import WriteOnly
+from lakeidx.storage.files import OutputFile
 
 #: Of a multipart upload; objects of up to that many bytes are put at once.
 PART_BYTES = 8 << 20
@@ -19,8 +19,8 @@ class _Aborted(Exception):
     """The writer gave up: what was uploaded is removed."""
 
 
-class RemoteOutput(WriteOnly):
-    """An object being written; see `lakeidx.storage.files.OutputFile`.
+class RemoteOutput(OutputFile):
+    """An object being written.
 
     put      puts the bytes of a small one
     upload   uploads the parts that it is given, and makes them an object when there are no more; when they raise, nothing is left
@@ -60,9 +60,6 @@ class RemoteOutput(WriteOnly):
     def tell(self) -> int:
         """Return the bytes written so far."""
         return self._written
-
-    def flush(self) -> None:
-        """Do nothing: parts have a smallest size."""
 
     def close(self) -> None:
         """Finish the file and make it visible."""

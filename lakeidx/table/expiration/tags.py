@@ -34,11 +34,6 @@ class TagReport:
     notes: tuple[str, ...] = ()
 
 
-def list_tags(metadata: TableMetadata) -> dict[str, Tag]:
-    """List all tags by name, sorted."""
-    return read_tags(metadata)
-
-
 def create_tag(
     metadata: TableMetadata,
     name: str,

@@ -7,22 +7,19 @@ import pytest
 
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.changes import (
-    IMMUTABLE_OPTIONS,
-    SchemaChange,
     add_column,
     change_description,
     change_nullability,
     change_type,
     drop_column,
     evolve,
-    is_widening,
     move_column,
-    remove_options,
     rename_column,
     set_comment,
-    set_options,
 )
+from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS, SchemaChange, remove_options, set_options
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
+from lakeidx.format.schema.widening import is_widening
 from lakeidx.types import parse_type
 
 

@@ -9,15 +9,8 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.format.schema.changes import (
-    SchemaChange,
-    add_column,
-    change_type,
-    drop_column,
-    evolve,
-    move_column,
-    rename_column,
-)
+from lakeidx.format.schema.changes import add_column, change_type, drop_column, evolve, move_column, rename_column
+from lakeidx.format.schema.option_changes import SchemaChange
 from lakeidx.format.schema.schema_file import encode_schema
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.lookup_store import run_lookup_store

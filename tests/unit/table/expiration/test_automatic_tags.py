@@ -22,7 +22,7 @@ from lakeidx.table.expiration.automatic_tags import (
     zone_of,
 )
 from lakeidx.table.expiration.read import read_tags
-from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
+from lakeidx.table.expiration.tags import create_tag, delete_tag
 from lakeidx.table.history import tag_names
 from lakeidx.table.metadata import TableMetadata
 
@@ -90,7 +90,7 @@ def test_hourly_with_retention(tmp_path: Path) -> None:
     h.commit("2023-07-18T17:30:00")
     h.options = by_watermark("hourly")
     assert h.run() == {"2023-07-18 12", "2023-07-18 13", "2023-07-18 14", "2023-07-18 15", "2023-07-18 16"}
-    tags = list_tags(h.table.metadata)
+    tags = read_tags(h.table.metadata)
     assert {n: t.snapshot.id for n, t in tags.items()} == {
         "2023-07-18 12": 3, "2023-07-18 13": 4, "2023-07-18 14": 5, "2023-07-18 15": 6, "2023-07-18 16": 7
     }  # fmt: skip
@@ -165,7 +165,7 @@ def test_batches_replace_the_tag_of_their_day(tmp_path: Path) -> None:
     h = History(tmp_path, options)
     assert h.commit(None, process_time="2023-07-18T12:00:00") == {"batch-write-2023-07-18"}
     assert h.commit(None, process_time="2023-07-18T23:59:59") == {"batch-write-2023-07-18"}
-    assert list_tags(h.table.metadata)["batch-write-2023-07-18"].snapshot.id == 2
+    assert read_tags(h.table.metadata)["batch-write-2023-07-18"].snapshot.id == 2
     create_tag(h.table.metadata, "mine", snapshot_id=1)
     h.commit(None, process_time="2023-07-19T00:00:00")
     assert h.commit(None, process_time="2023-07-20T00:00:00") == {
@@ -175,7 +175,7 @@ def test_batches_replace_the_tag_of_their_day(tmp_path: Path) -> None:
     }
     h.options = {**options, "tag.batch.customized-name": "newest"}
     assert "newest" in h.commit(None, process_time="2023-07-21T00:00:00")
-    assert list_tags(h.table.metadata)["newest"].snapshot.id == 5
+    assert read_tags(h.table.metadata)["newest"].snapshot.id == 5
 
 
 def test_write_only_tables_make_none(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_java_success_file_folders_are_no_tags(tmp_path: Path) -> None:
     folder = tmp_path / "t" / "tag" / "tag-success-file"
     folder.mkdir()
     (folder / "mine_SUCCESS").write_text("{}")
-    assert list(list_tags(h.table.metadata)) == ["mine"]
+    assert list(read_tags(h.table.metadata)) == ["mine"]
 
 
 def test_plan_is_the_same_in_pieces() -> None:

@@ -16,8 +16,9 @@ from lakeidx.format.tag import now_local_ns
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
 from lakeidx.table.expiration.files_to_delete import Role
 from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.read import read_tags
 from lakeidx.table.expiration.rollback import roll_back
-from lakeidx.table.expiration.tags import create_tag, delete_tag, list_tags
+from lakeidx.table.expiration.tags import create_tag, delete_tag
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.metered_store import MeteredStore
 from tests.kit.reachable import files_on_disk, reachable, reopened
@@ -156,7 +157,7 @@ def test_tags_past_their_time_go_first_and_together(tmp_path: Path) -> None:
     report = expire(table)
     assert report.tags == dry.tags == ("a", "b")
     assert [f.path for f in dry.files] == [f.path for f in report.files]
-    assert list(list_tags(reopened(table).metadata)) == ["c", "d"]
+    assert list(read_tags(reopened(table).metadata)) == ["c", "d"]
     assert files_on_disk(table) == reachable(table)
 
 
@@ -221,7 +222,7 @@ def test_a_tag_names_an_existing_snapshot_once(tmp_path: Path) -> None:
     upsert(table, [(1, 2, "b")])
     assert create_tag(table.metadata, "newest").snapshot.id == 2
     assert create_tag(table.metadata, "timed", snapshot_id=1, retained_ms=1500).time_retained_ns == 1_500_000_000
-    assert {n: t.snapshot.id for n, t in list_tags(table.metadata).items()} == {"newest": 2, "timed": 1}
+    assert {n: t.snapshot.id for n, t in read_tags(table.metadata).items()} == {"newest": 2, "timed": 1}
     with pytest.raises(InvalidInputError, match="tag 'newest' exists already"):
         create_tag(table.metadata, "newest")
     with pytest.raises(InvalidInputError, match="must not be a number"):
