@@ -18,32 +18,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from lakeidx.format.json_text import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnStatistics:
-    """Statistics of one column; None: not known. Minimum and maximum are texts."""
-
-    col_id: int
-    distinct_count: int | None = None
-    min: str | None = None
-    max: str | None = None
-    null_count: int | None = None
-    avg_len: int | None = None
-    max_len: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatistics:
-    """Statistics of one snapshot."""
+    """Statistics of one snapshot.
+
+    columns   by name, as the file has them
+    """
 
     snapshot_id: int
     schema_id: int
     merged_record_count: int | None = None
     merged_record_size: int | None = None
-    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def decode_statistics(data: bytes, path: str | None = None) -> TableStatistics:
@@ -52,23 +43,13 @@ def decode_statistics(data: bytes, path: str | None = None) -> TableStatistics:
     errors   CorruptFileError
     """
     o = JsonObject.parse(data, path)
-    raw = o.value.get("colStats")
-    if raw is None:
-        raw = {}
-    if not isinstance(raw, dict) or not all(isinstance(v, dict) for v in raw.values()):
+    columns = o.value.get("colStats")
+    if columns is None:
+        columns = {}
+    if not isinstance(columns, dict) or not all(isinstance(v, dict) for v in columns.values()):
         raise o.error("colStats", "an object of objects")
-    columns = {}
-    for name, value in raw.items():
-        c = JsonObject(value, path, f"colStats.{name}.")
-        columns[name] = ColumnStatistics(
-            col_id=c.need_int("colId"),
-            distinct_count=c.get_int("distinctCount"),
-            min=c.get_text("min"),
-            max=c.get_text("max"),
-            null_count=c.get_int("nullCount"),
-            avg_len=c.get_int("avgLen"),
-            max_len=c.get_int("maxLen"),
-        )
+    for name, value in columns.items():
+        JsonObject(value, path, f"colStats.{name}.").need_int("colId")
     return TableStatistics(
         snapshot_id=o.need_int("snapshotId"),
         schema_id=o.need_int("schemaId"),

@@ -97,17 +97,12 @@ class ManifestFiles:
                 return self._decode_manifest(data, path, keep=keep, hold=hold)
             return self.load_manifest(meta.file_name, meta.file_size)
 
-        largest = max(map(_SIZE, metas), default=1)
-        threads = min(REQUESTS, max(2, _IN_FLIGHT_BYTES // max(1, largest)))
-        if not fits:
-            return joined(in_parallel(read, metas, threads=threads))
         # Threads are for waiting: what is there already needs none.
-        new = [m for m in metas if self.paths.manifest_path(m.file_name) not in self._cache]
-        if not self.store.waits and sum(map(_SIZE, new)) < _FEW_BYTES:
-            threads = 1
-        in_parallel(read, new, threads=threads)
-        found = joined([read(m) for m in metas])
-        return found if keep is None else found.of_partitions(keep)
+        new = [m.file_size for m in metas if self.paths.manifest_path(m.file_name) not in self._cache]
+        few = not new or (not self.store.waits and sum(new) < _FEW_BYTES)
+        threads = 1 if few else min(REQUESTS, max(2, _IN_FLIGHT_BYTES // max(1, *new)))
+        found = joined(in_parallel(read, metas, threads=threads))
+        return found if keep is None or not fits else found.of_partitions(keep)
 
     def keep_manifest(self, name: str, entries: Entries, size: int) -> None:
         """Keep a manifest that this process has written, of `size` bytes."""

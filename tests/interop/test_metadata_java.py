@@ -31,7 +31,7 @@ from lakeidx.format.partition_names import partition_dir_name
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.format.snapshot import CommitKind, Snapshot, encode_snapshot
-from lakeidx.format.statistics import ColumnStatistics, TableStatistics, decode_statistics
+from lakeidx.format.statistics import TableStatistics, decode_statistics
 from lakeidx.format.tag import Tag, encode_tag
 from lakeidx.types import DataType, Field, format_type, parse_type
 from tests.interop.java_judges import judge, paimon_jars
@@ -98,7 +98,7 @@ schemas = st.builds(
 
 
 def test_json_files(tmp_path: Path) -> None:
-    column = ColumnStatistics(col_id=0, distinct_count=4, min="1", max="9", null_count=0, avg_len=3, max_len=4)
+    column = {"colId": 0, "distinctCount": 4, "min": "1", "max": "9", "nullCount": 0, "avgLen": 3, "maxLen": 4}
     stats = TableStatistics(
         snapshot_id=3, schema_id=0, merged_record_count=10, merged_record_size=20, columns={"a": column}
     )

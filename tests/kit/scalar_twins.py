@@ -248,31 +248,14 @@ def node_of(metadata: HashingMetadata, place: int) -> int:
 
 def encode_statistics(stats: TableStatistics) -> bytes:
     """Encode the file."""
-    columns = {
-        name: _present(
-            colId=c.col_id,
-            distinctCount=c.distinct_count,
-            min=c.min,
-            max=c.max,
-            nullCount=c.null_count,
-            avgLen=c.avg_len,
-            maxLen=c.max_len,
-        )
-        for name, c in stats.columns.items()
+    pairs = {
+        "snapshotId": stats.snapshot_id,
+        "schemaId": stats.schema_id,
+        "mergedRecordCount": stats.merged_record_count,
+        "mergedRecordSize": stats.merged_record_size,
+        "colStats": stats.columns,
     }
-    return format_json(
-        _present(
-            snapshotId=stats.snapshot_id,
-            schemaId=stats.schema_id,
-            mergedRecordCount=stats.merged_record_count,
-            mergedRecordSize=stats.merged_record_size,
-            colStats=columns,
-        )
-    )
-
-
-def _present(**pairs: Any) -> dict[str, Any]:
-    return {key: value for key, value in pairs.items() if value is not None}
+    return format_json({key: value for key, value in pairs.items() if value is not None})
 
 
 def compare_values(a: Any, b: Any, t: DataType) -> int:

@@ -44,16 +44,8 @@ def evolve(schema: TableSchema, changes: Sequence[SchemaChange], *, time_millis:
     return result
 
 
-def add_column(
-    name: str,
-    data_type: DataType,
-    *,
-    description: str | None = None,
-    default_value: str | None = None,
-    first: bool = False,
-    after: str | None = None,
-) -> SchemaChange:
-    """Add a nullable column, at the end unless placed; its id is the next after the highest ever given."""
+def add_column(name: str, data_type: DataType) -> SchemaChange:
+    """Add a nullable column at the end; its id is the next after the highest ever given."""
 
     def change(schema: TableSchema) -> TableSchema:
         *parents, leaf = _path(schema, name)
@@ -61,16 +53,13 @@ def add_column(
             raise InvalidInputError(
                 f"a new column must be nullable; {name!r} is NOT NULL and old rows have no value for it"
             )
-        if first and after is not None:
-            raise InvalidInputError("place a column first or after another one, not both")
         start = schema.highest_field_id + 1
-        (field,) = assign_field_ids([Field(0, leaf, data_type, description, default_value)], start=start)
+        (field,) = assign_field_ids([Field(0, leaf, data_type)], start=start)
 
         def insert(siblings: Siblings) -> Siblings:
             if any(f.name == leaf for f in siblings):
                 raise InvalidInputError(f"column {name!r} exists")
-            at = 0 if first else len(siblings) if after is None else _index(siblings, after) + 1
-            return (*siblings[:at], field, *siblings[at:])
+            return (*siblings, field)
 
         changed = _edit(schema, parents, insert)
         return replace(changed, highest_field_id=max(schema.highest_field_id, highest_field_id((field,))))

@@ -193,9 +193,7 @@ class CommitResult:
 
     snapshot_ids   ids put for it, ascending (APPEND or OVERWRITE, then COMPACT); empty when there was nothing to commit
     already        the batch had been committed before; nothing was put now
-    attempts       how often a snapshot was tried
     """
 
     snapshot_ids: tuple[int, ...]
     already: bool = False
-    attempts: int = 1

@@ -133,16 +133,14 @@ def commit_changes(
     if changes.has_compact or request.even_empty is CommitKind.COMPACT:
         deltas.append(_Delta(CommitKind.COMPACT, changes.compact, changes.compact_index, changes.compact_changelog))
     ids: list[int] = []
-    attempts = 0
     fresh = False
     for delta in deltas:
         attempt = _Attempt(metadata, schema, request, delta, sleep, on_lost)
         ids.append(attempt.run())
         if with_iceberg:
             publish_iceberg(metadata, schema, ids[-1])
-        attempts += attempt.tries
         fresh = fresh or not attempt.found_before
-    return CommitResult(snapshot_ids=tuple(ids), already=bool(ids) and not fresh, attempts=max(attempts, 1))
+    return CommitResult(snapshot_ids=tuple(ids), already=bool(ids) and not fresh)
 
 
 def _append_kind(data: Sequence[ManifestEntry], index: Sequence[IndexEntry]) -> CommitKind:

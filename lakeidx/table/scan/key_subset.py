@@ -18,14 +18,12 @@ from lakeidx.format.schema.table_schema import TableSchema
 class KeySubset:
     """Keys of one schema.
 
-    keys     tables that hold the key columns; repeats allowed
-    names    the key columns; default the trimmed primary key
+    keys     tables that hold the key columns, the trimmed primary key; repeats allowed
     memory   the keys, also encoded, a filter of their hashes, and what `rows_of` keeps
     """
 
-    def __init__(self, schema: TableSchema, keys: Iterable[pa.Table], names: Sequence[str] | None = None) -> None:
-        self._names = schema.trimmed_primary_keys if names is None else names
-        self._types = list(schema.types_of(list(self._names)))
+    def __init__(self, schema: TableSchema, keys: Iterable[pa.Table]) -> None:
+        self._names, self._types = schema.trimmed_primary_keys, list(schema.key_types)
         self._tables = list(keys)
         self._filter = HashFilter([self._hashes(t) for t in self._tables])
         self._rows: dict[Hashable, list[pa.Table]] = {}

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from lakeidx.format.data_file import local_ms_of_epoch
-from lakeidx.format.json_text import JsonObject
 from lakeidx.format.json_write import flat_json, format_json
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.format.snapshot import Snapshot
@@ -96,11 +95,9 @@ def statistics(metadata: TableMetadata, snapshot: Snapshot | None) -> Iterator[R
     if snapshot is None or snapshot.statistics is None:
         return
     path = metadata.paths.statistics_path(snapshot.statistics)
-    data = metadata.store.get(path)
-    found = decode_statistics(data, path)
-    columns = JsonObject.parse(data, path).value.get("colStats") or {}
+    found = decode_statistics(metadata.store.get(path), path)
     counts = found.merged_record_count, found.merged_record_size
-    yield found.snapshot_id, found.schema_id, *counts, format_json(columns).decode()
+    yield found.snapshot_id, found.schema_id, *counts, format_json(found.columns).decode()
 
 
 def aggregation_fields(metadata: TableMetadata) -> Iterator[Row]:

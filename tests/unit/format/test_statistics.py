@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lakeidx.errors import CorruptFileError
-from lakeidx.format.statistics import ColumnStatistics, TableStatistics, decode_statistics
+from lakeidx.format.statistics import TableStatistics, decode_statistics
 from tests.kit.scalar_twins import encode_statistics
 
 STATS = TableStatistics(
@@ -13,8 +13,8 @@ STATS = TableStatistics(
     schema_id=0,
     merged_record_count=10,
     columns={
-        "a ä": ColumnStatistics(col_id=0, distinct_count=4, min="1", max="9", null_count=0),
-        "b": ColumnStatistics(col_id=1),
+        "a ä": {"colId": 0, "distinctCount": 4, "min": "1", "max": "9", "nullCount": 0},
+        "b": {"colId": 1},
     },
 )
 
