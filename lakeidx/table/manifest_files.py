@@ -26,7 +26,7 @@ from lakeidx.tasks.in_parallel import REQUESTS, in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 
 T = TypeVar("T")
-_SIZE = attrgetter("file_size")
+_NAME, _SIZE = attrgetter("file_name"), attrgetter("file_size")
 
 #: Bytes of manifests, as they are held, that are kept.
 _MANIFEST_CACHE_BYTES = 64 << 20
@@ -64,6 +64,9 @@ class ManifestFiles:
         self.last_live = None
         self._cache = DecodedFiles(_MANIFEST_CACHE_BYTES)
         self._last_index: tuple[str, bytes] | None = None
+        # The manifests that were joined last, and their entries with the objects that were made of them: the next state of a table
+        # mostly has them and a few more.
+        self._joined: tuple[tuple[str, ...], Entries] | None = None
         # Requests wait side by side; decoding takes processors and memory, one of each at a time.
         self._decoding = threading.Semaphore(available_cores())
 
@@ -101,8 +104,15 @@ class ManifestFiles:
         new = [m.file_size for m in metas if self.paths.manifest_path(m.file_name) not in self._cache]
         few = not new or (not self.store.waits and sum(new) < _FEW_BYTES)
         threads = 1 if few else min(REQUESTS, max(2, _IN_FLIGHT_BYTES // max(1, *new)))
-        found = joined(in_parallel(read, metas, threads=threads))
-        return found if keep is None or not fits else found.of_partitions(keep)
+        if not fits:
+            return joined(in_parallel(read, metas, threads=threads))
+        names = (*map(_NAME, metas),)
+        before = self._joined
+        known = 0 if before is None or before[0] != names[: len(before[0])] else len(before[0])
+        first = [before[1]] if known and before is not None else []
+        found = joined([*first, *in_parallel(read, metas[known:], threads=threads)])
+        self._joined = (names, found) if len(found) <= KEPT_ENTRIES else None
+        return found if keep is None else found.of_partitions(keep)
 
     def keep_manifest(self, name: str, entries: Entries, size: int) -> None:
         """Keep a manifest that this process has written, of `size` bytes."""
