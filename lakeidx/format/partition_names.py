@@ -73,12 +73,6 @@ def partition_dir_name(
     return "/".join(parts)
 
 
-def parse_partition_dir(name: str) -> tuple[str, str] | None:
-    """Split one directory name ``key=value`` and unescape both; None when it is not of that form."""
-    key, equals, value = name.partition("=")
-    return (unescape(key), unescape(value)) if equals and key else None
-
-
 def partition_value_text(value: Any, data_type: DataType, *, legacy: bool = True) -> str | None:
     """Format one partition value before escaping; None for null."""
     if value is None:

@@ -31,11 +31,11 @@ from lakeidx.format.schema.schema_file import TableSchema, decode_schema, encode
 from lakeidx.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from lakeidx.format.tag import decode_tag, encode_tag
 from lakeidx.storage import LocalStore
-from lakeidx.table.expiration.orphans import parse_path
 from lakeidx.types import Field, Root
 from tests.kit.avro_checksum import as_others_write
 from tests.kit.golden_tables import TABLES, GoldenTable
 from tests.kit.json_forms import internal_to_json
+from tests.kit.parsed_paths import parse_path
 
 pytestmark = pytest.mark.golden
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError
-from lakeidx.format.file_names import FileName, NameKind, parse_file_name
-from lakeidx.format.partition_names import parse_bucket_dir, parse_partition_dir
+from lakeidx.format.file_names import NameKind, parse_file_name
+from lakeidx.format.partition_names import parse_bucket_dir
 from lakeidx.format.paths import MAIN_BRANCH, TablePaths
 from lakeidx.format.snapshot import Snapshot, decode_snapshot
 from lakeidx.storage.base import FileInfo
@@ -35,22 +35,6 @@ _METADATA_KINDS = frozenset({NameKind.MANIFEST, NameKind.MANIFEST_LIST, NameKind
 #: What a commit writes before its snapshot; a snapshot's own temporary file among it.
 _COMMIT_KINDS = frozenset({NameKind.MANIFEST, NameKind.MANIFEST_LIST, NameKind.INDEX_MANIFEST, NameKind.TEMP})
 _COMPANIONS = frozenset({NameKind.FILE_INDEX, NameKind.LOOKUP})
-
-
-@dataclass(frozen=True, slots=True)
-class TablePath:
-    """A file inside a table directory, taken apart.
-
-    branch      ``main`` for files of the table itself
-    directory   metadata directory (``snapshot`` ...), or None for files of a bucket
-    partition   unescaped (key, value) texts, in path order
-    """
-
-    name: FileName
-    branch: str = MAIN_BRANCH
-    directory: str | None = None
-    partition: tuple[tuple[str, str], ...] = ()
-    bucket: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,20 +260,26 @@ def _branches(metadata: TableMetadata) -> Iterator[TablePaths]:
 
 def _candidates(metadata: TableMetadata) -> Iterator[FileInfo]:
     """Return the files that could be orphans: metadata, index and data files, and leftovers of unfinished writes."""
-    paths = metadata.paths
-    for info in parallel_walk(metadata.store, paths.root):
-        try:
-            place = parse_path(paths, info.path)
-        except InvalidInputError as error:
-            raise CorruptFileError(f"a listing gave a path outside the table: {error}", path=info.path) from error
-        kind = place.name.kind
-        if kind is NameKind.TEMP:
+    prefix = metadata.paths.root.rstrip("/") + "/"
+    for info in parallel_walk(metadata.store, metadata.paths.root):
+        if not info.path.startswith(prefix):
+            raise CorruptFileError("a listing gave a path outside the table", path=info.path)
+        if _may_be_orphan(*info.path[len(prefix) :].split("/")):
             yield info
-        elif place.directory is not None:
-            if kind in _METADATA_KINDS:
-                yield info
-        elif place.bucket is not None and kind in (NameKind.DATA, NameKind.INDEX, *_COMPANIONS):
-            yield info
+
+
+def _may_be_orphan(*parts: str) -> bool:
+    """Tell by the parts of a path below the table's directory."""
+    *parents, name = parts
+    kind = parse_file_name(name).kind
+    if len(parents) == 3 and parents[0] == "branch" and parents[1].startswith("branch-"):
+        parents = parents[2:]
+    if kind is NameKind.TEMP:
+        return True
+    if len(parents) == 1 and parents[0] in _METADATA_DIRS:
+        return kind in _METADATA_KINDS
+    in_bucket = bool(parents) and parse_bucket_dir(parents[-1]) is not None
+    return in_bucket and kind in (NameKind.DATA, NameKind.INDEX, *_COMPANIONS)
 
 
 def _is_orphan(info: FileInfo, used: set[str]) -> bool:
@@ -298,29 +288,3 @@ def _is_orphan(info: FileInfo, used: set[str]) -> bool:
         return False
     # A companion that no entry names still belongs to its data file (lookup files are listed elsewhere).
     return not (name.kind is NameKind.LOOKUP and name.label in used)
-
-
-def parse_path(paths: TablePaths, path: str) -> TablePath:
-    """Parse the path of a file below the table's directory.
-
-    errors   InvalidInputError when it is not below
-    """
-    prefix = paths.root.rstrip("/") + "/"
-    if not path.startswith(prefix):
-        raise InvalidInputError(f"not below {paths.root}", path=path)
-    *parents, last = path[len(prefix) :].split("/")
-    name = parse_file_name(last)
-    branch = MAIN_BRANCH
-    if len(parents) == 3 and parents[0] == "branch" and parents[1].startswith("branch-"):
-        branch, parents = parents[1].removeprefix("branch-"), parents[2:]
-    if len(parents) == 1 and parents[0] in _METADATA_DIRS:
-        return TablePath(name, branch, parents[0])
-    bucket = parse_bucket_dir(parents[-1]) if parents else None
-    if bucket is None:
-        return TablePath(name, branch)
-    inner = parents[:-1]
-    if paths.data_directory:
-        top = paths.data_directory.strip("/").split("/")
-        inner = inner[len(top) :] if inner[: len(top)] == top else inner
-    pairs = [parse_partition_dir(p) for p in inner]
-    return TablePath(name, branch, None, tuple(p for p in pairs if p is not None), bucket)

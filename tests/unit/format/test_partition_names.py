@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.partition_names import (
     escape,
-    parse_partition_dir,
     partition_dir_name,
     unescape,
 )
 from lakeidx.types import Field, parse_type
+from tests.kit.parsed_paths import parse_partition_dir
 
 pytestmark = pytest.mark.usefixtures("shanghai")
 

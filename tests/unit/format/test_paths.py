@@ -11,8 +11,8 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.format.file_names import NameKind
 from lakeidx.format.paths import TableLocation, TablePaths, check_table_name, split_table_name, split_table_uri
 from lakeidx.format.schema.schema_file import new_schema
-from lakeidx.table.expiration.orphans import parse_path
 from lakeidx.types import Field, parse_type
+from tests.kit.parsed_paths import parse_path
 
 UUID = "85223684-070f-4b7b-a1ce-217d5b745222"
 FIELDS = (Field(0, "dt", parse_type("DATE")), Field(1, "region", parse_type("STRING")))
