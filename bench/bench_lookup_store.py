@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.figures import tell
+from lakeidx.codec.containers.compress import parse_codec
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.factory import LookupStoreFactory
@@ -139,7 +140,7 @@ def measure(
 ) -> list[Figure]:
     """Measure one store."""
     cache = BlockCache(1 << 30)
-    options = LookupStoreOptions.of(compression=codec)
+    options = LookupStoreOptions(compression=parse_codec(codec))
     made_by = LookupStoreFactory(store_type, order=KeyOrder.unsigned_bytes(), options=options, cache=cache)
     path = folder / f"{store_type.value}-{codec}-{rows}"
     keys = keys_of(np.arange(rows))
@@ -197,7 +198,7 @@ def compare_with_java(folder: Path, rounds: int, rows: int) -> list[Figure]:
         for store_type in StoreType:
             figures += measure(folder, store_type, codec, rows, rounds, values, "text")
         if codec == "none":
-            options = LookupStoreOptions.of(compression=codec)
+            options = LookupStoreOptions(compression=parse_codec(codec))
             made_by = LookupStoreFactory(StoreType.SORT, order=KeyOrder.unsigned_bytes(), options=options)
             ours = build(made_by, folder / "ours.sst", keys_of(np.arange(rows)), values)
             assert Path(ours.path).read_bytes() == theirs.read_bytes(), "the sort store's bytes are not Java's"

@@ -5,7 +5,7 @@ the lookup files of data files, `listing` says which there are.
 The bytes of both formats live in `lakeidx.format.lookup`; keeping a table's lookup files up to date in `lakeidx.maintenance`.
 """
 
-from lakeidx.lookup.block_cache import BlockCache, CacheStats
+from lakeidx.lookup.block_cache import BlockCache
 from lakeidx.lookup.factory import LookupStoreFactory
 from lakeidx.lookup.file_cache import LookupFileCache
 from lakeidx.lookup.keys.order import KeyOrder
@@ -24,7 +24,6 @@ from lakeidx.lookup.store import (
 
 __all__ = [
     "BlockCache",
-    "CacheStats",
     "FoundValues",
     "KeyOrder",
     "LookupFile",

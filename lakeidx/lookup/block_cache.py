@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,34 +21,13 @@ _LEAST_WORKING_BYTES = 8 * 1024 * 1024
 _file_numbers = itertools.count()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheStats:
-    """Counters since the cache was made, and its present size."""
-
-    max_bytes: int
-    used_bytes: int
-    blocks: int
-    hits: int
-    loads: int
-    evictions: int
-
-
-class BlockOwner(Protocol):
-    """An owner of blocks, which is notified of blocks that are cached and evicted."""
-
-    def keep(self, number: int, block: Block, address: int) -> None:
-        """Record that the cache holds the block."""
-
-    def drop(self, number: int) -> None:
-        """Record that the cache evicted the block."""
-
-
 class BlockCache:
     """Least-recently-used blocks of any number of files; only their sizes and order: the files own the blocks.
 
     max_bytes      bound on the blocks kept between calls (``lookup.cache-max-memory-size``); a larger block is not kept
     working_bytes  bound on the blocks that one running batch lookup loads together and holds besides; at least one block is.
                    None: as many as max_bytes, or 8 MiB if that is more
+    used_bytes     of the blocks that are kept; loads, evictions: of blocks so far
     """
 
     def __init__(self, max_bytes: int = _DEFAULT_CACHE_BYTES, *, working_bytes: int | None = None) -> None:
@@ -60,18 +38,10 @@ class BlockCache:
         # Reentrant: a file may be collected, and forgotten, while this thread holds the lock.
         self.lock = threading.RLock()
         self._sizes: OrderedDict[tuple[int, int], int] = OrderedDict()
-        self._files: weakref.WeakValueDictionary[int, BlockOwner] = weakref.WeakValueDictionary()
-        self._used = self._hits = self._loads = self._evictions = 0
+        self._files: weakref.WeakValueDictionary[int, BlockFile] = weakref.WeakValueDictionary()
+        self.used_bytes = self.loads = self.evictions = 0
 
-    def stats(self) -> CacheStats:
-        """Return the counters."""
-        with self.lock:
-            return CacheStats(
-                max_bytes=self.max_bytes, used_bytes=self._used, blocks=len(self._sizes), hits=self._hits,
-                loads=self._loads, evictions=self._evictions,
-            )  # fmt: skip
-
-    def attach(self, file: BlockOwner) -> int:
+    def attach(self, file: BlockFile) -> int:
         """Register a file with the cache; returns its number."""
         number = next(_file_numbers)
         self._files[number] = file
@@ -82,7 +52,6 @@ class BlockCache:
         """Count uses of cached blocks; the caller has the lock."""
         for block in blocks:
             self._sizes.move_to_end((file, block))
-        self._hits += len(blocks)
 
     def admit(self, file: int, blocks: Mapping[int, Block], addresses: Sequence[int]) -> None:
         """Add loaded blocks of a file and evict the least recently used ones that no longer fit.
@@ -91,26 +60,26 @@ class BlockCache:
         """
         with self.lock:
             owner = self._files[file]
-            self._loads += len(blocks)
+            self.loads += len(blocks)
             for (number, block), address in zip(blocks.items(), addresses, strict=True):
                 size = len(block)
                 if size > self.max_bytes or (file, number) in self._sizes:
                     continue
                 self._sizes[file, number] = size
-                self._used += size
+                self.used_bytes += size
                 owner.keep(number, block, address)
-            while self._used > self.max_bytes:
+            while self.used_bytes > self.max_bytes:
                 (other, dropped), size = self._sizes.popitem(last=False)
                 gone = owner if other == file else self._files.get(other)
                 if gone is not None:
                     gone.drop(dropped)
-                self._used -= size
-                self._evictions += 1
+                self.used_bytes -= size
+                self.evictions += 1
 
     def _forget(self, file: int) -> None:
         with self.lock:
             for key in [key for key in self._sizes if key[0] == file]:
-                self._used -= self._sizes.pop(key)
+                self.used_bytes -= self._sizes.pop(key)
 
 
 @dataclass(frozen=True, slots=True)

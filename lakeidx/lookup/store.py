@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -70,11 +70,6 @@ class LookupStoreOptions:
             # Java keeps this option as a 32-bit float: 0.8 gives other numbers of slots than the double 0.8 would.
             hash_load_factor=float(np.float32(options.lookup_hash_load_factor)),
         )
-
-    @classmethod
-    def of(cls, *, compression: str = "zstd", **rest: Any) -> LookupStoreOptions:
-        """Make options with the codec given by its option name."""
-        return cls(compression=parse_codec(compression), **rest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

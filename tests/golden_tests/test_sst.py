@@ -65,7 +65,7 @@ def test_every_lookup_of_java_has_the_same_answer(case: dict[str, Any], cache_by
     entries = _entries(case)
     assert ask(reader, [key for key, _ in entries]) == [value for _, value in entries]
     assert len(entries) == case["records"]
-    assert cache.stats().used_bytes <= cache_bytes
+    assert cache.used_bytes <= cache_bytes
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])

@@ -51,7 +51,7 @@ def test_bytes(
     assert ask(reader, []) == []
     assert ask(reader, asked[:3]) == [model.get(key) for key in asked[:3]]
     del reader
-    assert cache.stats().used_bytes == 0
+    assert cache.used_bytes == 0
 
 
 @settings(deadline=None, max_examples=100)

@@ -27,7 +27,6 @@ from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import SEQUENCE_NUMBER, VALUE_KIND
-from lakeidx.lookup.packed import take_packed
 from lakeidx.lookup.value_rows import ValueRows
 from lakeidx.predicate import BoundPredicate, In, Values
 from lakeidx.table.metadata import TableMetadata
@@ -180,14 +179,6 @@ def complete_keys(keys: pa.Table, schema: TableSchema) -> tuple[pa.Table, npt.ND
     return asked, complete, asked if complete is None else asked.take(pa.array(complete))
 
 
-def take_row_bytes(rows: RowBytes, which: npt.NDArray[np.int64]) -> RowBytes:
-    """Take some of the byte strings; without a copy when it is all of them."""
-    if len(which) == len(rows) and (len(which) == 0 or bool((np.diff(which) == 1).all())):
-        return rows
-    starts = rows.offsets[which]
-    return take_packed(rows.data.ctypes.data + starts, rows.offsets[which + 1] - starts)
-
-
 def in_key_order(
     found: Sequence[Versions], schema: TableSchema, n: int, complete: npt.NDArray[np.int64] | None
 ) -> LookupResult:
@@ -270,7 +261,7 @@ class DataFileLookup:
         predicate = BoundPredicate(In(first, values), schema.fields)
         if not keys_may_match(self._entry.file, predicate, schema):
             return None
-        asked = take_row_bytes(encoded, rows).to_arrow()
+        asked = encoded.take(rows).to_arrow()
         found = []
         # The first key column is read first; of floats, a predicate and the keys' bytes may differ on -0.0 and NaN.
         exact = schema.field(first).type.root not in (Root.FLOAT, Root.DOUBLE)
@@ -296,7 +287,7 @@ class DataFileLookup:
             return None
         selection, order = np.unique(positions, return_inverse=True)
         kv = take_rows(pa.concat_tables(self._read(selection=selection)), order)
-        asked = take_row_bytes(encoded, rows).to_arrow()
+        asked = encoded.take(rows).to_arrow()
         if not lookup_keys(kv, self._schema).to_arrow().equals(asked):
             raise CorruptFileError("the key at the position in its lookup file is another one", path=self._path)
         return Versions(rows, kv)

@@ -39,7 +39,6 @@ from lakeidx.lookup.point.answers import (
     kv_rows,
     lookup_keys,
     newest_wins,
-    take_row_bytes,
 )
 from lakeidx.lookup.point.routes import PartitionFiles, Route, find_routes, in_order, partition_files, split_partitions
 from lakeidx.lookup.store import LookupStoreReader
@@ -382,15 +381,15 @@ class TableLookup:
         deleted: npt.NDArray[np.int64] | None,
         hits: Hits,
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        answer = reader.lookup_many(take_row_bytes(encoded, rows))
+        answer = reader.lookup_many(encoded.take(rows))
         where = np.flatnonzero(answer.found)
         if not len(where):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        values = decode_value_rows(take_row_bytes(answer.values, where), stored.processor, stored.path)
+        values = decode_value_rows(answer.values.take(where), stored.processor, stored.path)
         at, sequences, kinds, compacted = rows[where], values.sequences, values.kinds, values.rows
         if deleted is not None and values.positions is not None:
             keep = np.flatnonzero(~np.isin(values.positions, deleted))
-            at, sequences, kinds, compacted = at[keep], sequences[keep], kinds[keep], take_row_bytes(compacted, keep)
+            at, sequences, kinds, compacted = at[keep], sequences[keep], kinds[keep], compacted.take(keep)
         hits.asked.append(at)
         hits.rows.append(contiguous(compacted))
         hits.sequences.append(sequences)
@@ -412,11 +411,11 @@ class TableLookup:
         data_file = DataFileLookup(self._metadata, state.schema, route.partition, entry, deleted)
         if reader is None:
             return data_file.rows_of(keys, encoded, rows), data_file.was_read
-        stored, asked = state.listed[entry.partition, entry.bucket][entry.file.file_name], take_row_bytes(encoded, rows)
+        stored, asked = state.listed[entry.partition, entry.bucket][entry.file.file_name], encoded.take(rows)
         if stored.processor is Processor.POSITION:
             answer = reader.lookup_many(asked)
             there = np.flatnonzero(answer.found)
-            values = take_row_bytes(answer.values, there)
+            values = answer.values.take(there)
             positions = decode_positions(values, entry.file.row_count, self._places.full(stored.path))
             version = data_file.rows_at(positions, encoded, rows[there])
         else:

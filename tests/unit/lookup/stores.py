@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lakeidx.codec.containers.compress import parse_codec
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.format.lookup.hash_store import decode_context, describe_context
 from lakeidx.format.lookup.sst import (
@@ -38,10 +39,14 @@ class Stores(LookupStoreFactory):
         return super().open_reader(path, checksum=checksum)
 
 
+def options_of(*, compression: str = "zstd", **rest: Any) -> LookupStoreOptions:
+    return LookupStoreOptions(compression=parse_codec(compression), **rest)
+
+
 def factory(
-    store_type: StoreType, *, order: KeyOrder = PLAIN, cache: BlockCache | None = None, **options: object
+    store_type: StoreType, *, order: KeyOrder = PLAIN, cache: BlockCache | None = None, **options: Any
 ) -> Stores:
-    return Stores(store_type, order=order, options=LookupStoreOptions.of(**options), cache=cache)  # type: ignore[arg-type]
+    return Stores(store_type, order=order, options=options_of(**options), cache=cache)
 
 
 def build(

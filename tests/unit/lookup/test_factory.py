@@ -17,7 +17,7 @@ from lakeidx.lookup.sort_store.reader import SortLookupStoreReader
 from lakeidx.lookup.store import LookupStoreOptions, StoreType, parse_store_type
 from lakeidx.options.table_options import TableOptions
 from lakeidx.types import parse_type
-from tests.unit.lookup.stores import ask, build, factory
+from tests.unit.lookup.stores import ask, build, factory, options_of
 
 BOTH = pytest.mark.parametrize("store_type", list(StoreType))
 
@@ -58,7 +58,7 @@ def test_options_of_a_table() -> None:
 )
 def test_options_out_of_range(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
-        LookupStoreOptions.of(**wrong)  # type: ignore[arg-type]
+        options_of(**wrong)
 
 
 @BOTH

@@ -58,8 +58,8 @@ def test_a_batch_larger_than_the_cache_goes_page_by_page(tmp_path: Path) -> None
     assert found.all()
     assert values.to_list() == [value for _, value in entries]
     # Slots, sizes and values of a page are needed in turn: a few rounds, not a load for each key.
-    assert cache.stats().loads < 4 * show(file)["pages"]
-    assert cache.stats().used_bytes <= 512
+    assert cache.loads < 4 * show(file)["pages"]
+    assert cache.used_bytes <= 512
 
 
 @pytest.mark.slow

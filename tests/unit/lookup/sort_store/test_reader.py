@@ -56,8 +56,8 @@ def test_a_batch_larger_than_the_cache_loads_each_block_once(tmp_path: Path) -> 
     found, values = reader.lookup_many(RowBytes.from_list([b"%05d" % i for i in asked]))
     assert found.all()
     assert values.to_list() == [b"v" * 40] * 1000
-    assert cache.stats().loads == len(show(file)["blocks"])
-    assert cache.stats().used_bytes <= 1000
+    assert cache.loads == len(show(file)["blocks"])
+    assert cache.used_bytes <= 1000
 
 
 def test_columns_that_are_slices_of_others(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_entries_are_checked_once_for_a_checksum(tmp_path: Path, monkeypatch: py
     reader = made_by.open_reader(file)
     for _ in range(3):
         assert reader.lookup_many(asked).values.to_list() == [value for _, value in entries]
-    assert made_by.cache.stats().loads == 3 * len(checked)
+    assert made_by.cache.loads == 3 * len(checked)
     assert sorted(checked) == list(range(len(show(file)["blocks"])))
 
 

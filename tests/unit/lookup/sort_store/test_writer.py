@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,13 +10,13 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.lookup.keys.order import KeyOrder
 from lakeidx.lookup.sort_store.writer import SortLookupStoreWriter
-from lakeidx.lookup.store import LookupStoreOptions, StoreType
+from lakeidx.lookup.store import StoreType
 from lakeidx.types import parse_type
-from tests.unit.lookup.stores import PLAIN, ask, build, factory, show
+from tests.unit.lookup.stores import PLAIN, ask, build, factory, options_of, show
 
 
-def writer(path: Path, **options: object) -> SortLookupStoreWriter:
-    made = LookupStoreOptions.of(**{"compression": "none", **options})  # type: ignore[arg-type]
+def writer(path: Path, **options: Any) -> SortLookupStoreWriter:
+    made = options_of(**{"compression": "none", **options})
     return SortLookupStoreWriter(path, options=made, order=PLAIN, expected_entries=3)
 
 
