@@ -98,10 +98,5 @@ class ReadCounters:
 
     def add(self, other: ReadCounters) -> None:
         """Add another reader's counts to these."""
-        self.files += other.files
-        self.row_groups += other.row_groups
-        self.row_groups_read += other.row_groups_read
-        self.rows_read += other.rows_read
-        self.rows_given += other.rows_given
-        self.bytes_read += other.bytes_read
-        self.bytes_spared += other.bytes_spared
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))

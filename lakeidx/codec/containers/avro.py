@@ -60,19 +60,11 @@ def decode_container(data: bytes, path: str | None = None) -> list[Record]:
     returns  one dict per record, keys and value shapes as the writer's schema says; timestamps as plain integers
     errors   CorruptFileError
     """
-    return [record for block in _decode_blocks(data, path) for record in block]
-
-
-def _decode_blocks(data: bytes, path: str | None = None) -> Iterator[list[Record]]:
-    """Decode a container block by block, so that one block's records can be freed before the next is read.
-
-    errors   as `decode_container`, those of blocks while iterating
-    """
-    return open_blocks(data, path)[1]
+    return [record for block in open_blocks(data, path)[1] for record in block]
 
 
 def open_blocks(data: bytes, path: str | None = None) -> tuple[bytes, Iterator[list[Record]]]:
-    """Return the JSON text of the writer's schema, and `_decode_blocks`.
+    """Return the JSON text of the writer's schema, and the records block by block: those of one can be freed before the next.
 
     errors   as `decode_container`; those of the header at once
     """

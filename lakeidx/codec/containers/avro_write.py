@@ -94,7 +94,7 @@ class RecordCopier:
         self._blocks: list[bytes | memoryview] = []
         self._pending: list[bytes] = []
         self._pending_bytes = 0
-        self.size = _head_size(schema, codec)
+        self.size = len(_prefix(schema, codec)[0]) + _DIGITS + 1 + SYNC_SIZE
 
     @property
     def pending(self) -> bool:
@@ -115,7 +115,7 @@ class RecordCopier:
 
     def add_block(self, count: int, body: bytes | memoryview) -> None:
         """Add a block of the same codec as it is, of so many records; records that wait for their own block follow it."""
-        parts = _framed(count, body, self._sync)
+        parts = encode_long(count), encode_long(len(body)), body, self._sync
         self._blocks += parts
         self.size += sum(map(len, parts))
 
@@ -130,20 +130,10 @@ class RecordCopier:
         self._pending, self._pending_bytes = [], 0
 
 
-def _head_size(schema: str, codec: str) -> int:
-    """Return the bytes of `_file_head`."""
-    return len(_prefix(schema, codec)[0]) + _DIGITS + 1 + SYNC_SIZE
-
-
 def _file_head(schema: str, codec: str, sync: bytes, blocks: Iterable[bytes | memoryview]) -> bytes:
     """Return the bytes before the blocks of a file; their number does not depend on the blocks."""
     prefix, start = _prefix(schema, codec)
     return b"%b%08x\x00%b" % (prefix, crc32(sync, *blocks, start=start), sync)
-
-
-def _framed(count: int, body: bytes | memoryview, sync: bytes) -> tuple[bytes, bytes, bytes | memoryview, bytes]:
-    """Return the bytes of a block: of how many records, its length, the compressed records, the sync marker."""
-    return encode_long(count), encode_long(len(body)), body, sync
 
 
 def _encode_bytes(raw: bytes) -> bytes:

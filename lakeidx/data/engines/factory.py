@@ -46,9 +46,10 @@ class MergeEngine(Protocol):
 
         returns   `columns` first, then what is missing, in schema order
         """
+        return list(columns)
 
 
-class DeduplicateEngine:
+class DeduplicateEngine(MergeEngine):
     """The last record, or the last that is not ignored.
 
     ignore_delete   records of kind -U and -D are skipped
@@ -70,12 +71,8 @@ class DeduplicateEngine:
             chosen = np.where(runs.lengths == 1, runs.starts, chosen)
         return kv.take(pa.array(chosen[chosen >= 0]))
 
-    def required_columns(self, columns: list[str]) -> list[str]:
-        """See `MergeEngine.required_columns`."""
-        return list(columns)
 
-
-class FirstRowEngine:
+class FirstRowEngine(MergeEngine):
     """The first record that adds.
 
     ignore_delete   drop records of kind -U and -D instead of refusing them
@@ -98,10 +95,6 @@ class FirstRowEngine:
             raise first_row_retract()
         chosen = np.where(lone, runs.starts, runs.first_true(~dropped))
         return kv.take(pa.array(chosen[chosen >= 0]))
-
-    def required_columns(self, columns: list[str]) -> list[str]:
-        """See `MergeEngine.required_columns`."""
-        return list(columns)
 
 
 def make_engine(schema: TableSchema) -> MergeEngine:

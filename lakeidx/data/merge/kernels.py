@@ -38,13 +38,6 @@ def _order(words: Any, data: Any, offsets: Any, exact: Any, i: Any, j: Any) -> A
 @kernel
 def is_rising(words: Any, data: Any, offsets: Any, exact: Any) -> Any:
     """Return whether every key is greater than the one before it."""
-    if exact and words.shape[1] <= 2:
-        # Without a way out of the loop several keys are compared at a time; the second word is the first where there is but one.
-        fine, one, second = True, np.uint64(1), np.uint64(words.shape[1] - 1)
-        for i in range(one, np.uint64(max(len(words), 1))):
-            a, b = words[i - one, _FIRST], words[i, _FIRST]
-            fine &= (a < b) | (a == b) & (words[i - one, second] < words[i, second])
-        return fine
     for i in range(1, len(words)):  # noqa: SIM110 - a kernel has no generators
         if _order(words, data, offsets, exact, i - 1, i) >= 0:
             return False

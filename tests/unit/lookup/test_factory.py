@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -56,7 +57,7 @@ def test_options_of_a_table() -> None:
     "wrong",
     [{"block_size": 0}, {"bloom_fpp": 0.0}, {"bloom_fpp": 1.5}, {"hash_load_factor": 1.0}, {"compression": "x"}],
 )
-def test_options_out_of_range(wrong: dict[str, object]) -> None:
+def test_options_out_of_range(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError):
         options_of(**wrong)
 
