@@ -26,6 +26,7 @@ from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.view import HASH_INDEX, decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner, Runner
+from tests.kit.small_tables import table_spec
 
 #: (partition, key, value); value None = delete
 Row = tuple[int, str, str | None]
@@ -48,16 +49,12 @@ class RingTable:
     """
 
     def __init__(self, folder: Path, options: dict[str, str] | None = None) -> None:
-        spec = {
-            "fields": [
-                {"name": "p", "type": "INT NOT NULL"},
-                {"name": "k", "type": "STRING NOT NULL"},
-                {"name": "v", "type": "STRING"},
-            ],
-            "primaryKeys": ["p", "k"],
-            "partitionKeys": ["p"],
-            "options": {**OPTIONS, **(options or {})},
-        }
+        spec = table_spec(
+            "p INT NOT NULL, k STRING NOT NULL, v STRING",
+            ["p", "k"],
+            partitions=["p"],
+            options={**OPTIONS, **(options or {})},
+        )
         self.folder = folder
         self.index_dir = str(folder / "wh" / "_lakeidx" / "d" / "t" / "_index")
         self.handle = Table.create(str(folder / "wh" / "d.db" / "t"), spec)

@@ -25,6 +25,7 @@ from lakeidx.predicate import filter_table
 from lakeidx.predicate.parse import parse_where
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import Field, parse_type
+from tests.kit.small_tables import table_spec
 from tests.kit.upserts import upsert_table
 
 INDEXES = {
@@ -73,15 +74,12 @@ def write(table: Table, rows: list[dict[str, Any]], kinds: list[str] | None) -> 
 def build(folder: Path, kind: str) -> Table:
     """A table of a kind with a history, checked against a dictionary."""
     keyed = not kind.startswith("append")
-    spec = {
-        "fields": [
-            {"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"},
-            {"name": "n", "type": "INT"}, {"name": "old", "type": "INT"},
-        ],
-        "primaryKeys": ["p", "k"] if keyed else [],
-        "partitionKeys": ["p"],
-        "options": {**INDEXES, **KINDS[kind]},
-    }  # fmt: skip
+    spec = table_spec(
+        "p INT, k BIGINT, v STRING, n INT, old INT",
+        ["p", "k"] if keyed else [],
+        partitions=["p"],
+        options={**INDEXES, **KINDS[kind]},
+    )
     table = Table.create(f"{folder}/d.db/{kind}", spec)
     generator = random.Random(kind)
     model: dict[Any, dict[str, Any]] = {}

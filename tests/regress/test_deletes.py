@@ -257,9 +257,8 @@ def test_a_schema_that_changes_during_a_compaction_plans_again(table: Table) -> 
 @pytest.mark.parametrize("by", ["where", "keys"])
 def test_a_delete_retracts_the_row_that_is_stored(tmp_path: Path, by: str) -> None:
     """The default came after the row, which therefore has null there."""
-    fields = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
     options = {"bucket": "1", "changelog-producer": "input"}
-    table = lakeidx.Table.create(f"{tmp_path}/d.db/t", {"fields": fields, "primaryKeys": ["k"], "options": options})
+    table = lakeidx.Table.create(f"{tmp_path}/d.db/t", table_spec("k INT, v STRING", ["k"], options=options))
     table.upsert(pa.table({"k": pa.array([1, 2], pa.int32()), "v": ["a", "b"]}))
     table.alter(add={"n": "INT"}, defaults={"n": "42"})
     keys = pa.table({"k": pa.array([1], pa.int32())})

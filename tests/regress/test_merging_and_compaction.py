@@ -33,7 +33,7 @@ from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import LOCAL_TYPES, IndexedTable, Model, Row, apply, fixed_history
-from tests.kit.small_tables import filled_table, upsert
+from tests.kit.small_tables import filled_table, table_spec, upsert
 from tests.kit.untaken_cases import CASES, FIRST_ROW, PARTIAL, ROW, Case, folded, table_of
 
 # A -D or -U in a table whose merge engine does not take it was committed, and its key could not be read any more.
@@ -315,12 +315,11 @@ ENGINES_BELOW = {
 @pytest.mark.parametrize("with_lookup_files", [False, True])
 def test_no_compaction_changes_a_row(tmp_path: Path, name: str, with_lookup_files: bool) -> None:
     options, wanted = ENGINES_BELOW[name]
-    spec = {
-        "fields": [{"name": "k", "type": "INT"}, {"name": "v", "type": "BIGINT"}, {"name": "w", "type": "STRING"},
-                   {"name": "x", "type": "INT"}],
-        "primaryKeys": ["k"],
-        "options": {"bucket": "1", "force-lookup": "true", "changelog-producer": "full-compaction", **options},
-    }  # fmt: skip
+    spec = table_spec(
+        "k INT, v BIGINT, w STRING, x INT",
+        ["k"],
+        options={"bucket": "1", "force-lookup": "true", "changelog-producer": "full-compaction", **options},
+    )
     table = lakeidx.Table.create(f"{tmp_path}/d.db/t", spec)
 
     def upsert(keys: range, v: int, w: str | None, x: int | None) -> None:

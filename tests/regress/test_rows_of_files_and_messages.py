@@ -158,9 +158,8 @@ def message_messages(name: str, table: str | None, op: str, row: dict[str, Any])
 
 
 def make(folder: Path) -> lakeidx.Table:
-    fields = [{"name": "id", "type": "INT NOT NULL"}, {"name": "table", "type": "STRING"}]
     return lakeidx.Table.create(
-        f"{folder}/d.db/t", {"fields": fields, "primaryKeys": ["id"], "options": {"bucket": "1"}}
+        f"{folder}/d.db/t", table_spec("id INT NOT NULL, table STRING", ["id"], options={"bucket": "1"})
     )
 
 
@@ -277,9 +276,8 @@ def test_the_command_and_the_pipeline_file(tmp_path: Path) -> None:
 
 
 def test_the_order_has_the_name_of_the_sequence_field(tmp_path: Path) -> None:
-    fields = [{"name": "id", "type": "INT"}, {"name": "v", "type": "INT"}, {"name": "seq", "type": "BIGINT"}]
     options = {"bucket": "1", "sequence.field": "seq"}
-    table = lakeidx.Table.create(f"{tmp_path}/d.db/t", {"fields": fields, "primaryKeys": ["id"], "options": options})
+    table = lakeidx.Table.create(f"{tmp_path}/d.db/t", table_spec("id INT, v INT, seq BIGINT", ["id"], options=options))
     file = tmp_path / "changes.csv"
     file.write_text("op,id,v,seq\nI,1,10,5\nU,1,20,4\nI,2,30,1\n")
     table.upsert_files([str(file)], LandingOptions(op_column="op", order=("seq",)))

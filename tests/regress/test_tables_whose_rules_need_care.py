@@ -24,6 +24,7 @@ from lakeidx.storage import open_store
 from lakeidx.table.expiration.read import read_tags
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.small_tables import table_spec
 
 # Tables whose options ask for rules that lakeidx does not follow were read wrongly, upserted and compacted (H3, G6).
 #
@@ -34,11 +35,10 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["a", "b"]})
 
 
 def make(path: Path, **options: str) -> Table:
-    fields = [{"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]
     keys = [] if "row-tracking.enabled" in options else ["id"]
     options = options if not keys else {"bucket": "1", **options}
     # As another program makes it: lakeidx makes no table that it cannot write.
-    schema = new_schema({"fields": fields, "primaryKeys": keys, "options": options})
+    schema = new_schema(table_spec("id BIGINT, v STRING", keys, options=options))
     store = open_store(str(path))
     store.put_if_absent(TablePaths.of(str(path / "t"), schema).schema_path(0), encode_schema(schema))
     return Table.open(str(path / "t"))
@@ -277,12 +277,9 @@ def test_a_reset_is_a_change(tmp_path: Path) -> None:
 
 def test_refused_at_create(tmp_path: Path) -> None:
     """One line; with legacy names (UTC) such a table can be made."""
-    spec = {
-        "fields": [{"name": "t", "type": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}, {"name": "k", "type": "INT"}],
-        "primaryKeys": ["t", "k"],
-        "partitionKeys": ["t"],
-        "options": {"bucket": "1"},
-    }
+    spec = table_spec(
+        "t TIMESTAMP(3) WITH LOCAL TIME ZONE, k INT", ["t", "k"], partitions=["t"], options={"bucket": "1"}
+    )
     with pytest.raises(InvalidInputError, match="time zone of each process"):
         lakeidx.Table.create(
             f"{tmp_path}/d.db/t", {**spec, "options": {"bucket": "1", "partition.legacy-name": "false"}}
@@ -294,9 +291,8 @@ def test_refused_at_create(tmp_path: Path) -> None:
 
 
 def make_word(folder: Path, **options: str) -> Table:
-    fields = [{"name": "id", "type": "INT"}, {"name": "v", "type": "INT"}]
     given = {name.replace("_", "-"): value for name, value in options.items()}
-    return Table.create(folder / "d.db" / "t", {"fields": fields, "primaryKeys": ["id"], "options": given})
+    return Table.create(folder / "d.db" / "t", table_spec("id INT, v INT", ["id"], options=given))
 
 
 @pytest.mark.parametrize("end", ["", "/"])
@@ -311,10 +307,7 @@ def test_a_branch_is_no_table(tmp_path: Path, end: str) -> None:
     assert done.exit_code == 2
     assert "Traceback" not in done.output
     # A table of such a name in a folder that is none.
-    fields = [{"name": "id", "type": "INT"}]
-    named = Table.create(
-        tmp_path / "branch" / "branch-b", {"fields": fields, "primaryKeys": ["id"], "options": {"bucket": "1"}}
-    )
+    named = Table.create(tmp_path / "branch" / "branch-b", table_spec("id INT", ["id"], options={"bucket": "1"}))
     assert Table.open(named.uri).schema.id == 0
 
 

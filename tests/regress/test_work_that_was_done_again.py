@@ -23,7 +23,7 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.types import Field, parse_type
 from tests.kit.index_history import GLOBAL_TYPES, IndexedTable
 from tests.kit.slow_store import SlowStore
-from tests.kit.small_tables import rows
+from tests.kit.small_tables import rows, table_spec
 from tests.unit.batch.assignment.test_in_tasks import put
 
 # 800 equalities joined by OR took 28 seconds on a table of 400 files, 5,000 values of an IN 14 seconds on 1,200 files.
@@ -142,8 +142,7 @@ def rows_requests(value: str) -> pa.Table:
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    fields = [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}]
-    spec = {"fields": fields, "primaryKeys": ["p", "k"], "partitionKeys": ["p"], "options": {"bucket": "-1"}}
+    spec = table_spec("p INT, k BIGINT, v STRING", ["p", "k"], partitions=["p"], options={"bucket": "-1"})
     table = Table.create(str(tmp_path / "t"), spec)
     for number in range(BATCHES):
         table.upsert(rows_requests(f"v{number}"))

@@ -10,14 +10,11 @@ from pyiceberg.table import StaticTable
 import lakeidx
 from tests.kit.iceberg_readers import by_duckdb
 from tests.kit.s3_server import S3Server, s3_server
+from tests.kit.small_tables import table_spec
 
 __all__ = ["s3_server"]
 pytestmark = pytest.mark.s3
-SPEC = {
-    "fields": [{"name": "id", "type": "BIGINT NOT NULL"}, {"name": "p", "type": "STRING NOT NULL"},
-               {"name": "v", "type": "STRING"}],
-    "primaryKeys": ["p", "id"], "partitionKeys": ["p"],
-}  # fmt: skip
+SPEC = table_spec("id BIGINT NOT NULL, p STRING NOT NULL, v STRING", ["p", "id"], partitions=["p"])
 
 
 @pytest.mark.parametrize(("storage", "folder"), [("table-location", "wh/d.db/t"), ("hadoop-catalog", "wh/iceberg/d/t")])

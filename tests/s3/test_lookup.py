@@ -18,6 +18,7 @@ from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark import lookup_join
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.s3_server import S3Server, s3_server
+from tests.kit.small_tables import table_spec
 from tests.kit.spark_fixture import spark
 
 __all__ = ["s3_server", "spark"]
@@ -31,10 +32,7 @@ VALUES = [*(f"v{i}" for i in IDS), None]
 def make_table(server: S3Server, monkeypatch: pytest.MonkeyPatch, store_type: str) -> Table:
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    spec = {
-        "fields": [{"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}], "primaryKeys": ["id"],
-        "options": {"bucket": "4", "lookup.store.type": store_type},
-    }  # fmt: skip
+    spec = table_spec("id BIGINT, v STRING", ["id"], options={"bucket": "4", "lookup.store.type": store_type})
     table = Table.create(f"{server.fresh_uri('wh')}/d.db/t", spec, server.storage_options)
     table.upsert(pa.table({"id": IDS, "v": VALUES[:-1]}))
     report = run_lookup_store(table.metadata, LocalRunner(2))

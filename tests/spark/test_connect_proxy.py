@@ -23,6 +23,7 @@ import yaml
 import lakeidx
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.ports import free_ports
+from tests.kit.small_tables import table_spec
 from tests.kit.spark_archive import SPARK_HOME
 from tests.kit.spark_cluster import environment
 from tests.kit.spark_fixture import require_java
@@ -125,11 +126,7 @@ def _wait_for(pod: Pod, processes: list[subprocess.Popen[bytes]]) -> None:
 
 
 def test_a_run_writes_through_tls_with_the_token(pod: Pod, tmp_path: Path) -> None:
-    spec = {
-        "fields": [{"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
-        "primaryKeys": ["id"],
-        "options": {"bucket": "-1"},
-    }
+    spec = table_spec("id BIGINT, v STRING", ["id"], options={"bucket": "-1"})
     table = lakeidx.Table.create(f"{tmp_path}/lake/d.db/t", spec)
     table.upsert(pa.table({"id": range(10), "v": ["a"] * 10}))
     (tmp_path / "rows.csv").write_text("id,v\n9,b\n10,b\n")

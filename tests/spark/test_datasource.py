@@ -20,19 +20,17 @@ from lakeidx.spark.datasource import FORMAT, read_table, register
 from lakeidx.spark.table_reader import make_splits
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.testing.limits import HANGS_SECONDS
+from tests.kit.small_tables import table_spec
 
 pytestmark = pytest.mark.spark
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-SPEC = {
-    "fields": [
-        {"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"},
-        {"name": "d", "type": "DECIMAL(9, 2)"}, {"name": "t", "type": "TIMESTAMP(6)"},
-    ],
-    "primaryKeys": ["p", "k"],
-    "partitionKeys": ["p"],
-    "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "20", "file-index.bloom-filter.columns": "v"},
-}  # fmt: skip
+SPEC = table_spec(
+    "p INT, k BIGINT, v STRING, d DECIMAL(9, 2), t TIMESTAMP(6)",
+    ["p", "k"],
+    partitions=["p"],
+    options={"bucket": "-1", "dynamic-bucket.target-row-num": "20", "file-index.bloom-filter.columns": "v"},
+)
 
 
 @pytest.fixture
@@ -331,8 +329,7 @@ def test_splits_hold_every_section_once_and_weigh_about_the_same(spark: SparkSes
 
 def test_char_columns_are_compared_without_their_blanks(spark: SparkSession, tmp_path: Path) -> None:
     """Spark compares CHAR so, and would else find no row of what it is asked for; blanks are stored, as Paimon's connector does."""
-    fields = [{"name": "k", "type": "CHAR(3)"}, {"name": "v", "type": "INT"}]
-    spec = {"fields": fields, "primaryKeys": ["k"], "options": {"bucket": "1"}}
+    spec = table_spec("k CHAR(3), v INT", ["k"], options={"bucket": "1"})
     table = Table.create(f"{tmp_path}/d.db/t", spec)
     table.upsert(pa.table({"k": ["a", "ab"], "v": pa.array([1, 2], pa.int32())}))
     spark.createDataFrame([("a", 3)], "k string, v int").write.format("lakeidx").mode("append").save(table.uri)

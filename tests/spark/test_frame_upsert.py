@@ -15,15 +15,13 @@ from lakeidx.batch.artifacts import BatchFiles, BucketAssignmentReport
 from lakeidx.errors import InvalidInputError
 from lakeidx.spark import upsert
 from lakeidx.spark.datasource import FORMAT
+from tests.kit.small_tables import table_spec
 
 pytestmark = pytest.mark.spark
 
 #: Of a first batch; one that updates half of the keys follows. Less than ten bytes of each row are more than Spark lets through.
 ROWS = 100_000
-SPEC = {
-    "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
-    "primaryKeys": ["p", "k"], "partitionKeys": ["p"],
-}  # fmt: skip
+SPEC = table_spec("p INT, k BIGINT, v STRING", ["p", "k"], partitions=["p"])
 
 
 def frame(spark: SparkSession, first: int, value: str) -> DataFrame:

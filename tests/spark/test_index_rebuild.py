@@ -18,15 +18,12 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.small_tables import table_spec
 from tests.kit.spark_fixture import MASTER
 
 pytestmark = pytest.mark.spark
 
-SPEC = {
-    "fields": [{"name": "k", "type": "BIGINT"}, {"name": "v", "type": "INT"}, {"name": "s", "type": "STRING"}],
-    "primaryKeys": ["k"],
-    "options": {"bucket": "3"},
-}
+SPEC = table_spec("k BIGINT, v INT, s STRING", ["k"], options={"bucket": "3"})
 
 
 def make(folder: Path) -> Table:

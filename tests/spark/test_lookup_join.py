@@ -13,17 +13,16 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark import lookup_join
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.small_tables import table_spec
 
 pytestmark = pytest.mark.spark
 
-SPEC = {
-    "fields": [
-        {"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"},
-        {"name": "x", "type": "DECIMAL(9, 2)"}, {"name": "day", "type": "DATE"},
-    ],
-    "primaryKeys": ["p", "k"], "partitionKeys": ["p"],
-    "options": {"bucket": "-1", "dynamic-bucket.target-row-num": "40"},
-}  # fmt: skip
+SPEC = table_spec(
+    "p INT, k BIGINT, v STRING, x DECIMAL(9, 2), day DATE",
+    ["p", "k"],
+    partitions=["p"],
+    options={"bucket": "-1", "dynamic-bucket.target-row-num": "40"},
+)
 
 
 def filled(folder: Path) -> Table:

@@ -17,14 +17,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from lakeidx.api import Table
 from lakeidx.spark.datasource import FORMAT
 from lakeidx.table.stream.consumer import LEASE_PREFIX
+from tests.kit.small_tables import table_spec
 
 pytestmark = pytest.mark.spark
 
-SPEC = {
-    "fields": [{"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
-    "primaryKeys": ["k"],
-    "options": {"bucket": "2"},
-}
+SPEC = table_spec("k BIGINT, v STRING", ["k"], options={"bucket": "2"})
 
 
 class Sink:
