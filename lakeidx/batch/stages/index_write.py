@@ -76,6 +76,7 @@ class WriteContext:
     staging      where the batch is staged
     moves_path   directory of the rows that move between partitions, None without any
     places       with moves: the partitions of all targets
+    overwrites   the batch replaces rows: its commit takes no changelog, so none is written
     """
 
     metadata: TableMetadata
@@ -84,6 +85,7 @@ class WriteContext:
     moves_path: str | None = None
     places: TargetPartitions | None = None
     budget_bytes: int = _DEFAULT_BUDGET_BYTES
+    overwrites: bool = False
 
     @classmethod
     def of(
@@ -93,7 +95,8 @@ class WriteContext:
         from lakeidx.batch.moved_rows import TargetPartitions
 
         places = None if assign.moves_path is None else TargetPartitions.of(assign.targets)
-        return cls(context.metadata, context.files.store, schema, assign.moves_path, places, budget)
+        overwrites = context.overwrite is not None
+        return cls(context.metadata, context.files.store, schema, assign.moves_path, places, budget, overwrites)
 
     def split(self, work: PartWork) -> Iterator[RoutedRows]:
         """Map: read one staged part, texts that repeat much as dictionaries where the engine allows it, and the rows' targets."""
@@ -318,7 +321,8 @@ class _BucketWriter:
         kv = pa.table(columns, names=[_SEQUENCE, VALUE_KIND, *schema.field_names])
         if schema.table_options.ignore_delete or schema.table_options.ignore_update_before:
             kv = apply_write_options(kv, schema)
-        if schema.table_options.changelog_producer == "input" and kv.num_rows:
+        wanted = schema.table_options.changelog_producer == "input" and not self.context.overwrites
+        if wanted and kv.num_rows:
             self._write_changelog(kv)
         merged = merge_rows(kv, schema, self._engine)
         self._write(merged)
