@@ -1,9 +1,8 @@
-"""Histories with compactions, expiries and shrunk indexes: Java reads what lakeidx made of them, goes on, and back again."""
+"""Compactions and shrunk indexes: Java reads what lakeidx made of them, goes on, and back again."""
 
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,139 +21,47 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import SnapshotView, load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.conftest import GOLDEN
-from tests.kit.java_paimon import JavaPaimon
-from tests.kit.table_history import ENGINES, History, Record, State, Values, key_hashes
+from tests.kit.java_paimon import JavaPaimon, java_hashes
+from tests.kit.small_tables import content, filled_table, upsert
+from tests.kit.table_history import index_hashes, key_hashes
 from tests.kit.upserts import upsert_files
 
 pytestmark = pytest.mark.interop
 
 
-def java_state(java: JavaPaimon) -> State:
+def java_state(java: JavaPaimon) -> dict[tuple[int, int], str]:
     """Rows as Java merges them."""
     found = java.json("read")
-    out: State = {(int(r["p"]), int(r["k"])): (r["text"], _int(r["n"]), _int(r["m"]), _int(r["s"])) for r in found}
+    out = {(int(r["p"]), int(r["k"])): r["v"] for r in found}
     assert len(out) == len(found), "Java read a key twice"
     return out
 
 
-def _int(value: Any) -> int | None:
-    return None if value is None else int(value)
-
-
-def batch(random_: random.Random, deletes: bool) -> list[Record]:
-    def small() -> int | None:
-        found: int | None = random_.choice([None, *range(-3, 4)])
-        return found
-
-    def values() -> Values:
-        return random_.choice([None, "a", "b", "é"]), small(), small(), small()
-
-    kinds = ["+I", "+U", "-D"] if deletes else ["+I", "+U"]
-    return [
-        (random_.randint(1, 2), random_.randrange(18), values(), random_.choice(kinds))
-        for _ in range(random_.randint(4, 20))
-    ]
-
-
-def run_history(history: History, seed: int, steps: int) -> None:
-    """A seeded history of everything lakeidx does to tables."""
-    r = random.Random(seed)
-    for _ in range(steps):
-        action = r.choice(
-            ["upsert", "upsert", "staged", "compact", "full", "shrink", "expire", "tag", "overwrite", "clean"]
-        )
-        records = batch(r, history.engine.deletes)
-        if action == "upsert" or not history.at:
-            history.upsert(records)
-        elif action == "staged":
-            staged = history.stage(records)
-            history.compact(full=r.random() < 0.5, shrink=True)
-            history.clean()
-            history.upsert(batch(r, history.engine.deletes))
-            history.commit(staged)
-        elif action == "compact":
-            history.compact()
-        elif action in ("full", "shrink"):
-            history.compact(full=True, shrink=action == "shrink")
-        elif action == "expire":
-            history.expire(r.randint(1, 3))
-        elif action == "tag" and "t" not in history.tags:
-            history.tag("t")
-        elif action == "overwrite":
-            history.upsert([(p, k, v, "+I") for p, k, v, _ in records], overwrite="partitions")
-        elif action == "clean":
-            history.clean()
-
-
-def check_java_index(history: History, java: JavaPaimon) -> None:
-    """Java reads the same hashes as lakeidx."""
-    if history.table.schema.bucket != -1:
-        return
-    found: dict[int, set[int]] = {}
-    for entry in java.json("index"):
-        if entry["type"] != "HASH":
-            continue
-        assert len(entry["hashes"]) == entry["rows"] == entry["size"] // 4
-        p = json.loads(json.dumps(entry["partition"]))
-        found.setdefault(_partition(p), set()).update(entry["hashes"])
-    assert found == history.index_hashes()
-
-
-def _partition(value: Any) -> int:
-    if isinstance(value, dict):
-        value = value["p"]
-    elif isinstance(value, list):
-        value = value[0]
-    return int(str(value).rpartition("=")[2].strip("/{}"))
-
-
-@pytest.mark.parametrize("seed", range(1, 5))
-@pytest.mark.parametrize("name", ENGINES)
-def test_java_reads_and_continues_any_history(name: str, seed: int, tmp_path: Path) -> None:
-    history = History(tmp_path, ENGINES[name])
-    run_history(history, seed, 14)
-    history.upsert(batch(random.Random(99), history.engine.deletes))
-    history.check_all()
-    java = JavaPaimon(str(tmp_path / "wh"), "d.t")
-    assert java_state(java) == history.visible
-    check_java_index(history, java)
-    # Java compacts; lakeidx reads what it made, writes on, compacts; Java reads that.
-    java.run("compact")
-    history.compacted_elsewhere()
-    assert history.content() == history.visible
-    run_history(history, seed + 100, 8)
-    assert history.content() == history.visible
-    assert java_state(java) == history.visible
-    check_java_index(history, java)
-
-
 def test_java_continues_a_shrunk_index(tmp_path: Path) -> None:
     """Java loads it, assigns known keys where they are and new ones to the rooms that are free."""
-    history = History(tmp_path, ENGINES["deduplicate"])
-    row: Values = ("a", 1, 1, 1)
-    history.upsert([(p, k, row, "+I") for p in (1, 2) for k in range(24)])
+    rows = {(p, k): "a" for p in (1, 2) for k in range(24)}
+    table = filled_table(
+        tmp_path, [(*key, v) for key, v in rows.items()], options={"dynamic-bucket.target-row-num": "8"}
+    )
     # Partition 2 loses every key: its index files are empty.
-    history.upsert([(1, k, row, "-D") for k in range(6, 18)] + [(2, k, row, "-D") for k in range(24)])
-    report = history.compact(full=True, shrink=True)
-    assert report.hashes_dropped == 36
+    gone = [(1, k) for k in range(6, 18)] + [(2, k) for k in range(24)]
+    upsert(table, [(*key, None) for key in gone], ["-D"] * len(gone))
+    rows = {key: v for key, v in rows.items() if key not in gone}
+    assert run_compaction(table.metadata, LocalRunner(1), full=True, shrink=True).hashes_dropped == 36
     java = JavaPaimon(str(tmp_path / "wh"), "d.t")
-    assert java_state(java) == history.visible
-    check_java_index(history, java)
+    assert java_state(java) == rows
+    assert java_hashes(java) == index_hashes(Table.open(table.uri))
     written = [(1, k) for k in range(3, 9)] + [(1, 50 + k) for k in range(8)] + [(2, 3), (2, 60)]
-    values = [{"p": str(p), "k": str(k), "text": "j", "n": "2", "m": "2", "s": "2", "_kind": "+I"} for p, k in written]
-    java.write(values, tmp_path / "rows.jsonl")
-    history.rows |= dict.fromkeys(written, ("j", 2, 2, 2))
-    history.visible = dict(history.rows)
-    history.reopen()
-    assert history.content() == history.visible
-    history.check_index()
-    check_java_index(history, java)
-    hashes = history.index_hashes()
-    assert hashes[1] == set(key_hashes(history.table, [k for k in history.rows if k[0] == 1]))
-    buckets = {e.bucket for e in load_view(history.table.metadata, history.table.snapshot).entries}
+    java.write([{"p": str(p), "k": str(k), "v": "j", "_kind": "+I"} for p, k in written], tmp_path / "rows.jsonl")
+    rows |= dict.fromkeys(written, "j")
+    table = Table.open(table.uri)
+    assert content(table) == rows
+    hashes = index_hashes(table)
+    assert hashes == java_hashes(java) == {p: set(key_hashes(table, [k for k in rows if k[0] == p])) for p in (1, 2)}
+    buckets = {e.bucket for e in load_view(table.metadata, table.snapshot).entries}
     assert max(buckets) < 3, "Java opened a bucket although there was room"
-    history.upsert([(1, k, ("l", 3, 3, 3), "+U") for k in range(24)])
-    assert java_state(java) == history.visible == history.content()
+    upsert(table, [(1, k, "l") for k in range(24)])
+    assert java_state(java) == rows | {(1, k): "l" for k in range(24)} == content(table)
 
 
 def test_java_reads_and_continues_a_bucket_that_several_tasks_compacted(

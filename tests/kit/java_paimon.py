@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -12,7 +13,7 @@ from typing import Any
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 from tests.kit.java_tools import require_java_paimon, witness
 
-__all__ = ["JavaPaimon", "from_java", "require_java_paimon", "to_text"]
+__all__ = ["JavaPaimon", "from_java", "java_hashes", "require_java_paimon", "to_text"]
 
 _EPOCH = date(1970, 1, 1)
 
@@ -70,6 +71,17 @@ def from_java(value: Any, t: DataType) -> Any:
     if t.root is Root.ROW:
         return tuple(from_java(value[f.name], f.type) for f in t.fields)
     return value
+
+
+def java_hashes(java: JavaPaimon) -> dict[int, set[int]]:
+    """Return the hashes in the index of a table partitioned by an INT, as Java reads them, by partition."""
+    found: dict[int, set[int]] = {}
+    for entry in java.json("index"):
+        if entry["type"] == "HASH":
+            assert len(entry["hashes"]) == entry["rows"] == entry["size"] // 4
+            (partition,) = re.findall(r"-?\d+", str(entry["partition"]))
+            found.setdefault(int(partition), set()).update(entry["hashes"])
+    return found
 
 
 def _timestamp(text: str) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.share import WHOLE
-from tests.kit.table_history import ENGINES, History, Key, Record, State
+from tests.kit.shared_table.machine import Machine
+from tests.kit.shared_table.programs import Step
+from tests.kit.table_history import ENGINES, Key, State
 
 
 def asked(table_lookup: TableLookup, keys: list[Key]) -> State:
@@ -30,15 +33,18 @@ def asked(table_lookup: TableLookup, keys: list[Key]) -> State:
     return out
 
 
-def batch(rng: random.Random, history: History) -> list[Record]:
-    records: list[Record] = []
-    for _ in range(rng.randint(1, 25)):
-        key = (rng.randint(0, 2), rng.randint(0, 20))
-        kind = rng.choice(["+I", "+U", "-D"] if history.engine.deletes else ["+I"])
-        text = rng.choice([None, "", "é" * rng.randint(1, 9)])
-        values = (text, *(rng.choice([None, rng.randint(-9, 9)]) for _ in range(3)))
-        records.append((*key, values, kind))  # type: ignore[arg-type]
-    return records
+def turn(rng: random.Random, number: int) -> list[Step]:
+    """A batch, and what may follow it; handles that stay open scan and look up after each step."""
+    steps = [Step("upsert", {"handle": None, "batch": f"b{number}", "content": rng.randrange(10**6)})]
+    if rng.random() < 0.4:
+        steps.append(Step("compact", {"handle": None, "full": rng.random() < 0.3}))
+    if rng.random() < 0.3:
+        steps.append(Step("expire", {"handle": None, "retain": rng.randint(1, 3)}))
+    if number % 2:
+        steps.append(Step("lookup_files", {"handle": None}))
+    if rng.random() < 0.2:
+        steps.append(Step("clean", {"handle": None}))
+    return steps
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -48,39 +54,22 @@ def batch(rng: random.Random, history: History) -> list[Record]:
 )
 def test_lookup_is_scan_is_model(tmp_path: Path, name: str, store_type: str, values: str) -> None:
     rng = random.Random(f"{name} {store_type} {values}")
-    engine = ENGINES[name]
-    engine = type(engine)(**{**vars(engine), "options": {**engine.options, "lookup.store.type": store_type,
-                                                         "lookup.store.values": values,
-                                                         "cache-page-size": "1 kb"}})  # fmt: skip
-    history = History(tmp_path, engine)
-    keys = [(p, k) for p in range(4) for k in range(24)]
-    kept = TableLookup(history.table.metadata)
-    runner = LocalRunner(1)
-    built = 0
-    for step in range(8 if WHOLE and values == "value" else 4):
-        history.upsert(batch(rng, history))
-        if rng.random() < 0.4:
-            history.compact(full=rng.random() < 0.3)
-        if rng.random() < 0.3:
-            history.expire(rng.randint(1, 3))
-        if step % 2:
-            built += run_lookup_store(history.table.metadata, runner).built
-        if rng.random() < 0.2:
-            history.clean()
-        rng.shuffle(keys)
-        assert history.content() == history.visible
-        assert asked(kept, keys) == history.visible, "the lookup that was open all the time"
+    options = {"lookup.store.type": store_type, "lookup.store.values": values, "cache-page-size": "1 kb"}
+    machine = Machine(tmp_path, replace(ENGINES[name], options={**ENGINES[name].options, **options}))
+    keys = [(p, k) for p in range(4) for k in range(14)]
+    for number in range(8 if WHOLE and values == "value" else 4):
+        machine.run(turn(rng, number))
+        visible, table = machine.model.newest.visible, machine.open()
         some = [rng.choice(keys) for _ in range(rng.randint(0, 30))]
-        expected = {k: history.visible[k] for k in some if k in history.visible}
-        assert asked(TableLookup(history.table.metadata), some) == expected
-        assert asked(TableLookup(history.table.metadata, use_files=False), keys) == history.visible
-    history.compact(full=True)
-    built += run_lookup_store(history.table.metadata, runner).built
-    again = run_lookup_store(history.table.metadata, runner)
-    assert built > 0
-    assert again.built == 0
-    last = TableLookup(history.table.metadata)
-    assert asked(last, keys) == history.visible
-    if history.visible:
+        assert asked(TableLookup(table.metadata), some) == {k: visible[k] for k in some if k in visible}
+        rng.shuffle(keys)
+        assert asked(TableLookup(table.metadata, use_files=False), keys) == visible
+    machine.run([Step("compact", {"handle": None, "full": True})])
+    table, visible = machine.open(), machine.model.newest.visible
+    run_lookup_store(table.metadata, LocalRunner(1))
+    assert run_lookup_store(table.metadata, LocalRunner(1)).built == 0
+    last = TableLookup(table.metadata)
+    assert asked(last, keys) == visible
+    if visible:
         assert (last.metrics.data_files == 0) == (values == "value")
         assert last.metrics.lookup_files > 0

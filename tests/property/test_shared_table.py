@@ -17,6 +17,7 @@ from tests.kit.shared_table.runs import check_seed, history_of
 
 _FIRST = int(os.environ.get("LAKEIDX_SEED", "0"))
 _HISTORIES = int(os.environ.get("LAKEIDX_HISTORIES", "2000" if WHOLE else "80"))
+_UPKEEP = int(os.environ.get("LAKEIDX_HISTORIES", "1000" if WHOLE else "40"))
 _INTERLEAVED = int(os.environ.get("LAKEIDX_HISTORIES", "1000" if WHOLE else "40"))
 #: Kinds of steps whose faults are known and not mended yet.
 _KNOWN: tuple[str, ...] = ()
@@ -31,6 +32,12 @@ def _some(count: int) -> list[range]:
 def test_new_histories_show_what_the_model_says(seeds: range) -> None:
     for seed in seeds:
         check_seed(seed, without=_KNOWN)
+
+
+@pytest.mark.parametrize("seeds", _some(_UPKEEP), ids=str)
+def test_upkeep_loses_no_file_and_leaves_none_over(seeds: range) -> None:
+    for seed in seeds:
+        check_seed(seed, 30, alone=True)
 
 
 @pytest.mark.parametrize("seeds", _some(_INTERLEAVED), ids=str)

@@ -17,50 +17,58 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
-from tests.kit.table_history import ENGINES, History, key_hashes
+from tests.kit.small_tables import content, filled_table, upsert
+from tests.kit.table_history import index_hashes, key_hashes
 
 pytestmark = pytest.mark.spark
 
 
-def filled(folder: Path) -> History:
+KEYS = [(p, k) for p in (1, 2) for k in range(30)]
+#: What is left of them.
+LEFT = {key: "b" if n % 2 == 0 else "a" for n, key in enumerate(KEYS) if n % 3}
+
+
+def filled(folder: Path) -> Table:
     """Two partitions with several buckets each; some keys deleted."""
-    history = History(folder, ENGINES["deduplicate"])
-    keys = [(p, k) for p in (1, 2) for k in range(30)]
-    history.upsert([(p, k, ("a", k, p, None), "+I") for p, k in keys])
-    history.upsert([(p, k, ("b", k, p, None), "+U") for p, k in keys[::2]])
-    history.upsert([(p, k, (None, None, None, None), "-D") for p, k in keys[::3]])
-    return history
+    table = filled_table(
+        folder,
+        [(p, k, "a") for p, k in KEYS],
+        [(p, k, "b") for p, k in KEYS[::2]],
+        options={"dynamic-bucket.target-row-num": "8"},
+    )
+    upsert(table, [(p, k, None) for p, k in KEYS[::3]], ["-D"] * 20)
+    return table
 
 
 def test_buckets_are_compacted_on_workers(spark: SparkSession, tmp_path: Path) -> None:
-    history = filled(tmp_path)
-    report = run_compaction(history.table.metadata, SparkRunner(spark), full=True, shrink=True)
+    table = filled(tmp_path)
+    report = run_compaction(table.metadata, SparkRunner(spark), full=True, shrink=True)
     assert report.buckets > 4
     assert (report.rows_out, report.hashes_dropped) == (40, 20)
-    history.reopen()
-    assert history.content() == history.visible
-    assert history.index_hashes() == {
-        p: set(key_hashes(history.table, [k for k in history.rows if k[0] == p])) for p in (1, 2)
-    }
+    table = Table.open(table.uri)
+    assert content(table) == LEFT
+    assert index_hashes(table) == {p: set(key_hashes(table, [k for k in LEFT if k[0] == p])) for p in (1, 2)}
 
 
 def test_a_conflict_is_planned_again_on_workers(spark: SparkSession, tmp_path: Path) -> None:
-    history = filled(tmp_path)
-    store = FaultStore(history.table.store)
-    racing = Table(store, history.table.paths)
-    store.fail("put_if_absent", "snapshot-4", act=lambda *_: history.compact(full=True, partitions=[1]) and None)
+    table = filled(tmp_path)
+    store = FaultStore(table.store)
+    racing = Table(store, table.paths)
+    store.fail(
+        "put_if_absent",
+        "snapshot-4",
+        act=lambda *_: Table.open(table.uri).compact(full=True, partitions=["p=1"]) and None,
+    )
     report = run_compaction(racing.metadata, SparkRunner(spark), full=True)
     assert report.rounds == 2
-    history.reopen()
-    assert history.content() == history.visible
+    assert content(Table.open(table.uri)) == LEFT
 
 
 def test_the_job_prints_its_report(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    history = filled(tmp_path)
-    assert job.main([history.table.uri, "--full", "--partition", "p=2"]) == 0
+    table = filled(tmp_path)
+    assert job.main([table.uri, "--full", "--partition", "p=2"]) == 0
     assert '"rows_out": 20' in capsys.readouterr().out
-    history.reopen()
-    assert history.content() == history.visible
+    assert content(Table.open(table.uri)) == LEFT
 
 
 class Counting:

@@ -10,16 +10,19 @@ import pyarrow as pa
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
+from lakeidx.codec.rows.binary_row import with_arity
+from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.format.schema.edits import SchemaEdits
 from lakeidx.landing.read import LandingOptions
+from lakeidx.maintenance import staging_cleanup
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.maintenance.rollback import roll_back_table
-from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.rollback import roll_back as roll_back_only
 from lakeidx.table.expiration.tags import create_tag, delete_tag
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.upserts import upsert_files, upsert_table
@@ -39,9 +42,12 @@ def upsert_file(table: Table, batch: str, path: Path, overwrite: str | None = No
     return upsert_files(context, [str(path)], LandingOptions(missing="null"))
 
 
-def compact(table: Table, full: bool) -> Any:
-    """Compact, and plan again at once where others were faster."""
-    return run_compaction(table.metadata, LocalRunner(1), full=full, sleep=lambda _: None)
+def compact(table: Table, full: bool, shrink: bool = False, partition: int | None = None) -> Any:
+    """Compact all partitions or one, and plan again at once where others were faster."""
+    chosen = None if partition is None else {with_arity(encode_row([partition], table.schema.partition_types), 1)}
+    return run_compaction(
+        table.metadata, LocalRunner(1), full=full, shrink=shrink, partitions=chosen, sleep=lambda _: None
+    )
 
 
 def expire(table: Table, retain: int, soon: bool = False) -> Any:
@@ -63,7 +69,7 @@ def untag(table: Table, name: str) -> Any:
 
 def clean(table: Table) -> Any:
     """Remove orphans, of any age."""
-    return clean_orphans(table.metadata, now_ms=_later(), older_than_ms=0, dry_run=False)
+    return staging_cleanup.clean_orphans(table.metadata, now_ms=_later(), older_than_ms=0, dry_run=False)
 
 
 def lookup_files(table: Table) -> Any:
@@ -82,9 +88,14 @@ def add_column(table: Table, name: str) -> Any:
     return alter_table(table, SchemaEdits(add={name: "INT"}))
 
 
-def roll_back(table: Table, where: dict[str, Any]) -> Any:
-    """Go back to a snapshot or tag."""
-    return roll_back_table(table.metadata, table.schema, **where)
+def roll_back(table: Table, where: dict[str, Any], foreign: bool = False) -> Any:
+    """Go back to a snapshot or tag; `foreign`: as another program does, which changes the table alone."""
+    return (roll_back_only if foreign else roll_back_table)(table.metadata, table.schema, **where)
+
+
+def clean_staging(table: Table) -> Any:
+    """Remove what is left of batches that have ended."""
+    return staging_cleanup.clean_staging(table.metadata, now_ms=_later())
 
 
 def _later() -> int:

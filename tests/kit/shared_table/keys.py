@@ -29,8 +29,18 @@ MEMORY_INDEX = Engine(
     ENGINES["deduplicate"].merge,
     deletes=True,
 )
-#: Each batch has a changelog, which goes with its snapshot also where a tag or a branch keeps the rest.
-_CHANGELOG = Engine("changelog", {"changelog-producer": "input"}, ENGINES["deduplicate"].merge, deletes=True)
+#: Each batch has a changelog, which goes with its snapshot also where a tag or a branch keeps the rest; each file has an index
+#: beside it.
+_CHANGELOG = Engine(
+    "changelog",
+    {
+        "changelog-producer": "input",
+        "file-index.bloom-filter.columns": "text",
+        "file-index.in-manifest-threshold": "1 b",
+    },
+    ENGINES["deduplicate"].merge,
+    deletes=True,
+)
 OTHER_ENGINES = (FLOAT_KEYS, _BLOOM_INDEX, MEMORY_INDEX, _CHANGELOG)
 
 

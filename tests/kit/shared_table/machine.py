@@ -28,7 +28,7 @@ from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError,
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.shared_table import calls, foreign
 from tests.kit.shared_table.keys import batch_of
-from tests.kit.shared_table.model import NOTHING, Branch, Effect, identity
+from tests.kit.shared_table.model import INDEX_FILES, NOTHING, Branch, Effect, identity
 from tests.kit.shared_table.other_process import other_process
 from tests.kit.shared_table.programs import OTHER_PROCESS, Killed, Programs, Staged, Step, expect, records_of
 
@@ -127,6 +127,7 @@ class Machine(Programs):
                 says_so = not step.refused or re.search(step.refused, str(error)) is not None
                 expect(says_so and (staged.disturbed or conflict or self._came_with_other_rows(effect)), "", error)
                 self.refused += 1
+                self.tidy = False
                 del self.staged[slot]
                 self._step_upsert(Step("upsert"), None, staged.batch, staged.content)
                 return
@@ -145,24 +146,30 @@ class Machine(Programs):
 
     # -- upkeep ------------------------------------------------------------------------------------------------
 
-    def _step_compact(self, step: Step, handle: int | None, full: bool) -> None:
+    def _step_compact(
+        self, step: Step, handle: int | None, full: bool, shrink: bool = False, partition: int | None = None
+    ) -> None:
         # What a compaction reads may be compacted by another one and expire.
         expires = any(s.name in ("expire", "roll_back") for s in step.inside)
         result, done = self.attempt(
             step,
             handle,
-            Effect("compaction", disturbed=bool(step.inside)),
-            partial(calls.compact, full=full),
+            Effect("compaction", partition=partition, disturbed=bool(step.inside)),
+            partial(calls.compact, full=full, shrink=shrink, partition=partition),
             may_fail=expires,
         )
         fine = isinstance(result, (NotFoundError, CommitConflictError)) or handle is not None
         assert done or step.dies or fine, result
+        if done and full and shrink and partition is None and not step.inside and self.has_hash_index:
+            assert self.hashes() == self.hashes_of_rows(), "an index that was shrunk has hashes of no row"
 
     def _step_expire(self, step: Step, handle: int | None, retain: int) -> None:
         self._forget_branches()
         beside_rollback = any(s.name == "roll_back" for s in step.inside) or self._is_inside("roll_back")
         call = partial(calls.expire, retain=retain, soon=beside_rollback)
         self.attempt(step, handle, NOTHING, call, may_fail=beside_rollback)
+        if step.dies:
+            self.floor = self.open().metadata.earliest_hint() or 0
         for batch in self.staged.values():
             batch.disturbed = batch.disturbed or self.engine.hides_level_0
 
@@ -199,8 +206,14 @@ class Machine(Programs):
     def _step_clean(self, step: Step, handle: int | None) -> None:
         self.attempt(step, handle, NOTHING, calls.clean)
 
+    def _step_clean_staging(self, step: Step) -> None:
+        """Remove what is left of batches that have ended, a day later."""
+        self.attempt(step, None, NOTHING, calls.clean_staging)
+
     def _step_index_files(self, step: Step, handle: int | None) -> None:
-        effect = Effect("index files", disturbed=bool(step.inside))
+        effect = Effect(INDEX_FILES, disturbed=bool(step.inside))
+        # A rollback to a state in which a data file had no index leaves the index to the cleaner.
+        self.tidy = False
         self.attempt(step, handle, effect, partial(calls.index_files, column="text"))
 
     def _step_lookup_files(self, step: Step, handle: int | None) -> None:
@@ -208,8 +221,13 @@ class Machine(Programs):
 
     # -- what takes a state away -------------------------------------------------------------------------------
 
-    def _step_roll_back(self, step: Step, handle: int | None, back: int, tag: str | None = None) -> None:
-        """Go back to a snapshot or tag; every other program's idea of the table may be wrong after that."""
+    def _step_roll_back(
+        self, step: Step, handle: int | None, back: int, tag: str | None = None, foreign: bool = False
+    ) -> None:
+        """Go back to a snapshot or tag; every other program's idea of the table may be wrong after that.
+
+        foreign   another program does, which knows neither staged batches nor what an index keeps outside the table
+        """
         there = sorted(self.model.on_disk())
         if not there or (tag is not None and tag not in self.model.tags):
             return
@@ -223,7 +241,10 @@ class Machine(Programs):
         ids = {u: i for i, u in self.model.lineage.items()}
         gone = [n for n, u in self.model.tags.items() if ids.get(u, 0) > target]
         expires = any(s.name == "expire" for s in step.inside) or self._is_inside("expire")
-        _, done = self.attempt(step, handle, NOTHING, partial(calls.roll_back, where=where), may_fail=expires)
+        expires = expires or (tag is None and target < self.floor)
+        _, done = self.attempt(
+            step, handle, NOTHING, partial(calls.roll_back, where=where, foreign=foreign), may_fail=expires
+        )
         if done:
             # One that came meanwhile may have been seen, or stays with its files.
             left = {p.name.removeprefix("tag-") for p in (self.root / "tag").glob("tag-*")}
@@ -289,6 +310,15 @@ class Machine(Programs):
         self._forget_branches()
         self._others_are_stale(None)
         self._bucket_number_of_the_state()
+
+    def _step_drop_branch(self, step: Step, name: str) -> None:
+        shutil.rmtree(self.root / "branch" / f"branch-{name}")
+        self.model.branches.pop(name, None)
+
+    def _step_expire_and_die(self, step: Step, upto: int) -> None:
+        """Delete snapshots from the oldest on, as Java does, and die before the hint EARLIEST says so."""
+        for snapshot_id in range(1, upto):
+            (self.root / "snapshot" / f"snapshot-{snapshot_id}").unlink()
 
     def _forget_branches(self) -> None:
         """Keep what a branch needs by its tag alone: Java's expiry knows no branches either."""

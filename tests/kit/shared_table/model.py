@@ -48,6 +48,7 @@ class Effect:
     records     rows of the batch
     overwrite   None, "partitions" or "table"
     delete      key that somebody deletes by deletion vector
+    partition   the only one that is compacted; None: all are
     disturbed   others do something in the middle of it
     """
 
@@ -56,6 +57,7 @@ class Effect:
     records: Sequence[Record] = ()
     overwrite: str | None = None
     delete: Key | None = None
+    partition: int | None = None
     disturbed: bool = False
 
 
@@ -69,6 +71,8 @@ class Branch:
 
 
 NOTHING = Effect("nothing")
+#: What gives data files an index, and shows nobody more rows than before.
+INDEX_FILES = "index files"
 
 
 def identity(snapshot: dict[str, Any]) -> str:
@@ -146,11 +150,13 @@ class Model:
         if effect.delete is not None:
             rows, visible, *maybe = (_without(r, effect.delete) for r in (before.rows, before.visible, *before.maybe))
             return replace(before, rows=rows, visible=visible, maybe=tuple(maybe))
+        if effect.what == INDEX_FILES:
+            return before
         if kind == "COMPACT":
             beside = bool(effect.batch) and effect.batch not in before.batches
             if effect.disturbed and self.engine.hides_level_0 and not beside:
                 return replace(before, maybe=(*before.maybe, before.rows))
-            return replace(before, visible=dict(before.rows), maybe=())
+            return _compacted(before, effect.partition)
         assert effect.batch, f"a snapshot of kind {kind} was put while the program at work was to do: {effect.what}"
         assert effect.batch not in before.batches, f"batch {effect.batch} was committed twice"
         return self._with_batch(before, effect)
@@ -176,6 +182,17 @@ class Model:
             new = {k: v for k, v in rows.items() if k[0] in touched}
             visible, maybe = visible | new, tuple(r | new for r in maybe)
         return State(rows, visible, before.batches | {effect.batch}, self.bucket, maybe)
+
+
+def _compacted(before: State, partition: int | None) -> State:
+    """Show all rows of one partition; None: of all."""
+    if partition is None:
+        return replace(before, visible=dict(before.rows), maybe=())
+    new = {k: v for k, v in before.rows.items() if k[0] == partition}
+    visible, *maybe = (
+        {k: v for k, v in rows.items() if k[0] != partition} | new for rows in (before.visible, *before.maybe)
+    )
+    return replace(before, visible=visible, maybe=tuple(maybe))
 
 
 def _without(rows: Rows, key: Key) -> Rows:

@@ -25,6 +25,7 @@ from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError
 from lakeidx.format.paths import TablePaths
 from lakeidx.key_index import table_view
 from lakeidx.lookup.point.table_lookup import TableLookup
+from lakeidx.maintenance.staging_cleanup import staged_files
 from lakeidx.storage import LocalStore
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.metadata import TableMetadata
@@ -33,11 +34,12 @@ from lakeidx.tasks import in_parallel as in_parallel_module
 from lakeidx.tasks.in_parallel import run_ordered
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
+from tests.kit.reachable import files_on_disk, reachable
 from tests.kit.shared_table.keys import key_type, number_of, stored
 from tests.kit.shared_table.model import Effect, Model, State
 from tests.kit.shared_table.other_process import other_process
 from tests.kit.shared_table.remembered import decoded_once
-from tests.kit.table_history import FIELDS, OPTIONS, Engine, Record
+from tests.kit.table_history import FIELDS, OPTIONS, Engine, Record, index_hashes, key_hashes
 from tests.kit.table_history import State as Rows
 
 HANDLES = 3
@@ -131,6 +133,9 @@ class Programs:
         self.clock_s = 0.0
         self.threads = 1
         self.refused = 0
+        #: Snapshots below were being expired by a program that died: nobody may count on them any more.
+        self.floor = 0
+        self.tidy = True
         self._turn = 0
         self._seen: str | None = None
         self._unseen = True
@@ -167,6 +172,7 @@ class Programs:
                 for handle, lookup in enumerate(self.lookups):
                     self._check_open(handle, self._scan if lookup is None else self._look_up)
                 self._check_named_states()
+                self._check_files()
         except Exception as error:
             told = "\n".join(f"  {n}. {s}" for n, s in enumerate(done))
             what = f"{type(error).__name__}: {error}"
@@ -174,6 +180,7 @@ class Programs:
 
     def _do(self, step: Step) -> None:
         self.done[step.name] += 1
+        self.tidy = self.tidy and not step.inside and (step.dies is None or step.name == "expire")
         getattr(self, f"_step_{step.name}")(step, **step.arguments)
 
     # -- how a program does something --------------------------------------------------------------------------
@@ -206,6 +213,7 @@ class Programs:
             expect(says_so or ((stale or may_fail or conflict) and not step.refused), "", error)
             self.reopen(handle)
             self.refused += 1
+            self.tidy = self.tidy and stale
             return error, False
         self._after(effect)
         assert not step.refused, f"it was not refused: {step}"
@@ -355,12 +363,52 @@ class Programs:
             there = self.model.on_disk()
             # What stands below a gap is of no history: Java's fast-forward may leave some.
             for snapshot_id in takewhile(there.__contains__, count(max(there, default=0), -1)):
+                if snapshot_id < self.floor:
+                    break
                 state = self.model.states[self.model.lineage[snapshot_id]]
                 _right(self._content(table.scan(snapshot=snapshot_id)), state, f"snapshot {snapshot_id}")
         for name, branch in self.model.branches.items():
             paths = TablePaths.of(str(self.root), table.schema, branch=name)
             seen = self._content(Table(self.store, paths).scan())
             _right(seen, self.model.states[branch.uuid], f"branch {name}")
+
+    def _check_files(self) -> None:
+        """Check that each key's hash is in the index, and that no file is there which nothing needs.
+
+        Others in the middle of a step, and programs that died, leave files that a cleaner has to find.
+        """
+        if self.has_hash_index:
+            there = self.hashes()
+            assert all(hashes <= there.get(p, set()) for p, hashes in self.hashes_of_rows().items()), (
+                "a key has no hash"
+            )
+        if not self.tidy or any(i < self.floor for i in self.model.on_disk()):
+            return
+        table = self.open()
+        left = files_on_disk(table) - reachable(table)
+        for branch in (self.root / "branch").glob("branch-*"):
+            left -= reachable(table, branch=branch.name.removeprefix("branch-"))
+        staged = staged_files(table.metadata).names
+        left = {f for f in left if not f.startswith(("branch/", "lookup/")) and Path(f).name not in staged}
+        assert not left, f"nothing needs {sorted(left)}"
+
+    @property
+    def has_hash_index(self) -> bool:
+        """Whether keys of any bucket are found by their hashes."""
+        options = self.engine.options
+        return bool(self.model.lineage) and options.get("bucket", "-1") == "-1" and "index.type" not in options
+
+    def hashes(self) -> dict[int, set[int]]:
+        """Return the hashes in the index by partition, of those that have any."""
+        return {p: hashes for p, hashes in index_hashes(self.open()).items() if hashes}
+
+    def hashes_of_rows(self) -> dict[int, set[int]]:
+        """Return the hashes of all keys by partition."""
+        keys = list(self.model.newest.rows)
+        found: dict[int, set[int]] = {}
+        for (p, _), key_hash in zip(keys, key_hashes(self.open(), keys), strict=True):
+            found.setdefault(p, set()).add(key_hash)
+        return found
 
 
 def _asked_keys(engine: Engine) -> pa.Table:

@@ -21,7 +21,7 @@ _WEIGHTS = {
     "upsert": 22, "again": 5, "overwrite": 3, "stage": 6, "advance": 10, "compact": 9, "expire": 6, "tag": 6, "untag": 2,
     "roll_back": 6, "drop": 2, "delete_by_vector": 6, "branch": 4, "clean": 2, "foreign_clean": 3, "lookup_files": 3,
     "add_column": 2, "other_bucket_number": 2, "clock": 2, "threads": 1, "rejected": 2, "write_on_branch": 3, "fast_forward": 2,
-    "rescale": 1,
+    "rescale": 1, "index_files": 1,
 }  # fmt: skip
 _ENGINES = (
     "deduplicate",
@@ -38,38 +38,48 @@ _ENGINES = (
 )
 #: Share of histories in which another process takes part.
 _OTHER_PROCESS = 0.05
+#: The same where programs work one after another: nothing may be left over then. Some expiries die, and are finished later.
+_UPKEEP = {
+    "upsert": 20, "overwrite": 4, "compact": 10, "expire": 12, "tag": 10, "untag": 8, "roll_back": 5, "branch": 1,
+}  # fmt: skip
 #: Calls of the store that a step makes at most; a number beyond leaves what is inside undone.
 _CALLS = 70
+#: Calls by which an expiry deletes files; one that is to die at a later one does not.
+_DELETES = 12
 
 
-def history_of(seed: int, length: int, without: Sequence[str] = ()) -> tuple[Engine, list[Step]]:
+def history_of(
+    seed: int, length: int, without: Sequence[str] = (), *, alone: bool = False
+) -> tuple[Engine, list[Step]]:
     """Run the history of a seed.
 
     without   kinds of steps that are left out
+    alone     programs work one after another
     """
     rng = random.Random(seed)
     name = rng.choices(_ENGINES, (5, 3, 5, 2, 1, 1, 1, 1, 1, 1, 2))[0]
     engine = ENGINES.get(name) or next(e for e in OTHER_ENGINES if e.name == name)
-    maker = _Maker(rng, engine, without)
+    maker = _Maker(rng, engine, without, alone)
     return engine, [maker.upsert(None), *(maker.any() for _ in range(length - 1))]
 
 
 class _Maker:
     """Makes steps with all their arguments, not knowing what the table will hold by then."""
 
-    def __init__(self, rng: random.Random, engine: Engine, without: Sequence[str]) -> None:
+    def __init__(self, rng: random.Random, engine: Engine, without: Sequence[str], alone: bool) -> None:
         self.rng = rng
         self.vectors = "deletion-vectors.enabled" in engine.options
-        self.weights = {name: weight for name, weight in _WEIGHTS.items() if name not in without}
+        self.alone = alone
+        self.weights = {n: weight for n, weight in (_UPKEEP if alone else _WEIGHTS).items() if n not in without}
         self.batches: list[tuple[str, int]] = []
         self.handles = [None, *range(HANDLES), *range(HANDLES)]
-        if engine is FLOAT_KEYS:
+        if engine is FLOAT_KEYS and not alone:
             self.weights["nan_key"] = 8
         if engine is MEMORY_INDEX:
             # A stage holds the index that its process shares. Another program of the process, run inside a reader's thread of that
             # stage, would wait for it for ever; a writer of its own waits until the stage is done.
             self.weights.pop("threads", None)
-        if rng.random() < _OTHER_PROCESS:
+        if not alone and rng.random() < _OTHER_PROCESS:
             self.weights["race"] = 10
             self.handles += [OTHER_PROCESS] * 4
 
@@ -103,15 +113,21 @@ class _Maker:
         return Step("rejected", arguments | {"overwrite": self.rng.choice([None, "partitions", "table"])})
 
     def compact(self, handle: int | None) -> Step:
-        if self.vectors and self.rng.random() < 0.4:
+        if self.vectors and not self.alone and self.rng.random() < 0.4:
             # A delete by vector before it gives it something to do, one in its middle must not come back.
             step = Step("compact", {"handle": handle, "full": True})
             return replace(step, inside=(self._plain("delete_by_vector"),), at=Call(skip=self.rng.randrange(_CALLS)))
-        return self._with_others(Step("compact", {"handle": handle, "full": self.rng.random() < 0.6}))
+        step = Step("compact", {"handle": handle, "full": self.rng.random() < 0.6})
+        if self.rng.random() < 0.3:
+            only = self.rng.choice([None, None, 1])
+            return replace(step, arguments=step.arguments | {"shrink": self.rng.random() < 0.6, "partition": only})
+        return self._with_others(step)
 
     def expire(self, handle: int | None) -> Step:
         step = Step("expire", {"handle": handle, "retain": self.rng.randint(1, 3)})
-        if self.rng.random() < 0.5:
+        if self.alone and self.rng.random() < 0.3:
+            return replace(step, dies=Call("delete", skip=self.rng.randrange(_DELETES)))
+        if self.alone or self.rng.random() < 0.5:
             return step
         other = self.tag(None) if self.rng.random() < 0.6 else self.untag(None)
         return replace(step, inside=(other,), at=Call(skip=self.rng.randrange(_CALLS)))
@@ -139,6 +155,9 @@ class _Maker:
 
     def lookup_files(self, handle: int | None) -> Step:
         return Step("lookup_files", {"handle": handle})
+
+    def index_files(self, handle: int | None) -> Step:
+        return Step("index_files", {"handle": handle})
 
     def _plain(self, name: str) -> Step:
         rng = self.rng
@@ -169,7 +188,7 @@ class _Maker:
 
     def _with_others(self, step: Step) -> Step:
         """Let other programs step in sometimes."""
-        if self.rng.random() > 0.4:
+        if self.alone or self.rng.random() > 0.4:
             return step
         if step.name != "advance" and self.rng.random() < 0.08:
             back = Step("roll_back", {"handle": None, "back": self.rng.randint(1, 2), "tag": None})
@@ -236,9 +255,11 @@ def shortest(engine: Engine, steps: Sequence[Step], *, tries: int = 400) -> list
     return left
 
 
-def check_seed(seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = ()) -> None:
+def check_seed(
+    seed: int, length: int = 18, *, shorten: bool = True, without: Sequence[str] = (), alone: bool = False
+) -> None:
     """Run the history of a seed; AssertionError with the shortest part that fails."""
-    engine, steps = history_of(seed, length, without)
+    engine, steps = history_of(seed, length, without, alone=alone)
     error = failure_of(engine, steps)
     if error is not None and shorten:
         error = failure_of(engine, shortest(engine, steps)) or error

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api.table import Table
+from lakeidx.batch.upsert import commit_batch
 from lakeidx.errors import CommitConflictError, CorruptFileError, InvalidInputError, NotFoundError, UnsupportedError
 from lakeidx.format.manifest import FileKind
 from lakeidx.format.snapshot import CommitKind
@@ -22,8 +23,8 @@ from lakeidx.tasks import groups
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.reachable import files_on_disk
-from tests.kit.small_tables import SPEC, content, filled_table, keep_newest, make_table, upsert
-from tests.kit.table_history import ENGINES, History, key_hashes
+from tests.kit.small_tables import SPEC, content, filled_table, keep_newest, make_table, staged_batch, upsert
+from tests.kit.table_history import index_hashes, key_hashes
 
 OPTIONS = {
     "commit.min-retry-wait": "1 ms",
@@ -206,9 +207,7 @@ def deleted(folder: Path, **options: str) -> Table:
 
 
 def hashes(table: Table) -> set[int]:
-    history = History.__new__(History)
-    history.table = Table.open(table.uri)
-    return history.index_hashes().get(1, set())
+    return index_hashes(Table.open(table.uri)).get(1, set())
 
 
 LIVE = [(1, k) for k in (*range(5), *range(15, 20))]
@@ -271,14 +270,14 @@ def test_a_row_that_arrives_meanwhile_is_in_the_shrunk_index(tmp_path: Path) -> 
 
 
 def test_a_batch_assigned_before_the_shrink_is_assigned_again(tmp_path: Path) -> None:
-    history = History(tmp_path, ENGINES["deduplicate"])
-    row = ("a", 1, 1, 1)
-    history.upsert([(1, k, row, "+I") for k in range(16)])
-    history.upsert([(1, k, row, "-D") for k in range(8)])
-    batch = history.stage([(1, k, row, "+I") for k in range(4, 12)])
-    assert history.compact(full=True, shrink=True).hashes_dropped == 8
-    history.commit(batch)
-    history.check_all()
+    table = filled_table(tmp_path, [(1, k, "a") for k in range(16)], options=OPTIONS)
+    upsert(table, [(1, k, None) for k in range(8)], ["-D"] * 8)
+    batch = staged_batch(table, [(1, k, "b") for k in range(4, 12)])
+    assert compact(table, full=True, shrink=True).hashes_dropped == 8
+    commit_batch(batch, sleep=lambda _: None)
+    live = {(1, k): "b" if k < 12 else "a" for k in range(4, 16)}
+    assert content(Table.open(table.uri)) == live
+    assert hashes(table) == set(key_hashes(table, live))
 
 
 def test_a_strange_shrink_option_is_named(tmp_path: Path) -> None:
