@@ -46,7 +46,7 @@ from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore, When
 from lakeidx.types import parse_type
 from tests.kit.shared_table.foreign import remove_orphans
-from tests.kit.small_tables import SPEC, content, filled_table, keep_newest, make_table, rows, upsert
+from tests.kit.small_tables import SPEC, content, filled_table, keep_newest, make_table, rows, table_spec, upsert
 from tests.unit.batch.key_state.test_index import ROWS, check, commit_rows
 from tests.unit.key_index.fake_table import FakeTable
 
@@ -181,10 +181,7 @@ ROWS_ADDED = pa.table({"id": pa.array([1, 2], pa.int32()), "n": pa.array([1, 2],
 
 @pytest.fixture
 def table(tmp_path: Path) -> lakeidx.Table:
-    fields = [{"name": "id", "type": "INT"}, {"name": "n", "type": "INT"}]
-    made = lakeidx.Table.create(
-        f"{tmp_path}/d.db/t", {"fields": fields, "primaryKeys": ["id"], "options": {"bucket": "1"}}
-    )
+    made = lakeidx.Table.create(f"{tmp_path}/d.db/t", table_spec("id INT, n INT", ["id"], options={"bucket": "1"}))
     made.upsert([{"id": 1, "n": 10}])
     return made
 
@@ -251,50 +248,12 @@ def test_a_frame_whose_batch_is_rolled_back_while_it_is_written_is_asked(table: 
 # A batch failed with 'no such file' when the snapshot that it was first assigned on, or was to follow, expired meanwhile.
 
 
-@pytest.fixture
-def table_expired(tmp_path: Path) -> Table:
-    return filled_table(tmp_path, [(1, 1, "first")], options={"snapshot.num-retained.min": "1"})
-
-
-def write_and_expire(table: Table, partition: int = 1) -> None:
-    upsert(Table.open(table.uri), [(partition, 2, "other")])
-    keep_newest(table)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("call", range(3))
-def test_it_is_assigned_on_the_newer_one(table_expired: Table, call: int) -> None:
-    store = FaultStore(table_expired.store)
-    fault = store.fail("get", "/manifest/", act=lambda *_: write_and_expire(table_expired), skip=call)
-    upsert(Table(store, table_expired.paths), [(1, 1, "second"), (1, 3, "new")])
-    assert fault.hits == 1
-    assert content(table_expired) == {(1, 1): "second", (1, 2): "other", (1, 3): "new"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("call", range(3))
-def test_it_is_committed_on_the_newer_one(table_expired: Table, call: int) -> None:
-    """Other partitions were written, so the batch need not be planned again: its commit follows another snapshot."""
-    store = FaultStore(table_expired.store)
-    expiries = []
-
-    def another_commits(*_: str) -> None:
-        # The manifests of the snapshot that the commit is to follow are read by the commit alone: what was read before is kept.
-        upsert(Table.open(table_expired.uri), [(3, 3, "meanwhile")])
-        expiry = store.fail("get", "/manifest/", act=lambda *_: write_and_expire(table_expired, 2), skip=call)
-        expiries.append(expiry)
-
-    store.fail("close_output", "/bucket-", act=another_commits)
-    upsert(Table(store, table_expired.paths), [(1, 1, "second"), (1, 3, "new")])
-    assert [expiry.hits for expiry in expiries] == [1]
-    assert content(table_expired) == {(1, 1): "second", (2, 2): "other", (1, 3): "new", (3, 3): "meanwhile"}
-
-
-def test_a_file_that_stays_away_is_an_error(table_expired: Table) -> None:
-    for manifest in Path(table_expired.uri).glob("manifest/manifest-*"):
+def test_a_file_that_stays_away_is_an_error(tmp_path: Path) -> None:
+    table = filled_table(tmp_path, [(1, 1, "first")])
+    for manifest in Path(table.uri).glob("manifest/manifest-*"):
         manifest.unlink()
     with pytest.raises(NotFoundError, match="no such file"):
-        upsert(Table.open(table_expired.uri), [(1, 1, "second")])
+        upsert(Table.open(table.uri), [(1, 1, "second")])
 
 
 # A batch died while it committed, before its snapshot was put, and was run again days later. A cleaner of another program, which
@@ -328,15 +287,6 @@ def others_write_and_expire(table: Table) -> None:
     run_compaction(other.metadata, LocalRunner(1), full=True)
     upsert(other, [(2, 2, "other")])
     keep_newest(other)
-
-
-def test_the_batch_is_written_anew(table_cleaned: Table) -> None:
-    die(table_cleaned, "before")
-    days_go_by(table_cleaned, 5)
-    remove_orphans(Table.open(table_cleaned.uri))
-    result = upsert(Table.open(table_cleaned.uri), ROWS_CLEANED, batch_id="b")
-    assert not result.already
-    assert content(Table.open(table_cleaned.uri)) == {(1, 1): "second", (1, 3): "new"}
 
 
 def test_what_cannot_be_determined_is_reported(table_cleaned: Table) -> None:

@@ -32,12 +32,11 @@ from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
-from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table.foreign import add_column, make_branch
-from tests.kit.small_tables import SPEC, content, filled_table, keep_newest, make_table, rows, staged_batch, upsert
+from tests.kit.small_tables import content, filled_table, keep_newest, make_table, rows, staged_batch, upsert
 from tests.kit.upserts import upsert_files, upsert_table
 
 # A batch id whose rows were rolled back, or whose table was created again, did nothing and said success; so did other content.
@@ -117,23 +116,6 @@ def test_cleaning_the_table_knows_batches_that_wait_on_a_branch(table: Table) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("by_lakeidx", [True, False], ids=["lakeidx rolls back", "another program does"])
-@pytest.mark.parametrize("mended", [True, False])
-def test_a_batch_that_was_rolled_back_runs_anew(table: Table, tmp_path: Path, by_lakeidx: bool, mended: bool) -> None:
-    bad = landing(tmp_path, "day.csv", "1,1,bad")
-    assert load(table, "day", bad) == (False, (2,))
-    assert load(table, "day", bad) == (True, (2,))
-    other = Table.open(table.uri)
-    (roll_back_table if by_lakeidx else roll_back)(other.metadata, other.schema, snapshot_id=1)
-    file = landing(tmp_path, "day.csv", "1,1,good") if mended else bad
-    assert load(table, "day", file) == (False, (2,))
-    expected = {(1, 0): "first", (1, 1): "good" if mended else "bad"}
-    assert content(Table.open(table.uri)) == expected
-    assert load(table, "day", file) == (True, (2,))
-    assert content(Table.open(table.uri)) == expected
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("cleaned", [False, True])
 @pytest.mark.parametrize(("first", "second"), [(None, "table"), ("table", None), ("partitions", "table")])
 def test_one_id_in_two_modes_is_refused(table: Table, first: str | None, second: str | None, cleaned: bool) -> None:
@@ -159,49 +141,6 @@ def test_rows_are_compared_after_a_schema_change(table: Table) -> None:
             upsert_table(make_context(Table.open(table.uri).metadata, "day"), other)
     assert upsert_table(make_context(Table.open(table.uri).metadata, "day"), batch).already
     assert Table.open(table.uri).scan(columns=["v"]).to_arrow().column("v").to_pylist() == ["first", "row"]
-
-
-@pytest.mark.slow
-def test_a_rollback_is_known_after_the_ids_were_used_and_expired(table: Table, tmp_path: Path) -> None:
-    file = landing(tmp_path, "day.csv", "1,1,row")
-    load(table, "day", file)
-    roll_back_table(table.metadata, table.schema, snapshot_id=1)
-    for k in range(4):
-        upsert(table, [(1, 10 + k, "later")])
-    keep_newest(table)
-    assert table.metadata.snapshot_ids() == [5]
-    assert load(table, "day", file) == (False, (6,))
-    assert content(table)[1, 1] == "row"
-
-
-def test_a_batch_whose_snapshot_expired_still_counts(table: Table, tmp_path: Path) -> None:
-    file = landing(tmp_path, "day.csv", "1,1,row")
-    load(table, "day", file)
-    upsert(table, [(1, 1, "newer")])
-    run_compaction(table.metadata, LocalRunner(1), full=True)
-    keep_newest(table)
-    assert load(table, "day", file) == (True, (2,))
-    assert content(table)[1, 1] == "newer"
-
-
-def test_a_batch_of_a_dropped_table_runs_anew(table: Table, tmp_path: Path) -> None:
-    file = landing(tmp_path, "day.csv", "1,1,row")
-    load(table, "day", file)
-    for _ in range(2):
-        shutil.rmtree(table.uri)
-        time.sleep(0.002)
-        Table.create(table.uri, SPEC)
-        assert load(table, "day", file) == (False, (1,))
-        assert load(table, "day", file) == (True, (1,))
-        assert content(Table.open(table.uri)) == {(1, 1): "row"}
-
-
-def test_a_batch_that_was_staged_for_a_dropped_table_runs_anew(table: Table) -> None:
-    staged_batch(table, [(1, 1, "old")])
-    shutil.rmtree(table.uri)
-    new = Table.create(table.uri, {**SPEC, "comment": "again"})
-    upsert_table(make_context(new.metadata, "b"), rows([(1, 2, "new")]))
-    assert content(new) == {(1, 2): "new"}
 
 
 def test_other_content_is_refused(table: Table, tmp_path: Path) -> None:

@@ -26,10 +26,8 @@ from lakeidx.format.snapshot import encode_hint
 from lakeidx.lookup.point.table_lookup import TableLookup
 from lakeidx.maintenance.alter import alter_table
 from lakeidx.maintenance.compaction import run_compaction
-from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.maintenance.rollback import roll_back_table
-from lakeidx.maintenance.snapshot_expiry import run_snapshot_expiry
-from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
+from lakeidx.maintenance.staging_cleanup import clean_orphans
 from lakeidx.storage.base import FileInfo
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
@@ -42,10 +40,11 @@ from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.shared_table.foreign import fast_forward, make_branch
-from tests.kit.small_tables import LISTAGG, SPEC, branch_of, content, filled_table, make_table, rows, upsert
+from tests.kit.small_tables import LISTAGG, SPEC, branch_of, content, filled_table, make_table, upsert
 from tests.kit.upserts import upsert_table
 
 # A batch was rolled back, a branch with its snapshot was fast-forwarded, and the batch came again: its rows were added twice.
+# `test_histories` has what happens otherwise.
 
 DAY = [(1, 1, "day")]
 
@@ -71,24 +70,6 @@ def files_of(table: Table) -> BatchFiles:
     return BatchFiles(table.store, table.paths, "day")
 
 
-@pytest.mark.parametrize("cleaned", [False, True])
-@pytest.mark.parametrize("meanwhile", ["nothing", "another batch", "itself"])
-def test_a_batch_that_is_back_counts(table: Table, meanwhile: str, cleaned: bool) -> None:
-    if meanwhile == "another batch":
-        upsert(table, [(1, 1, "other")], batch_id="other")
-    if meanwhile == "itself":
-        assert not upsert(table, DAY, batch_id="day").already
-    if cleaned:
-        clean_staging(table.metadata, now_ms=int(time.time() * 1000) + 86_400_000)
-    again = bring_back(table)
-    for _ in range(2):
-        result = upsert(again, DAY, batch_id="day")
-        assert (result.already, result.commit.snapshot_ids) == (True, (2,))
-    assert content(Table.open(table.uri)) == {(1, 1): "first,day"}
-    with pytest.raises(InvalidInputError, match="was ingested with other content"):
-        upsert(again, [(1, 1, "night")], batch_id="day")
-
-
 def test_it_is_refused_when_nobody_knows_what_it_was_made_of(table: Table) -> None:
     for report in Path(files_of(table).directory).glob("*.json"):
         if not report.name.startswith("superseded-"):
@@ -100,30 +81,6 @@ def test_it_is_refused_when_nobody_knows_what_it_was_made_of(table: Table) -> No
         ):
             upsert(again, DAY, batch_id="day")
     assert content(Table.open(table.uri)) == {(1, 1): "first,day"}
-
-
-def expire_all_but_the_newest(table: Table) -> None:
-    run_snapshot_expiry(table, retention={"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
-
-
-@pytest.mark.parametrize("dropped", [False, True])
-@pytest.mark.parametrize("late", [False, True])
-def test_it_is_refused_when_its_snapshot_has_expired_again(table: Table, late: bool, dropped: bool) -> None:
-    """Nothing tells then whether a branch, which may be gone as well, has brought the rows back."""
-    if late:
-        upsert(table, [(1, 1, "other")], batch_id="other")
-        assert not upsert(table, DAY, batch_id="day").already
-    again = bring_back(table)
-    if dropped:
-        shutil.rmtree(Path(table.uri, "branch"))
-    upsert(again, [(1, 1, "more")], batch_id="more")
-    expire_all_but_the_newest(again)
-    for _ in range(2):
-        with pytest.raises(
-            InvalidInputError, match="'day' was rolled back with snapshot 2, and branch 'x' may have brought"
-        ):
-            upsert(again, DAY, batch_id="day")
-    assert content(Table.open(table.uri)) == {(1, 1): "first,day,more"}
 
 
 # A fast-forwarded branch brought another schema under the id of staged rows: it was taken for theirs, and columns read null.
@@ -385,21 +342,6 @@ def test_scan_and_time_travel_after_a_rollback(table_open: Table) -> None:
         content(table_open, snapshot=2)
     upsert(other_process(table_open), [(1, 3, "three")])
     assert content(table_open, snapshot=2) == content(table_open) == {(1, 1): "one", (1, 3): "three"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("lookup_files", [True, False])
-def test_lookup_answers_the_new_state(table_open: Table, lookup_files: bool) -> None:
-    if lookup_files:
-        run_lookup_store(table_open.metadata, LocalRunner(1))
-    lookup = TableLookup(table_open.metadata)
-    keys = rows([(1, 2, None), (1, 3, None)]).select(["p", "k"])
-    assert lookup.lookup(keys).found.tolist() == [True, False]
-    roll_back_open(table_open, 1)
-    upsert(other_process(table_open), [(1, 3, "three")])
-    answer = lookup.lookup(keys)
-    assert answer.found.tolist() == [False, True]
-    assert answer.rows.column("v").to_pylist() == [None, "three"]
 
 
 def replace_table(table: Table) -> Table:

@@ -91,7 +91,22 @@ class Story:
 _BRANCH_X = _do("branch", name="x", pick=0)
 _DAY_IS_BACK = [_FIRST, _B, _tag(), _BRANCH_X, _back(1)]
 _TO_TAG = _do("roll_back", back=0, tag="one")
-_BROUGHT_BACK = "may have brought it back"
+_BROUGHT_BACK = "was rolled back with snapshot 2, and branch 'x' may have brought it back"
+_DROP, _CLEAN_STAGING, _OF_OTHERS = _do("drop", handle=0), _do("clean_staging"), _do("foreign_clean")
+#: Content of batches that hold certain rows and no deletes: some of partition 1, and those of three floats.
+_ROWS_OF_ONE, _SMALLEST = 1533, 6898
+
+
+def _dies_on_expired(*overtaken: Step, **more: Any) -> Step:
+    """A batch that others overtake before it puts snapshot 2, and that dies when it has put it."""
+    return _upsert("b", 2, *overtaken, dies=_WAS_PUT, **more)
+
+
+def _expire_and_die(upto: int) -> Step:
+    return _do("expire_and_die", upto=upto)
+
+
+_DIES_COMPACTING = replace(_COMPACT, inside=(*_others(3), _expire_and_die(5)), dies=_WAS_PUT)
 
 STORIES = [
     Story("a batch was acknowledged, or committed twice, when its put succeeded on an id that had expired",
@@ -112,6 +127,46 @@ STORIES = [
     Story("a stage commit said already for a batch that another program had committed and a rollback had taken away",
           [[_FIRST, *_stage(3), _B, _back(1), _go_on(refused="was rolled back: run it again"), _B],
            [_FIRST, *_stage(3), _B, _back(1), *_others(2), _EXPIRE, _go_on(refused="begun anew: run it again"), _B]]),
+    Story("a snapshot on an expired id was read, tagged, rolled back to, or counted in what an expiry or a deleted tag may delete",
+          [[_FIRST, _upsert("late", 3, _B, _DIES_COMPACTING, dies=_WAS_PUT), _EXPIRE, _upsert("late", 3)],
+           [_FIRST, _tag(), _dies_on_expired(*_others(3), _expire_and_die(4), overwrite="table"), _do("untag", name="one")],
+           [_FIRST, _upsert("b", 2, *_others(3), _expire_and_die(4)), _B],
+           [_FIRST, _dies_on_expired(*_others(3), _expire_and_die(4)), _B, _B],
+           [_FIRST, _tag(), _dies_on_expired(*_overtaken(3)), _TO_TAG]]
+          + [[_FIRST, _dies_on_expired(*_others(3), _tag("two", 2), gone),
+              _do("roll_back", back=0, tag="two", refused="run the expiry again"),
+              _do("expire", retain=100), _do("roll_back", back=0, tag="two"), _B]
+             for gone in (_EXPIRE, _expire_and_die(4))]),
+    Story("a batch failed with 'no such file' when the snapshot that it was assigned on, or was to follow, expired meanwhile",
+          [[_FIRST, _upsert("a", 5), _upsert("c", 4, _COMPACT, _upsert("d", 6), _EXPIRE, at=Call("open_output", "/data-"))],
+           *_at_calls(_FIRST, last=_upsert("c", 4, _COMPACT, *_overtaken(1))),
+           *_at_calls(_FIRST, *_stage(3), last=_go_on(_COMPACT, *_overtaken(1)))], searches=True),
+    Story("an id whose rows were rolled back, or whose table was created again, did nothing and said success; so did other content",
+          [[_FIRST, _B, _B, _back(1, foreign=foreign), _upsert("b", content), _upsert("b", content)]
+           for foreign in (False, True) for content in (2, 3)]
+          + [[_FIRST, _B, _back(1), *_others(4), _EXPIRE, _B], [_FIRST, _B, *_others(1), _COMPACT, _EXPIRE, _B],
+             [_B, _DROP, _B, _B, _DROP, _B, _B], [*_stage(3), _DROP, _upsert("b", 3)],
+             [_FIRST, _B, _upsert("b", 3, refused="was ingested with other content")]]),
+    Story("a batch on a branch took the staged rows of the same id on the table itself for its own, and did nothing",
+          [[_FIRST, _B, _tag(), _BRANCH_X, _do("write_on_branch", name="x", batch="b", content=9), _B]]),
+    Story("a batch that had lost its files to another program's cleaner was committed without them, or taken for committed",
+          [[_FIRST, _upsert("b", 2, dies=_PUT), _OF_OTHERS, _B],
+           [_FIRST, *_stage(3), _OF_OTHERS, _do("advance", slot=0, stages=1)],
+           [_FIRST, *_stage(3), *_overtaken(3), _OF_OTHERS, _do("advance", slot=0, stages=1)]]),
+    Story("a compaction brought a row back that was deleted by a vector meanwhile",
+          _at_calls(_upsert("a", _ROWS_OF_ONE), _COMPACT, _do("delete_by_vector", pick=0),
+                    last=replace(_COMPACT, inside=(_do("delete_by_vector", pick=1),))),
+          ("deletion-vectors",), searches=True),
+    Story("an overwrite stayed in level 0, where readers of deletion vectors do not look",
+          [[_upsert("a", 1, overwrite="table")]], ("deletion-vectors",)),
+    Story("an overwrite wrote changelog files, which no snapshot has",
+          [[_FIRST, _upsert("b", 2, overwrite=mode)] for mode in ("partitions", "table")], ("changelog",)),
+    Story("float keys at the end of a file overlapped the next one's, and nothing could be written any more",
+          [[_upsert("a", _SMALLEST), _COMPACT]], ("float-keys",)),
+    Story("a batch whose rows were all rejected succeeded, and emptied the table when it overwrote",
+          [[_FIRST, _do("rejected", handle=None, batch="bad", rows=2, overwrite="table")]]),
+    Story("a batch for another number of buckets was written 21 times before it was refused",
+          [[_upsert("a", _ROWS_OF_ONE), _do("other_bucket_number", batch="refused", content=_ROWS_OF_ONE)]], ("fixed-buckets",)),
     Story("files of a batch that died, which only a tag or a branch kept, were taken for files that nobody had committed",
           [[_FIRST, _upsert("b", 2, dies=_WAS_PUT), _tag(), *more, _COMPACT, *_overtaken(1), _B] for more in ([], [_BRANCH_X])]),
     Story("a snapshot on an expired id misled others that run the batch: a compaction had left it on the id of theirs",
@@ -125,10 +180,12 @@ STORIES = [
           [[_FIRST, replace(what, inside=(*_others(3), _EXPIRE, _EXPIRE), at=at)]
            for what in (_COMPACT, _do("index_files")) for at in (_PUT, _WAS_PUT)]),
     Story("a program with a handle of a dropped table began a batch of the table in its place anew",
-          [[_do("stage", slot=0, handle=1, batch="b", content=2), _do("drop", handle=0), _B, _go_on(), _B]],
+          [[_do("stage", slot=0, handle=1, batch="b", content=2), _do("drop", handle=0), _B, _go_on(), _B],
+           [_FIRST, *_stage(3), _do("drop", handle=1), _do("advance", slot=0, stages=1)]],
           ("deduplicate", "fixed-buckets")),
     Story("a handle that stayed open over a rollback answered old rows and damaged the table",
           [[_FIRST, *_others(2), _back(1), *_others(1, 60), _upsert("b", 2, handle=n), *_others(2, 70)] for n in range(3)]
+          + [[*_others(4), _tag(), _BRANCH_X, _back(1), _upsert("b", 2), *[_do("clock", seconds=0.0)] * 4]]
           + [[_FIRST, *_others(2), _do("lookup_files"), _upsert("c", 4, handle=0), _back(2), *_others(3, 60)]]
           + [[_FIRST, *_others(1), _upsert("b", 2, _back(1), *more, at=at)]
              for more in ([], _others(1, 60)) for at in (_PUT, _WAS_PUT)]
@@ -148,9 +205,11 @@ STORIES = [
             _do("clean", handle=None)]]),
     Story("a batch that was rolled back and that a branch brought back was committed twice",
           [[*_DAY_IS_BACK, *meanwhile, _do("fast_forward", name="x"), _B, _B, _upsert("b", 3)]
-           for meanwhile in ([], _others(1), [_B])]
+           for meanwhile in ([], _others(1), [_B], [_CLEAN_STAGING], [_B, _CLEAN_STAGING])]
           + [[*_DAY_IS_BACK, _do("fast_forward", name="x"), _B, _back(1), _B, _B]]
-          + [[*_DAY_IS_BACK, _do("fast_forward", name="x"), *_overtaken(1), _upsert("b", 2, refused=_BROUGHT_BACK)]]
+          + [[*_DAY_IS_BACK, *late, _do("fast_forward", name="x"), *dropped, *_overtaken(1),
+              *[_upsert("b", 2, refused=_BROUGHT_BACK)] * 2]
+             for late in ([], [*_others(1, 60), _B]) for dropped in ([], [_do("drop_branch", name="x")])]
           + [[_FIRST, _B, *_others(1), _tag(), _BRANCH_X, _back(2), _do("fast_forward", name="x"),
               _upsert("b", 2, refused=_BROUGHT_BACK)]]
           + [[_FIRST, _tag(), _BRANCH_X, _B, _back(1), *_others(2), _EXPIRE, _B]]),
@@ -167,8 +226,9 @@ def _count(step: Step) -> int:
 
 
 def _with_rows(step: Step, rows: int) -> Step:
-    """Give each batch of a step other rows: 100 times `rows` further."""
-    content = {"content": step.arguments["content"] + 100 * rows} if "content" in step.arguments else {}
+    """Give each batch of a step other rows: 100 times `rows` further; numbers from 1000 on stand for certain rows."""
+    number = step.arguments.get("content", 1000)
+    content = {"content": number + 100 * rows} if number < 1000 else {}
     return replace(step, arguments=step.arguments | content, inside=tuple(_with_rows(s, rows) for s in step.inside))
 
 

@@ -21,7 +21,7 @@ from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.maintenance.staging_cleanup import clean_staging
 from lakeidx.table.expiration.expire import expire_table
 from lakeidx.table.expiration.plan import Retention
-from lakeidx.table.expiration.tags import create_tag, delete_tag
+from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.scan.states import State, check_range
 from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
@@ -52,12 +52,6 @@ pytestmark = pytest.mark.slow
 #   everybody, and what was committed upon it was lost.
 
 ALL_STAY = Retention(num_min=100, num_max=100)
-
-
-def expire_as_java_that_dies(table: Table, upto: int) -> None:
-    """Java deletes snapshots from the oldest on, and says so in EARLIEST when all are gone."""
-    for snapshot_id in range(1, upto):
-        table.store.delete(table.paths.snapshot_path(snapshot_id))
 
 
 def put_and_die(table: Table, snapshot_id: int, overtake: Callable[[], None], act: Callable[[Table], object]) -> None:
@@ -182,99 +176,6 @@ def test_it_is_not_kept_as_the_changelog_of_the_one_that_had_its_id(tmp_path: Pa
     assert table.store.get(path) == before
     rows = [r for s in ChangeFollower(table.metadata).steps(Position(1)) for r in s.changes.to_arrow().to_pylist()]
     assert {r["v"] for r in rows} == {"other", "more"}
-
-
-def test_what_two_of_them_deleted_is_not_deleted(made: Table) -> None:
-    """The second one is a compaction, made on the real snapshot of the first one's id: it deletes files that are still live."""
-    late = [(1, 9, "late")]
-
-    def overtake_compaction() -> None:
-        others(made)
-        expire_as_java_that_dies(Table.open(made.uri), 5)
-
-    def overtake_batch() -> None:
-        upsert(Table.open(made.uri), [(1, 2, "second")])
-        compact = lambda t: run_compaction(t.metadata, LocalRunner(1), full=True)  # noqa: E731
-        put_and_die(made, 3, overtake_compaction, compact)
-
-    put_and_die(made, 2, overtake_batch, lambda t: upsert(t, late, batch_id="late"))
-    table = Table.open(made.uri)
-    assert table.metadata.listed_snapshot_ids() == [2, 3, 5]
-    expected = {(1, 1): "first", (1, 2): "second", **{(2, n): "other" for n in range(3)}}
-    assert content(table) == expected
-    keep_newest(table)
-    assert table.metadata.listed_snapshot_ids() == [5]
-    assert content(Table.open(table.uri)) == expected
-    upsert(table, late, batch_id="late")
-    assert content(table) == expected | {(1, 9): "late"}
-
-
-def test_a_tag_that_is_deleted_takes_no_file_of_the_oldest_state(made: Table) -> None:
-    create_tag(made.metadata, "first", snapshot_id=1)
-
-    def overtake() -> None:
-        others(made)
-        expire_as_java_that_dies(Table.open(made.uri), 4)
-
-    # What the dead one says has replaced the file of snapshot 1 is the only trace of that file in it.
-    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")], overwrite="table"))
-    table = Table.open(made.uri)
-    assert table.metadata.listed_snapshot_ids() == [2, 4]
-    delete_tag(table.metadata, table.schema, "first")
-    assert content(table) == {(1, 1): "first", **{(2, n): "other" for n in range(3)}}
-
-
-@pytest.mark.parametrize("dies", [False, True])
-def test_an_expiry_that_died_without_its_hint_keeps_no_batch_from_being_committed(made: Table, dies: bool) -> None:
-    def overtake() -> None:
-        others(made)
-        expire_as_java_that_dies(Table.open(made.uri), 4)
-
-    if dies:
-        put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 2, "mine")], batch_id="b"))
-        table = Table.open(made.uri)
-        commit_batch(make_context(table.metadata, "b"), sleep=lambda _: None)
-    else:
-        store = FaultStore(made.store)
-        store.fail("put_if_absent", "/snapshot-2", act=lambda *_: overtake(), times=1)
-        table = Table(store, made.paths)
-        upsert(table, [(1, 2, "mine")], batch_id="b")
-    assert table.metadata.listed_snapshot_ids() == [4, 5]
-    expected = {(1, 1): "first", (1, 2): "mine", **{(2, n): "other" for n in range(3)}}
-    assert content(table) == expected
-    upsert(table, [(1, 2, "mine")], batch_id="b")
-    assert content(Table.open(table.uri)) == expected
-
-
-def test_a_rollback_to_a_tag_does_not_make_it_the_newest(made: Table) -> None:
-    create_tag(made.metadata, "first", snapshot_id=1)
-
-    put_and_die(made, 2, partial(others_go_on, made), lambda t: upsert(t, [(1, 1, "dead")]))
-    table = Table.open(made.uri)
-    roll_back_table(table.metadata, table.schema, tag="first")
-    assert table.metadata.listed_snapshot_ids() == [1]
-    assert content(Table.open(table.uri)) == {(1, 1): "first"}
-
-
-@pytest.mark.parametrize("says_so", [True, False])
-def test_a_rollback_to_the_tag_of_its_id_brings_the_real_one_back(made: Table, says_so: bool) -> None:
-    def overtake() -> None:
-        others(made)
-        create_tag(made.metadata, "two", snapshot_id=2)
-        if says_so:
-            keep_newest(made)
-        else:
-            expire_as_java_that_dies(Table.open(made.uri), 4)
-
-    put_and_die(made, 2, overtake, lambda t: upsert(t, [(1, 1, "dead")]))
-    table = Table.open(made.uri)
-    assert table.metadata.listed_snapshot_ids() == [2, 4]
-    with pytest.raises(CommitConflictError, match="run the expiry again, then roll back"):
-        roll_back_table(table.metadata, table.schema, tag="two")
-    expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=ALL_STAY)
-    roll_back_table(table.metadata, table.schema, tag="two")
-    assert table.metadata.listed_snapshot_ids() == [2]
-    assert content(Table.open(table.uri)) == {(1, 1): "first", (2, 0): "other"}
 
 
 def test_while_a_branch_is_put_in_the_place_of_snapshots_nothing_is_taken_for_a_gap(table: Table) -> None:
