@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import tests.kit.source_database as source
+import tests.kit.change_messages as messages
 from lakeidx.api.table import Table
 from lakeidx.landing.cast_rows import cast_piece
 from lakeidx.landing.cdc.connect_schema import split_runs
@@ -20,20 +20,21 @@ from lakeidx.landing.cdc.reader import make_piece, read_events_by_line
 from lakeidx.landing.cdc.target import make_target
 from lakeidx.landing.types import LandingOptions
 from lakeidx.quality.changelog_agrees import check_changelog_agrees
-from tests.kit.source_database import Change, SourceDatabase
+from tests.kit.change_messages import Change
+from tests.kit.source_database import CREATED, FIELDS, SourceDatabase
 
 Encoder = Callable[[list[Change]], list[str]]
 FORMATS: list[tuple[str, str, Encoder, str]] = [
-    ("debezium", "source.lsn", source.debezium, ".json"),
-    ("debezium", "transaction.total_order", partial(source.debezium, schema=True), ".json"),
-    ("canal", "id", source.canal, ".json"),
-    ("maxwell", "xoffset", source.maxwell, ".json"),
-    ("ogg", "pos", source.ogg, ".json"),
-    ("dms-json", "metadata.transaction-id", source.dms_json, ".json"),
-    ("dms", "transact_id", source.dms_csv, ".csv"),
+    ("debezium", "source.lsn", messages.debezium, ".json"),
+    ("debezium", "transaction.total_order", partial(messages.debezium, schema=True), ".json"),
+    ("canal", "id", messages.canal, ".json"),
+    ("maxwell", "xoffset", messages.maxwell, ".json"),
+    ("ogg", "pos", messages.ogg, ".json"),
+    ("dms-json", "metadata.transaction-id", messages.dms_json, ".json"),
+    ("dms", "transact_id", messages.dms_csv, ".csv"),
 ]
 IDS = ["debezium", "debezium-schema", *(f[0] for f in FORMATS[2:])]
-SPEC: dict[str, Any] = {"fields": [*source.FIELDS, {"name": "seq", "type": "BIGINT"}], "primaryKeys": ["id"]}
+SPEC: dict[str, Any] = {"fields": [*FIELDS, {"name": "seq", "type": "BIGINT"}], "primaryKeys": ["id"]}
 
 
 def make_table(folder: Path, **options: str) -> Table:
@@ -43,7 +44,7 @@ def make_table(folder: Path, **options: str) -> Table:
 
 
 def content(table: Table) -> dict[int, dict[str, Any]]:
-    rows = table.scan(columns=[f["name"] for f in source.FIELDS]).to_arrow().to_pylist()
+    rows = table.scan(columns=[f["name"] for f in FIELDS]).to_arrow().to_pylist()
     found = {r["id"]: r for r in rows}
     assert len(found) == len(rows), "a key came twice"
     return found
@@ -65,7 +66,7 @@ def test_the_table_is_as_the_database(tmp_path: Path, name: str, order: str, enc
     options = LandingOptions(name, order=(order,))
     for number, piece in enumerate([*pieces, pieces[1], pieces[-1]]):
         file = tmp_path / f"f{number}{ending}"
-        file.write_text("\n".join(encode(piece)) + "\n", encoding="utf-8")
+        file.write_text("\n".join(encode([CREATED, *piece])) + "\n", encoding="utf-8")
         result = table.upsert_files([str(file)], options, strict=True)
         if number == 3 and ending != ".csv":
             assert result.ingest.newest_change_ms == database.changes[-1].ms
@@ -105,9 +106,9 @@ def test_the_changelog_of_an_input_producer_leads_to_the_table(tmp_path: Path) -
     """Rows before updates come in, too, and a key may change many times in a batch."""
     database = SourceDatabase(5)
     database.run(40)
-    spec = {"fields": source.FIELDS, "primaryKeys": ["id"], "options": {"bucket": "2", "changelog-producer": "input"}}
+    spec = {"fields": FIELDS, "primaryKeys": ["id"], "options": {"bucket": "2", "changelog-producer": "input"}}
     table = Table.create(f"{tmp_path}/wh/d.db/t", spec)
-    lines = source.maxwell(database.changes)
+    lines = messages.maxwell(database.changes)
     for start in range(0, len(lines), 30):
         file = tmp_path / f"{start}.json"
         file.write_text("\n".join(lines[start : start + 30]), encoding="utf-8")
@@ -127,7 +128,7 @@ def test_messages_in_any_order_come_to_the_same(tmp_path: Path) -> None:
     database.run(40)
     spec = {**SPEC, "fields": [*SPEC["fields"], {"name": "place", "type": "BIGINT"}]}
     table = Table.create(f"{tmp_path}/wh/d.db/t", {**spec, "options": {"bucket": "-1", "sequence.field": "seq,place"}})
-    lines = source.debezium(database.changes, schema=True)
+    lines = messages.debezium(database.changes, schema=True)
     random.Random(1).shuffle(lines)
     options = LandingOptions("debezium", order=("source.ts_ms", "transaction.total_order"))
     for start in range(0, len(lines), 40):

@@ -5,25 +5,27 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-import tests.kit.source_database as source
+import tests.kit.change_messages as messages
 from lakeidx.api.table import Table
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing.types import LandingOptions
-from tests.kit.source_database import Change, SourceDatabase
+from tests.kit.change_messages import Change
+from tests.kit.source_database import FIELDS, SourceDatabase
 
 Row = dict[str, Any]
 
 
 def make_table(folder: Path, **options: str) -> Table:
-    fields = [*source.FIELDS, {"name": "seq", "type": "BIGINT"}]
+    fields = [*FIELDS, {"name": "seq", "type": "BIGINT"}]
     spec = {"fields": fields, "primaryKeys": ["id"], "options": {"bucket": "-1", **options}}
     return Table.create(f"{folder}/wh/d.db/t", spec)
 
@@ -140,9 +142,7 @@ def _wrong(change: Change, some: random.Random) -> Change:
     """A change whose row before says another name and time than the database had."""
     assert change.before is not None
     at = change.before["at"].replace(year=1950 + some.randrange(9))
-    return Change(
-        {**change.before, "name": f"wrong{some.random()}", "at": at}, change.after, change.lsn, change.transaction
-    )
+    return replace(change, before={**change.before, "name": f"wrong{some.random()}", "at": at})
 
 
 def _expected(changes: list[Change], *, ordered: bool, partial: bool) -> set[int]:
@@ -157,7 +157,7 @@ def _expected(changes: list[Change], *, ordered: bool, partial: bool) -> set[int
         if c.before is not None:
             order, row = there.get(c.before["id"], (-1, None))
             told = {n: v for n, v in c.before.items() if not (partial and c.after is not None and v == c.after[n])}
-            if not (ordered and c.lsn <= order) and (
+            if not (ordered and c.number <= order) and (
                 row is None or any(v is not None and v != row[n] for n, v in told.items())
             ):
                 out.add(place)
@@ -165,8 +165,8 @@ def _expected(changes: list[Change], *, ordered: bool, partial: bool) -> set[int
             if c.after is None or c.after["id"] != c.before["id"]:
                 puts.insert(0, (c.before["id"], None))
         for key, new in puts:
-            if not ordered or c.lsn >= there.get(key, (-1, None))[0]:
-                there[key] = (c.lsn, new)
+            if not ordered or c.number >= there.get(key, (-1, None))[0]:
+                there[key] = (c.number, new)
     return out
 
 
@@ -174,7 +174,11 @@ def _expected(changes: list[Change], *, ordered: bool, partial: bool) -> set[int
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(
     ("name", "order", "encode"),
-    [("debezium", "source.lsn", source.debezium), ("maxwell", "xoffset", source.maxwell), ("ogg", "pos", source.ogg)],
+    [
+        ("debezium", "source.lsn", messages.debezium),
+        ("maxwell", "xoffset", messages.maxwell),
+        ("ogg", "pos", messages.ogg),
+    ],
 )
 def test_random_streams_lose_exactly_the_lines_that_contradict(
     tmp_path: Path, name: str, order: str, encode: Callable[[list[Change]], list[str]], ordered: bool
