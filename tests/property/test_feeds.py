@@ -1,8 +1,9 @@
-"""One feed of ten tables, whose schemas change in the middle: the tables are those of a plain copy, wherever a run dies."""
+"""One feed of many tables, whose schemas change in the middle: the tables are those of a plain copy, wherever a run dies."""
 
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,51 +11,78 @@ from typing import Any
 import pytest
 
 import lakeidx
-from lakeidx.api import feeds
-from lakeidx.api import table as table_verbs
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.types import LandingOptions
+from lakeidx.storage.local import LocalStore
 from tests.kit.many_tables import FEEDS, ManyTables
 from tests.kit.share import share_of
 
 CASES = [(form, seed) for form in FEEDS for seed in range(20)]
+_WRITES = ("put", "put_many", "put_if_absent", "delete", "delete_many", "open_output")
+#: Writes of a file at most.
+_MOST = 150
+#: Deaths before and after each write.
+_DEATHS = [
+    (form, number, when) for form in ("canal", "debezium") for number in range(_MOST) for when in ("before", "after")
+]
 
 
-class _DiedError(Exception):
+class _DiedError(BaseException):
     pass
 
 
 @pytest.mark.parametrize(("form", "seed"), share_of(CASES, 0.07))
 def test_tables_of_a_feed_are_those_of_the_source(form: str, seed: int, tmp_path: Path, monkeypatch: Any) -> None:
-    source = ManyTables(seed).run(200)
-    name, messages, tells, types = FEEDS[form]
-    warehouse = lakeidx.Warehouse(tmp_path / "lake")
-    landing = LandingOptions(name, missing="refuse" if tells else "null")
-    dice = random.Random(seed)
+    """Ten tables in three files, each of which dies at some writes."""
+    source, dice = ManyTables(seed).run(200), random.Random(seed)
     cuts = sorted(dice.sample(range(20, len(source.events)), 2))
-    for number, (begin, end) in enumerate(zip([0, *cuts], [*cuts, len(source.events)], strict=True)):
-        file = tmp_path / f"feed-{number}.json"
+    deaths = [(dice.randrange(_MOST), dice.choice(("before", "after"))) for _ in range(3)]
+    _run(source, form, cuts, deaths, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(("form", "number", "when"), share_of(_DEATHS, 0.04))
+def test_a_process_that_dies_at_a_write_loses_no_row(
+    form: str, number: int, when: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    source = ManyTables(3, tables=4).run(60)
+    _run(source, form, [len(source.events) // 2], [(number, when)], tmp_path, monkeypatch)
+
+
+def _run(
+    source: ManyTables, form: str, cuts: list[int], deaths: list[tuple[int, str]], folder: Path, monkeypatch: Any
+) -> None:
+    """Land the events as files that end at the cuts; each run of a file dies, and is repeated."""
+    name, messages, tells, types = FEEDS[form]
+    landing = LandingOptions(name, missing="refuse" if tells else "null")
+    warehouse = lakeidx.Warehouse(folder / "lake")
+    for at, (begin, end) in enumerate(zip([0, *cuts], [*cuts, len(source.events)], strict=True)):
+        file = folder / f"feed-{at}.json"
         file.write_text("".join(f"{m}\n" for m in messages(source.events[begin:end])), encoding="utf-8")
-        run = partial(warehouse.sync_database, "ods", [str(file)], landing, FeedOptions(types=types))
-        for module, step in ((feeds, "_write_split"), (table_verbs, "finish_batch"), (feeds, "mark_committed")):
-            _die(monkeypatch, module, step, dice.randrange(4), run)
+        run = partial(warehouse.sync_database, "ods", [file], landing, FeedOptions(types=types))
+        for number, when in deaths:
+            with monkeypatch.context() as patched:
+                _die_at(patched, number, when)
+                with suppress(_DiedError):
+                    run()
         run()
     source.check(warehouse)
 
 
-def _die(monkeypatch: Any, module: Any, step: str, calls: int, run: Any) -> None:
-    """Run a feed that dies after some calls of a step."""
-    whole, left = getattr(module, step), [calls]
+def _die_at(patched: Any, number: int, when: str) -> None:
+    """Let the process die at a write, and at every call after it: nothing may catch it and go on."""
+    calls = [0]
 
-    def dies(*args: Any, **named: Any) -> Any:
-        if not left[0]:
-            raise _DiedError
-        left[0] -= 1
-        return whole(*args, **named)
+    def wrap(whole: Any) -> Any:
+        def call(self: LocalStore, *args: Any, **named: Any) -> Any:
+            calls[0] += 1
+            if calls[0] - 1 > number or (calls[0] - 1 == number and when == "before"):
+                raise _DiedError
+            result = whole(self, *args, **named)
+            if calls[0] - 1 == number:
+                raise _DiedError
+            return result
 
-    with monkeypatch.context() as patched:
-        patched.setattr(module, step, dies)
-        try:
-            run()
-        except _DiedError:
-            return
+        return call
+
+    for verb in _WRITES:
+        patched.setattr(LocalStore, verb, wrap(getattr(LocalStore, verb)))
