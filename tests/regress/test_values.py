@@ -28,13 +28,13 @@ from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.landing.cast import cast_column
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.values import arrow_schema, spark_schema, to_spark
-from lakeidx.types import parse_type, to_arrow
+from lakeidx.types import parse_type
 from tests.kit.small_tables import table_spec
 
 # Values at the ends of their types and beyond: each is stored as it is, or its row is rejected with the reason, at every door.
 #
 # Nanoseconds without pandas and years that Python does not have ended in a traceback where the row was to be shown; times of day of
-# 24 hours and more, or below zero, were stored.
+# 24 hours and more, or below zero, were stored. The matrix of doors (tests/kit/matrix_values.py) holds days and times of day.
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 LTZ = " WITH LOCAL TIME ZONE"
@@ -67,43 +67,6 @@ def test_every_unit_into_every_precision(unit: str, zone: str | None) -> None:
             assert cast.values.cast(pa.int64()).to_pylist() == [*wanted, None], (precision, suffix)
             failed = [False] * len(column) if cast.failed is None else cast.failed.tolist()
             assert failed == [*(w is None for w in wanted), False], (precision, suffix)
-
-
-#: Type, Arrow type, values that are stored and values that are not; all as integers of the Arrow type.
-ENDS: list[tuple[str, pa.DataType, list[int], list[int]]] = [
-    ("TIME(3)", pa.time32("s"), [0, 86_399], [-1, 86_400]),
-    ("TIME(3)", pa.time32("ms"), [0, 86_399_999], [-1, 86_400_000, 2**31 - 1, -(2**31)]),
-    ("TIME(3)", pa.time64("us"), [0, 86_399_999_000], [-1000, 1, 86_400_000_000, 2**63 - 1, -(2**63)]),
-    ("TIME(3)", pa.time64("ns"), [86_399_999_000_000], [-1_000_000, 86_400_000_000_000, 2**63 - 1]),
-    ("DATE", pa.date32(), [-719_162, 2_932_896], [-719_163, 2_932_897, 2**31 - 1, -(2**31)]),
-    ("DATE", pa.date64(), [-719_162 * 86_400_000, 0], [1, 2_932_897 * 86_400_000]),
-    ("DATE", pa.timestamp("us"), [FIRST * 10**6], [1, END * 10**6, 2**63 - 1]),
-    ("DATE", pa.timestamp("ns"), [0], [1, 2**63 - 1]),
-]
-
-
-@pytest.mark.parametrize("nested", ["", "ROW", "ARRAY", "MAP", "deep"])
-@pytest.mark.parametrize(("text", "arrow", "good", "bad"), ENDS, ids=lambda v: str(v)[:12])
-def test_days_and_times_of_day(text: str, arrow: pa.DataType, good: list[int], bad: list[int], nested: str) -> None:
-    storage = pa.int32() if arrow.bit_width == 32 else pa.int64()
-    column = pa.array([*good, None, *bad], storage).cast(arrow)
-    t: Any = text
-    if nested in ("ARRAY", "deep"):
-        offsets = pa.array(range(len(column) + 1), pa.int32())
-        column, t = pa.ListArray.from_arrays(offsets, column), {"type": "ARRAY", "element": t}
-    if nested == "MAP":
-        keys, offsets = pa.array(["k"] * len(column)), pa.array(range(len(column) + 1), pa.int32())
-        column, t = pa.MapArray.from_arrays(offsets, keys, column), {"type": "MAP", "key": "STRING", "value": t}
-    if nested in ("ROW", "deep"):
-        column = pa.StructArray.from_arrays([column], ["f"])
-        t = {"type": "ROW", "fields": [{"id": 0, "name": "f", "type": t}]}
-    for values in (column, column.dictionary_encode() if not nested else column):
-        cast = cast_column(values, parse_type(t))
-        assert cast.values.type == to_arrow(parse_type(t))
-        cast.values.validate(full=True)
-        failed = [False] * len(column) if cast.failed is None else cast.failed.tolist()
-        assert failed == [*(False for _ in good), False, *(True for _ in bad)]
-        assert all(v is None for v in cast.values.slice(len(good) + 1).to_pylist())
 
 
 SPEC: dict[str, Any] = table_spec(
