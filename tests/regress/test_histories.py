@@ -132,7 +132,8 @@ STORIES = [
            [_FIRST, _tag(), _dies_on_expired(*_others(3), _expire_and_die(4), overwrite="table"), _do("untag", name="one")],
            [_FIRST, _upsert("b", 2, *_others(3), _expire_and_die(4)), _B],
            [_FIRST, _dies_on_expired(*_others(3), _expire_and_die(4)), _B, _B],
-           [_FIRST, _tag(), _dies_on_expired(*_overtaken(3)), _TO_TAG]]
+           [_FIRST, _tag(), _dies_on_expired(*_overtaken(3)), _TO_TAG],
+           [_FIRST, _dies_on_expired(_upsert("late", 3, *_overtaken(3), at=Call("put", "/LATEST"))), _upsert("c", 4)]]
           + [[_FIRST, _dies_on_expired(*_others(3), _tag("two", 2), gone),
               _do("roll_back", back=0, tag="two", refused="run the expiry again"),
               _do("expire", retain=100), _do("roll_back", back=0, tag="two"), _B]

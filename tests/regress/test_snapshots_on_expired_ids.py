@@ -81,22 +81,6 @@ def table(made: Table) -> Table:
     return Table.open(made.uri)
 
 
-def test_a_hint_that_comes_late_does_not_name_it(made: Table) -> None:
-    def late() -> None:
-        store = FaultStore(made.store)
-        store.fail("put", "/LATEST", act=lambda *_: others_go_on(made), times=1)
-        upsert(Table(store, made.paths), [(1, 2, "late")])
-
-    put_and_die(made, 2, late, lambda t: upsert(t, [(1, 1, "dead")], batch_id="b"))
-    table = Table.open(made.uri)
-    assert table.metadata.listed_snapshot_ids() == [2, 5]
-    assert table.metadata.latest_snapshot_id() == table.metadata.latest_hint() == 5
-    upsert(table, [(1, 3, "more")])
-    assert table.metadata.snapshot_ids() == [5, 6]
-    found = content(Table.open(made.uri))
-    assert {key: found[key] for key in ((1, 1), (1, 2), (1, 3))} == {(1, 1): "first", (1, 2): "late", (1, 3): "more"}
-
-
 def test_an_expiry_renews_a_hint_that_came_late(made: Table) -> None:
     """The writer saw its snapshot when the hint was there, and it expired only then."""
 
