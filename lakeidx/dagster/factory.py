@@ -16,9 +16,7 @@ import dagster as dg
 from lakeidx.dagster.assets.checks import reported_checks
 from lakeidx.dagster.assets.landing import build_landing_asset, build_landing_check
 from lakeidx.dagster.assets.maintenance import (
-    build_compaction_asset,
-    build_expiry_asset,
-    build_verification_asset,
+    build_upkeep_assets,
     compaction_checks,
     verification_checks,
 )
@@ -168,7 +166,7 @@ def add_upkeep(out: TableDefinitions, pipeline: PipelineConfig, batch_checks: Se
 
     batch_checks   those on assets of a batch
     """
-    out.assets += [build_compaction_asset(pipeline), build_expiry_asset(pipeline), build_verification_asset(pipeline)]
+    out.assets += build_upkeep_assets(pipeline)
     checks = [*batch_checks, *compaction_checks(pipeline), *verification_checks(pipeline)]
     out.checks.append(reported_checks(pipeline, checks))
     jobs = {name: _own_job(pipeline, name) for name in (COMPACTION, SNAPSHOT_EXPIRY, VERIFICATION)}

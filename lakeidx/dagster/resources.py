@@ -4,11 +4,10 @@ Dagster reads these classes' annotations when they are defined, so they are real
 """
 
 import functools
-import inspect
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dagster as dg
 from pydantic import Field
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
     from lakeidx.api.table import Table
     from lakeidx.storage.s3.event_queue import EventQueue
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-#: Parameters of assets, checks and sensors that are resources; in a project their names begin with the pipeline's prefix.
-NAMES = ("store", "spark", "tables")
-
 
 @functools.cache
 def config_fields(kind: type[dg.Config]) -> dict[str, Any]:
@@ -44,36 +38,26 @@ def config_fields(kind: type[dg.Config]) -> dict[str, Any]:
     return kind.to_fields_dict()
 
 
-def resources_of(pipeline: PipelineConfig) -> Callable[[F], F]:
-    """Let a function take its resources from those of a pipeline: its parameter `store` is the resource `lakeidx_store`, so that a
-    project may have a `store` of its own. Its parameter `config` is the run config, whose fields the decorator is given.
+class Resources(NamedTuple):
+    """The resources of a pipeline, of which a function of Dagster has those that it asks for with `resource_keys`."""
+
+    store: "StoreResource"
+    spark: "SparkResource"
+    tables: "TableResource"
+
+
+def resource_keys(pipeline: PipelineConfig, *names: str) -> set[str]:
+    """Return the keys of a pipeline's resources, all where none is named; by its prefix a project may have a `store`, too."""
+    return {pipeline.resource_prefix + name for name in names or Resources._fields}
+
+
+def resources_in(context: Any, pipeline: PipelineConfig) -> Resources:
+    """Return the resources of a pipeline that a context has.
+
+    A sensor that is called by hand gets them by name, too; it passes those over.
     """
-
-    def renamed(function: F) -> F:
-        signature = inspect.signature(function)
-        new = {n: pipeline.resource_prefix + n for n in NAMES if n in signature.parameters}
-        old = {name: n for n, name in new.items()}
-        kind = function.__annotations__.get("config")
-
-        def by_name(given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-            config = {} if kind is None else {"config": kind(**given[0].op_execution_context.op_config)}
-            return {**config, **{old.get(name, name): value for name, value in named.items()}}
-
-        def call(*given: Any, **named: Any) -> Any:
-            return function(*given, **by_name(given, named))
-
-        def generate(*given: Any, **named: Any) -> Any:
-            yield from function(*given, **by_name(given, named))
-
-        # What Dagster reads a function's resources from.
-        parameters = [p.replace(name=new.get(n, n)) for n, p in signature.parameters.items() if n != "config"]
-        out: Any = functools.wraps(function)(generate if inspect.isgeneratorfunction(function) else call)
-        del out.__wrapped__
-        out.__signature__ = signature.replace(parameters=parameters)
-        out.__annotations__ = {new.get(n, n): t for n, t in function.__annotations__.items() if n != "config"}
-        return cast(F, out)
-
-    return renamed
+    prefix = pipeline.resource_prefix
+    return Resources._make(getattr(context.resources, prefix + name, None) for name in Resources._fields)
 
 
 class StoreResource(dg.ConfigurableResource):  # type: ignore[type-arg]

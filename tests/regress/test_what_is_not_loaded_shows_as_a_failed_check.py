@@ -27,7 +27,7 @@ def _sensor(defs: dg.Definitions, name: str) -> dg.SensorDefinition:
 def _run_check(defs: dg.Definitions, name: str, **resources: Any) -> dg.AssetCheckResult:
     checks = [c for c in defs.asset_checks or () if isinstance(c, dg.AssetChecksDefinition)]
     check = next(c for c in checks if {s.name for s in c.check_specs} == {name})
-    result = check(**resources)
+    result = check(dg.build_asset_check_context(resources=resources)) if resources else check()
     assert isinstance(result, dg.AssetCheckResult)
     return result
 

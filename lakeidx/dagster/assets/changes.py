@@ -6,18 +6,17 @@ own, named after the snapshot, and a materialization of its own. A run that dies
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeidx.dagster.assets.maintenance import common
-from lakeidx.dagster.failures import failures_explained
+from lakeidx.dagster.assets.checks import StepEvents
+from lakeidx.dagster.assets.maintenance import Upkeep, build_upkeep_asset
 from lakeidx.dagster.metadata.reports import column_lineage
 from lakeidx.dagster.names import CHANGES, TABLE, asset_key
-from lakeidx.dagster.resources import StoreResource, TableResource, resources_of
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import ChangesConfig
 from lakeidx.storage import ObjectStore
@@ -27,40 +26,32 @@ from lakeidx.table.stream.follow import ChangeFollower, StreamStep, run_stream
 from lakeidx.table.stream.start import Start
 
 
-def build_changes_asset(
-    pipeline: PipelineConfig, wanted: ChangesConfig, *, clock: Callable[[], float] = time.time
-) -> dg.AssetsDefinition:
+def build_changes_asset(pipeline: PipelineConfig, wanted: ChangesConfig) -> dg.AssetsDefinition:
     """Build the asset of a pipeline's consumer: one Parquet file and one materialization per commit with changes."""
-
-    @dg.asset(
-        name=CHANGES,
+    return build_upkeep_asset(
+        pipeline,
+        CHANGES,
+        partial(_follow, wanted),
         kinds={"parquet"},
         description=f"What each commit changed, as Parquet with the kind of each row in {ROW_KIND}: a file per snapshot.",
         output_required=False,
-        **common(pipeline),
     )
-    @resources_of(pipeline)
-    def changes(context: dg.AssetExecutionContext, store: StoreResource, tables: TableResource) -> Iterator[Any]:
-        with failures_explained(context):
-            table = tables.open(pipeline)
-            out = store.open(wanted.path)
-            consumer = StreamConsumer(table.metadata, wanted.consumer)
-            start = Start.parse(table.metadata, wanted.start)
-            for step in run_stream(ChangeFollower(table.metadata), consumer, start):
-                written = _write_step(out, wanted.path, step)
-                if written is not None:
-                    newest = table.metadata.latest_snapshot_id() or step.snapshot.id
-                    metadata = _step_metadata(asset_key(pipeline, TABLE), step, *written, newest=newest, now=clock())
-                    # Said before the consumer advances, so that none is lost when the run ends here.
-                    tags = {"dagster/data_version": step.snapshot.identity}
-                    context.log_event(
-                        dg.AssetMaterialization(asset_key(pipeline, CHANGES), metadata=metadata, tags=tags)
-                    )
-        # All materializations were events: the step has no other result.
-        yield from ()
 
-    found: dg.AssetsDefinition = changes
-    return found
+
+def _follow(wanted: ChangesConfig, step: Upkeep) -> StepEvents:
+    metadata, out = step.table.metadata, step.resources.store.open(wanted.path)
+    consumer = StreamConsumer(metadata, wanted.consumer)
+    for found in run_stream(ChangeFollower(metadata), consumer, Start.parse(metadata, wanted.start)):
+        written = _write_step(out, wanted.path, found)
+        if written is not None:
+            newest = metadata.latest_snapshot_id() or found.snapshot.id
+            facts = _step_metadata(asset_key(step.pipeline, TABLE), found, *written, newest=newest, now=time.time())
+            # Said before the consumer advances, so that none is lost when the run ends here.
+            tags = {"dagster/data_version": found.snapshot.identity}
+            key = asset_key(step.pipeline, CHANGES)
+            step.context.log_event(dg.AssetMaterialization(key, metadata=facts, tags=tags))
+    # All materializations were events: the step has no other result.
+    yield from ()
 
 
 def _write_step(store: ObjectStore, folder: str, step: StreamStep) -> tuple[str, Counter[str]] | None:

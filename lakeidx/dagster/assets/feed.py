@@ -28,7 +28,7 @@ from lakeidx.dagster.names import (
     table_group,
     table_key,
 )
-from lakeidx.dagster.resources import SparkResource, StoreResource, resources_of
+from lakeidx.dagster.resources import resource_keys, resources_in
 from lakeidx.errors import NotFoundError
 from lakeidx.pipeline_file.feed import FeedConfig
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -52,11 +52,12 @@ def build_feed_assets(feed: FeedConfig) -> list[Any]:
         backfill_policy=dg.BackfillPolicy.single_run(),
         kinds={"python", "paimon"},
         description=f"Brings feed files into the tables of {feed.database}; tables that are not there are made.",
+        required_resource_keys=resource_keys(pipeline, "store", "spark"),
         **common,
     )
-    @resources_of(pipeline)
-    def sync(context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource) -> Iterator[Any]:
+    def sync(context: dg.AssetExecutionContext) -> Iterator[Any]:
         with failures_explained(context):
+            store, spark, _ = resources_in(context, pipeline)
             keys = chosen_keys(context)
             place = store.open(feed.landing.path, feed.landing.storage_options)
             warehouse = Warehouse(feed.warehouse, store.storage_options(feed.warehouse))

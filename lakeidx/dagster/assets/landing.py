@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import dagster as dg
 
@@ -10,9 +10,9 @@ from lakeidx.dagster.assets.kept_checks import kept_checks
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.reports import SAMPLE_ROWS, records_table
 from lakeidx.dagster.names import LANDING, asset_key, key_prefix, partitions_of, stages_group
-from lakeidx.dagster.resources import StoreResource, resources_of
+from lakeidx.dagster.resources import StoreResource, resource_keys, resources_in
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.pipeline_file.partitions import landing_files, list_landing, partition_key, sort_files
+from lakeidx.pipeline_file.partitions import list_landing, partition_key, sort_files
 from lakeidx.storage.base import FileInfo
 
 UNPLACED_CHECK = "landing_files_have_partitions"
@@ -30,12 +30,11 @@ def build_landing_asset(pipeline: PipelineConfig) -> dg.SourceAsset:
         description=f"Files `{pipeline.landing.pattern}` of the landing folder; observing it makes new ones partitions.",
         metadata={"dagster/uri": pipeline.landing.path},
         tags={**pipeline.tags, "dagster/kind/file": ""},
+        required_resource_keys=resource_keys(pipeline, "store"),
     )
-    @resources_of(pipeline)
-    def landing(context: dg.OpExecutionContext, store: StoreResource) -> dg.DataVersionsByPartition:
+    def landing(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
         with failures_explained():
-            listed = list_landing(store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
-            found = by_partition(pipeline, landing_files(listed, pipeline))
+            found = by_partition(pipeline, placed_files(pipeline, resources_in(context, pipeline).store)[0])
         if isinstance(partitions, dg.DynamicPartitionsDefinition):
             context.instance.add_dynamic_partitions(str(partitions.name), sorted(found))
         known = set(partitions.get_partition_keys(dynamic_partitions_store=context.instance))
@@ -51,20 +50,27 @@ def build_landing_check(pipeline: PipelineConfig) -> dg.AssetChecksDefinition:
         asset=landing_key(pipeline),
         name=UNPLACED_CHECK,
         description="Every file that matches the landing pattern belongs to a partition, so that it is loaded.",
+        required_resource_keys=resource_keys(pipeline, "store"),
     )
-    @resources_of(pipeline)
-    def landing_files_have_partitions(store: StoreResource) -> dg.AssetCheckResult:
+    def landing_files_have_partitions(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
         with failures_explained():
-            listed = list_landing(store.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
-            return unplaced_result(pipeline, sort_files(listed, pipeline, fixed_partitions(pipeline))[1])
+            return unplaced_result(pipeline, placed_files(pipeline, resources_in(context, pipeline).store)[1])
 
     return kept_checks(landing_files_have_partitions)
 
 
-def fixed_partitions(pipeline: PipelineConfig) -> set[str] | None:
-    """List the partitions there are by time or by values; None where files make their own."""
-    partitions = partitions_of(pipeline)
-    return None if isinstance(partitions, dg.DynamicPartitionsDefinition) else set(partitions.get_partition_keys())
+def placed_files(
+    pipeline: PipelineConfig, stores: StoreResource, names: Collection[str] | None = None
+) -> tuple[list[FileInfo], list[FileInfo]]:
+    """Return the landing files there are, and those that match the pattern and belong to no partition.
+
+    names   only these, and their success markers
+    """
+    partitions, landing = partitions_of(pipeline), pipeline.landing
+    # Files make their own where partitions are neither by time nor by values.
+    of_files = isinstance(partitions, dg.DynamicPartitionsDefinition)
+    listed = list_landing(stores.open(landing.path, landing.storage_options), pipeline, names)
+    return sort_files(listed, pipeline, None if of_files else set(partitions.get_partition_keys()))
 
 
 def unplaced_result(pipeline: PipelineConfig, unplaced: Sequence[FileInfo]) -> dg.AssetCheckResult:

@@ -11,7 +11,7 @@ verification       all rules over the whole table                          cron 
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -35,7 +35,7 @@ from lakeidx.dagster.names import (
     stages_group,
     upkeep_pool_name,
 )
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, config_fields, resources_of
+from lakeidx.dagster.resources import Resources, TableResource, config_fields, resource_keys, resources_in
 from lakeidx.errors import NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
@@ -70,17 +70,58 @@ class ExpiryConfig(dg.Config):
     remove_orphans: bool = Field(default=False, description="also remove old files that nothing refers to")
 
 
-def common(pipeline: PipelineConfig) -> dict[str, Any]:
-    """Return the arguments that all of a table's maintenance assets share."""
-    return {
-        "key_prefix": key_prefix(pipeline),
-        "group_name": stages_group(pipeline),
-        "owners": list(pipeline.owners) or None,
-        "tags": pipeline.tags,
-        "pool": upkeep_pool_name(pipeline),
-        "retry_policy": retry_policy(pipeline),
-        "deps": [asset_key(pipeline, TABLE)],
-    }
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """Work on a table around its batches, as a step that is under way."""
+
+    pipeline: PipelineConfig
+    context: dg.AssetExecutionContext
+    resources: Resources
+    table: "Table"
+    config: Any
+
+
+def build_upkeep_asset(
+    pipeline: PipelineConfig,
+    name: str,
+    work: Callable[[Upkeep], StepEvents],
+    *,
+    config: type[dg.Config] | None = None,
+    **said: Any,
+) -> dg.AssetsDefinition:
+    """Build an asset beside a table, whose step does nothing before the first batch has made the table.
+
+    config   run config of the work
+    said     what the asset is, for Dagster
+    """
+
+    @dg.asset(
+        name=name,
+        key_prefix=key_prefix(pipeline),
+        group_name=stages_group(pipeline),
+        owners=list(pipeline.owners) or None,
+        tags=pipeline.tags,
+        pool=upkeep_pool_name(pipeline),
+        retry_policy=retry_policy(pipeline),
+        deps=[asset_key(pipeline, TABLE)],
+        config_schema=None if config is None else config_fields(config),
+        required_resource_keys=resource_keys(pipeline),
+        **said,
+    )
+    def upkeep(context: dg.AssetExecutionContext) -> StepEvents:
+        with failures_explained(context):
+            resources = resources_in(context, pipeline)
+            table = _open_if_made(pipeline, resources.tables)
+            if table is None:
+                note = "the table does not exist yet: the first batch makes it"
+                context.log.info(note)
+                yield materialized(context, {"lakeidx/note": note})
+                return
+            given = None if config is None else config(**context.op_execution_context.op_config)
+            yield from work(Upkeep(pipeline, context, resources, table, given))
+
+    found: dg.AssetsDefinition = upkeep
+    return found
 
 
 def compaction_checks(pipeline: PipelineConfig) -> list[dg.AssetCheckSpec]:
@@ -108,57 +149,54 @@ def _open_if_made(pipeline: PipelineConfig, tables: TableResource) -> "Table | N
         return None
 
 
-def _no_table(context: dg.AssetExecutionContext) -> dict[str, Any]:
-    """Return the metadata of upkeep that had nothing to do, and log why."""
-    note = "the table does not exist yet: the first batch makes it"
-    context.log.info(note)
-    return {"lakeidx/note": note}
+def build_upkeep_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
+    """Build compaction, snapshot expiry and verification of a table."""
+    return [
+        build_upkeep_asset(
+            pipeline,
+            COMPACTION,
+            _compact,
+            config=CompactionConfig,
+            kinds={"spark", "parquet"},
+            description="Sorted runs of buckets that have too many are merged; deletes are dropped at the top level.",
+        ),
+        build_upkeep_asset(
+            pipeline,
+            SNAPSHOT_EXPIRY,
+            _expire,
+            config=ExpiryConfig,
+            kinds={"paimon"},
+            description="Partitions and snapshots past their time go, with files only they needed; idle ones are done.",
+        ),
+        build_upkeep_asset(
+            pipeline,
+            VERIFICATION,
+            _verify,
+            kinds={"python"},
+            description="Reads and checks every hash, key and file of the newest snapshot, whatever runs have checked.",
+        ),
+    ]
 
 
-def build_compaction_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
-    """Build the compaction asset: universal compaction of every bucket that needs it, and checks of the rewritten buckets."""
+def _compact(step: Upkeep) -> StepEvents:
+    from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 
-    @dg.asset(
-        name=COMPACTION,
-        kinds={"spark", "parquet"},
-        description="Sorted runs of buckets that have too many are merged; deletes are dropped at the top level.",
-        config_schema=config_fields(CompactionConfig),
-        **common(pipeline),
-    )
-    @resources_of(pipeline)
-    def compaction(
-        context: dg.AssetExecutionContext,
-        config: CompactionConfig,
-        store: StoreResource,
-        spark: SparkResource,
-        tables: TableResource,
-    ) -> StepEvents:
-        from lakeidx.maintenance.compaction import CompactionReport, run_compaction
-
-        with failures_explained(context):
-            table = _open_if_made(pipeline, tables)
-            if table is None:
-                yield materialized(context, _no_table(context))
-                return
-            flags = [f"--{name.replace('_', '-')}" for name, on in config.model_dump().items() if on]
-            done = spark.submitted(context, "compaction", [pipeline.uri, *flags], pipeline)
-            if done is None:
-                report = run_compaction(
-                    table.metadata, spark.runner(pipeline.uri), full=config.full, dry_run=config.dry_run
-                )
-            else:
-                report = CompactionReport.model_validate(done)
-            context.log_event(table_observation(pipeline, table.metadata))
-            yield materialized(context, _compaction_metadata(report))
-            buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
-            touched = [(partition.hex(), bucket) for partition, bucket in sorted(buckets)]
-            checked = spark.submitted(context, "checks", [], pipeline, buckets=touched) if touched else None
-            found = Verified.from_json(checked) if checked else table_results(pipeline, table, buckets=buckets)
-            results = check_results(pipeline, COMPACTION, found.results)
-            yield from report_checks(context, compaction_checks(pipeline), results)
-
-    found: dg.AssetsDefinition = compaction
-    return found
+    pipeline, context, table, spark = step.pipeline, step.context, step.table, step.resources.spark
+    wanted = step.config.model_dump()
+    flags = [f"--{name.replace('_', '-')}" for name, on in wanted.items() if on]
+    done = spark.submitted(context, COMPACTION, [pipeline.uri, *flags], pipeline)
+    if done is None:
+        report = run_compaction(table.metadata, spark.runner(pipeline.uri), **wanted)
+    else:
+        report = CompactionReport.model_validate(done)
+    context.log_event(table_observation(pipeline, table.metadata))
+    yield materialized(context, _compaction_metadata(report))
+    buckets = {(bytes.fromhex(str(p["partition"])), int(p["bucket"])) for p in report.picked}
+    touched = [(partition.hex(), bucket) for partition, bucket in sorted(buckets)]
+    checked = spark.submitted(context, "checks", [], pipeline, buckets=touched) if touched else None
+    found = Verified.from_json(checked) if checked else table_results(pipeline, table, buckets=buckets)
+    results = check_results(pipeline, COMPACTION, found.results)
+    yield from report_checks(context, compaction_checks(pipeline), results)
 
 
 def _compaction_metadata(report: "CompactionReport") -> dict[str, Any]:
@@ -175,53 +213,31 @@ def _compaction_metadata(report: "CompactionReport") -> dict[str, Any]:
     return out
 
 
-def build_expiry_asset(pipeline: PipelineConfig, *, clock: Callable[[], float] = time.time) -> dg.AssetsDefinition:
-    """Build the expiry asset: snapshots, tags and consumers expire by the table's own options (snapshot.num-retained.*,
-    snapshot.time-retained).
-    """
+def _expire(step: Upkeep) -> StepEvents:
+    from lakeidx.maintenance.lookup_store import clean_lookup_files
+    from lakeidx.maintenance.partitions.done import run_partition_upkeep
+    from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
+    from lakeidx.table.expiration.expire import expire_table
 
-    @dg.asset(
-        name=SNAPSHOT_EXPIRY,
-        kinds={"paimon"},
-        description="Partitions and snapshots past their time go, with files only they needed; idle ones are done.",
-        config_schema=config_fields(ExpiryConfig),
-        **common(pipeline),
-    )
-    @resources_of(pipeline)
-    def snapshot_expiry(
-        context: dg.AssetExecutionContext, config: ExpiryConfig, tables: TableResource
-    ) -> dg.MaterializeResult[Any]:
-        from lakeidx.maintenance.lookup_store import clean_lookup_files
-        from lakeidx.maintenance.partitions.done import run_partition_upkeep
-        from lakeidx.maintenance.staging_cleanup import clean_orphans, clean_staging
-        from lakeidx.table.expiration.expire import expire_table
-
-        with failures_explained(context):
-            table = _open_if_made(pipeline, tables)
-            if table is None:
-                return materialized(context, _no_table(context))
-            now_ms = int(clock() * 1000)
-            kept = run_partition_upkeep(table, dry_run=config.dry_run)
-            report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
-            metadata = _expiry_metadata(report)
-            for name, partitions in (("expired", kept.expired), ("done", kept.done), ("left", kept.notes)):
-                if partitions:
-                    metadata[f"lakeidx/partitions_{name}"] = list(partitions)
-            lookup = clean_lookup_files(table.metadata, dry_run=config.dry_run)
-            metadata["lakeidx/lookup_files_deleted"] = len(lookup.files)
-            if config.clean_staging:
-                staging = clean_staging(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
-                metadata["lakeidx/staging_files_deleted"] = len(staging.files)
-                metadata["lakeidx/staging_bytes_deleted"] = staging.bytes
-            if config.remove_orphans:
-                orphans = clean_orphans(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
-                metadata["lakeidx/orphans_deleted"] = len(orphans.files)
-                metadata["lakeidx/orphan_bytes_deleted"] = orphans.bytes
-            context.log_event(table_observation(pipeline, table.metadata))
-            return materialized(context, metadata)
-
-    found: dg.AssetsDefinition = snapshot_expiry
-    return found
+    table, config, now_ms = step.table, step.config, int(time.time() * 1000)
+    kept = run_partition_upkeep(table, dry_run=config.dry_run)
+    report = expire_table(table.metadata, table.schema, now_ms=now_ms, dry_run=config.dry_run)
+    metadata = _expiry_metadata(report)
+    for name, partitions in (("expired", kept.expired), ("done", kept.done), ("left", kept.notes)):
+        if partitions:
+            metadata[f"lakeidx/partitions_{name}"] = list(partitions)
+    lookup = clean_lookup_files(table.metadata, dry_run=config.dry_run)
+    metadata["lakeidx/lookup_files_deleted"] = len(lookup.files)
+    if config.clean_staging:
+        staging = clean_staging(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
+        metadata["lakeidx/staging_files_deleted"] = len(staging.files)
+        metadata["lakeidx/staging_bytes_deleted"] = staging.bytes
+    if config.remove_orphans:
+        orphans = clean_orphans(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
+        metadata["lakeidx/orphans_deleted"] = len(orphans.files)
+        metadata["lakeidx/orphan_bytes_deleted"] = orphans.bytes
+    step.context.log_event(table_observation(step.pipeline, table.metadata))
+    yield materialized(step.context, metadata)
 
 
 def _expiry_metadata(report: "ExpireReport") -> dict[str, Any]:
@@ -244,52 +260,31 @@ def _expiry_metadata(report: "ExpireReport") -> dict[str, Any]:
     return out
 
 
-def build_verification_asset(
-    pipeline: PipelineConfig, *, clock: Callable[[], float] = time.time
-) -> dg.AssetsDefinition:
-    """Build the verification asset: all rules over the whole table, and plots of it."""
-
-    @dg.asset(
-        name=VERIFICATION,
-        kinds={"python"},
-        description="Reads and checks every hash, key and file of the newest snapshot, whatever runs have checked.",
-        **common(pipeline),
-    )
-    @resources_of(pipeline)
-    def verification(
-        context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
-    ) -> StepEvents:
-        with failures_explained(context):
-            started = time.monotonic()
-            table = _open_if_made(pipeline, tables)
-            if table is None:
-                yield materialized(context, _no_table(context))
-                return
-            report = spark.submitted(context, "checks", [], pipeline)
-            if report is None:
-                found = verify_whole(pipeline, table, runner=spark.runner(pipeline.uri), progress=_log_groups(context))
-            else:
-                found = Verified.from_json(report)
-            found = replace(found, results=(*found.results, count_orphans(pipeline, table, int(clock() * 1000))))
-            results = list(check_results(pipeline, VERIFICATION, found.results))
-            results += table_expectation_results(pipeline, VERIFICATION, table, store)
-            seconds, view = time.monotonic() - started, load_newest(table.metadata)
-            metadata = {
-                "dagster/row_count": found.keys,
-                "lakeidx/snapshot_id": -1 if found.snapshot_id is None else found.snapshot_id,
-                "lakeidx/buckets": found.buckets,
-                "lakeidx/data_files": found.data_files,
-                "lakeidx/index_hashes": found.index_hashes,
-                "lakeidx/seconds": round(seconds, 6),
-                **view_plots(view),
-                **hash_plot(found.hash_counts),
-                **history_plot(table.metadata, view.snapshot),
-            }
-            yield materialized(context, metadata)
-            yield from report_checks(context, verification_checks(pipeline), results)
-
-    found: dg.AssetsDefinition = verification
-    return found
+def _verify(step: Upkeep) -> StepEvents:
+    pipeline, context, table, spark = step.pipeline, step.context, step.table, step.resources.spark
+    started = time.monotonic()
+    report = spark.submitted(context, "checks", [], pipeline)
+    if report is None:
+        found = verify_whole(pipeline, table, runner=spark.runner(pipeline.uri), progress=_log_groups(context))
+    else:
+        found = Verified.from_json(report)
+    found = replace(found, results=(*found.results, count_orphans(pipeline, table, int(time.time() * 1000))))
+    results = list(check_results(pipeline, VERIFICATION, found.results))
+    results += table_expectation_results(pipeline, VERIFICATION, table, step.resources.store)
+    seconds, view = time.monotonic() - started, load_newest(table.metadata)
+    metadata = {
+        "dagster/row_count": found.keys,
+        "lakeidx/snapshot_id": -1 if found.snapshot_id is None else found.snapshot_id,
+        "lakeidx/buckets": found.buckets,
+        "lakeidx/data_files": found.data_files,
+        "lakeidx/index_hashes": found.index_hashes,
+        "lakeidx/seconds": round(seconds, 6),
+        **view_plots(view),
+        **hash_plot(found.hash_counts),
+        **history_plot(table.metadata, view.snapshot),
+    }
+    yield materialized(context, metadata)
+    yield from report_checks(context, verification_checks(pipeline), results)
 
 
 def _log_groups(context: dg.AssetExecutionContext) -> Progress:

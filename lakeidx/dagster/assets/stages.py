@@ -70,13 +70,21 @@ from lakeidx.dagster.names import (
     writer_of_files,
 )
 from lakeidx.dagster.preload import preload_imports
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource, config_fields, resources_of
+from lakeidx.dagster.resources import (
+    SparkResource,
+    StoreResource,
+    TableResource,
+    config_fields,
+    resource_keys,
+    resources_in,
+)
 from lakeidx.errors import BatchHeldError, InvalidInputError, RejectedRowsError
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_landing
 from lakeidx.pipeline_file.batch_checks import batch_counts, commit_rules
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import (
+    CurrentBatch,
     current_batch,
     files_of_partitions,
     plan_batch,
@@ -123,15 +131,17 @@ def _open_batch(step: "_Step") -> StageBatch:
 
     errors   see `chosen_keys`
     """
-    pipeline = step.pipeline
-    keys, table = chosen_keys(step.context), step.tables.handle(pipeline)
-    current = current_batch(table.store, table.paths, keys)
+    keys, table = chosen_keys(step.context), step.tables.handle(step.pipeline)
+    return _stage_batch(step, table, current_batch(table.store, table.paths, keys))
+
+
+def _stage_batch(step: "_Step", table: TableHandle, current: CurrentBatch) -> StageBatch:
     batch = make_context(
         table.metadata,
         current.batch_id,
-        runner=step.spark.runner(pipeline.uri),
+        runner=step.spark.runner(step.pipeline.uri),
         overwrite=current.overwrite,
-        limits=pipeline.limits or None,
+        limits=step.pipeline.limits or None,
     )
     return StageBatch(batch, current.committed and batch.files.read(IngestReport) is None, current.committed)
 
@@ -225,10 +235,11 @@ class _Step:
     tables: TableResource
     overwrite: str = "no"
 
-    def made(self, metadata: Mapping[str, Any]) -> StepEvents:
+    def made(self, metadata: Mapping[str, Any]) -> StageEvents:
         """Yield the asset of a stage; nothing where the table alone is one."""
         if self.pipeline.lineage == "stages":
             yield materialized(self.context, metadata)
+        return False
 
     def run(self, stages: Sequence[Callable[["_Step"], StageEvents]]) -> StepEvents:
         """Run stages one after another; none after one whose check has failed and blocks."""
@@ -245,24 +256,9 @@ def _build_step(
     specs: Sequence[dg.AssetSpec],
 ) -> dg.AssetsDefinition:
     """Build the assets that a step makes with some of the stages."""
-
-    def plain(
-        context: dg.AssetExecutionContext, store: StoreResource, spark: SparkResource, tables: TableResource
-    ) -> StepEvents:
-        yield from _Step(pipeline, context, store, spark, tables).run(stages)
-
-    def configured(
-        context: dg.AssetExecutionContext,
-        config: IngestConfig,
-        store: StoreResource,
-        spark: SparkResource,
-        tables: TableResource,
-    ) -> StepEvents:
-        preload_imports(pipeline, [node.name for node in context.job_def.nodes])
-        yield from _Step(pipeline, context, store, spark, tables, config.overwrite).run(stages)
-
     ingests = _ingest in stages
-    decorate = dg.multi_asset(
+
+    @dg.multi_asset(
         name="__".join([*key_prefix(pipeline), name]),
         specs=specs,
         can_subset=len(specs) > 1,
@@ -270,8 +266,15 @@ def _build_step(
         retry_policy=retry_policy(pipeline),
         backfill_policy=_backfill_policy(pipeline),
         config_schema=config_fields(IngestConfig) if ingests else None,
+        required_resource_keys=resource_keys(pipeline),
     )
-    return decorate(resources_of(pipeline)(configured if ingests else plain))
+    def step(context: dg.AssetExecutionContext) -> StepEvents:
+        config = IngestConfig(**(context.op_execution_context.op_config or {}))
+        if ingests:
+            preload_imports(pipeline, [node.name for node in context.job_def.nodes])
+        yield from _Step(pipeline, context, *resources_in(context, pipeline), config.overwrite).run(stages)
+
+    return step
 
 
 def _writer_of_landing(pipeline: PipelineConfig) -> tuple[list[dg.AssetDep], dg.AutomationCondition[Any] | None]:
@@ -292,8 +295,7 @@ def _ingest(step: _Step) -> StageEvents:
     landing = store.open(pipeline.landing.path, pipeline.landing.storage_options)
     batch, chosen = _plan(step, table, files_of_partitions(landing, pipeline, keys))
     if batch.reports_gone:
-        yield from step.made(_already_committed(batch))
-        return False
+        return (yield from step.made(_already_committed(batch)))
     checks = ingest_checks(pipeline)
     decide_by_tag(context, batch.context)
     try:
@@ -319,11 +321,8 @@ def _plan(step: _Step, table: TableHandle, files: Sequence[SourceFile]) -> tuple
         run_id=run.root_run_id or run.run_id,
         still_counts=partial(still_counts, table.metadata),
     )
-    runner = step.spark.runner(step.pipeline.uri)
-    batch = make_context(table.metadata, current.batch_id, runner=runner, overwrite=current.overwrite)
     set_current_batch(table.store, table.paths, keys, current)
-    gone = current.committed and batch.files.read(IngestReport) is None
-    return StageBatch(batch, gone, current.committed), [f.path for f in chosen]
+    return _stage_batch(step, table, current), [f.path for f in chosen]
 
 
 def _ingest_files(step: _Step, batch: StageBatch, files: Sequence[str]) -> IngestReport:
@@ -346,8 +345,7 @@ def _assign(step: _Step) -> StageEvents:
     pipeline, context = step.pipeline, step.context
     batch = _open_batch(step)
     if batch.reports_gone:
-        yield from step.made(_already_committed(batch))
-        return False
+        return (yield from step.made(_already_committed(batch)))
     files = batch.context.files
     step.spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
     report = run_bucket_assignment(batch.context, files.latest_attempt())
@@ -360,8 +358,7 @@ def _assign(step: _Step) -> StageEvents:
 def _write(step: _Step) -> StageEvents:
     batch = _open_batch(step)
     if batch.reports_gone:
-        yield from step.made(_already_committed(batch))
-        return False
+        return (yield from step.made(_already_committed(batch)))
     files = batch.context.files
     first = files.latest_attempt()
     step.spark.submit_stage(step.context, "index_write", step.pipeline, batch.context)

@@ -32,7 +32,7 @@ from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.overview import table_description, table_page
 from lakeidx.dagster.metadata.reports import table_metadata
 from lakeidx.dagster.names import TABLE, asset_key, table_group, table_id
-from lakeidx.dagster.resources import TableResource, resources_of
+from lakeidx.dagster.resources import resource_keys, resources_in
 from lakeidx.dagster.sensors.compaction import name_state
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.schema.schema_file import schema_to_json
@@ -267,11 +267,14 @@ def _table_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
         tags=pipeline.tags,
     )
 
-    @dg.multi_observable_source_asset(specs=[spec], name=f"{table_id(pipeline)}__observation")
-    @resources_of(pipeline)
-    def table(tables: TableResource) -> Iterator[dg.ObserveResult]:
+    @dg.multi_observable_source_asset(
+        specs=[spec],
+        name=f"{table_id(pipeline)}__observation",
+        required_resource_keys=resource_keys(pipeline, "tables"),
+    )
+    def table(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
         with failures_explained():
-            seen = table_observation(pipeline, tables.open(pipeline).metadata)
+            seen = table_observation(pipeline, resources_in(context, pipeline).tables.open(pipeline).metadata)
             yield dg.ObserveResult(asset_key=spec.key, metadata=seen.metadata, tags=seen.tags)
 
     found: dg.AssetsDefinition = table
@@ -285,9 +288,10 @@ def _tables_sensor(name: str, pipelines: Sequence[PipelineConfig]) -> dg.SensorD
         name=name,
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Observes each new snapshot of {len(pipelines)} tables, whoever writes them.",
+        required_resource_keys=resource_keys(pipelines[0], "tables"),
     )
-    @resources_of(pipelines[0])
-    def tables_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
+    def tables_sensor(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult:
+        tables = resources_in(context, pipelines[0]).tables
         seen: dict[str, str] = json.loads(context.cursor or "{}")
         events: list[dg.AssetObservation] = []
         errors: list[LakeIdxError] = []

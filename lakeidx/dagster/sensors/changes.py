@@ -6,7 +6,7 @@ import dagster as dg
 
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import table_id
-from lakeidx.dagster.resources import TableResource, resources_of
+from lakeidx.dagster.resources import resource_keys, resources_in
 from lakeidx.dagster.sensors.compaction import is_queued, name_state
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -23,11 +23,11 @@ def build_changes_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinit
         job=job,
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Reads what every commit of {pipeline.table} changed.",
+        required_resource_keys=resource_keys(pipeline, "tables"),
     )
-    @resources_of(pipeline)
-    def changes_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
+    def changes_sensor(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult:
         try:
-            snapshot = tables.handle(pipeline).snapshot
+            snapshot = resources_in(context, pipeline).tables.handle(pipeline).snapshot
         except NotFoundError:
             return dg.SensorResult(skip_reason="the table does not exist yet")
         except LakeIdxError as error:

@@ -8,7 +8,7 @@ import dagster as dg
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import table_id
-from lakeidx.dagster.resources import TableResource, resources_of
+from lakeidx.dagster.resources import resource_keys, resources_in
 from lakeidx.errors import LakeIdxError, NotFoundError
 from lakeidx.format.snapshot import Snapshot
 from lakeidx.pipeline_file.model import PipelineConfig
@@ -33,11 +33,11 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
         job=job,
         minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Compacts buckets of {pipeline.table} that have num-sorted-run.compaction-trigger runs or more.",
+        required_resource_keys=resource_keys(pipeline, "tables"),
     )
-    @resources_of(pipeline)
-    def compaction_sensor(context: dg.SensorEvaluationContext, tables: TableResource) -> dg.SensorResult:
+    def compaction_sensor(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult:
         try:
-            table = tables.handle(pipeline)
+            table = resources_in(context, pipeline).tables.handle(pipeline)
         except NotFoundError:
             return dg.SensorResult(skip_reason="the table does not exist yet")
         except LakeIdxError as error:

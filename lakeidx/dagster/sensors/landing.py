@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import dagster as dg
 from lakeidx.dagster.assets.landing import UNPLACED_CHECK, landing_key, unplaced_result
 from lakeidx.dagster.failures import skip_or_raise
 from lakeidx.dagster.names import partitions_of, table_id, writer_of_files
-from lakeidx.dagster.resources import StoreResource, resources_of
+from lakeidx.dagster.resources import resource_keys, resources_in
 from lakeidx.errors import LakeIdxError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.partitions import partition_key
@@ -27,13 +27,7 @@ RANGE_END = "dagster/asset_partition_range_end"
 INTERVAL_SECONDS = 15
 
 
-def build_landing_sensor(
-    pipeline: PipelineConfig,
-    job: Any,
-    *,
-    clock: Callable[[], float] = time.time,
-    interval_seconds: int = INTERVAL_SECONDS,
-) -> dg.SensorDefinition:
+def build_landing_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinition:
     """Build a sensor that lists landing files, adds partitions for new ones and starts a run per batch."""
     # A queue names new files, so it is polled where there is one.
     writer = writer_of_files(pipeline) if pipeline.landing.events is None else None
@@ -41,16 +35,16 @@ def build_landing_sensor(
     @dg.sensor(
         name=f"{table_id(pipeline)}__landing_sensor",
         job=job,
-        minimum_interval_seconds=interval_seconds,
+        minimum_interval_seconds=INTERVAL_SECONDS,
         description=f"Starts a run for new files {pipeline.landing.pattern} in {pipeline.landing.path}.",
+        required_resource_keys=resource_keys(pipeline, "store"),
     )
-    @resources_of(pipeline)
-    def landing_sensor(context: dg.SensorEvaluationContext, store: StoreResource) -> dg.SensorResult:
+    def landing_sensor(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult:
         from lakeidx.dagster.sensors.looking import look, remember_look
         from lakeidx.dagster.sensors.marks import LandingMemory
         from lakeidx.dagster.sensors.planning import MAX_BATCHES, plan_batches
 
-        now_ms = int(clock() * 1000)
+        now_ms, store = int(time.time() * 1000), resources_in(context, pipeline).store
         written = None if writer is None else _newest_materialization(context.instance, writer)
         memory = LandingMemory(pipeline, store)
         try:

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from lakeidx.dagster.assets.landing import fixed_partitions
+from lakeidx.dagster.assets.landing import placed_files
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.dagster.sensors.planning import MAX_BATCHES, LandingCursor
 from lakeidx.errors import InvalidInputError
 from lakeidx.pipeline_file.model import PipelineConfig
-from lakeidx.pipeline_file.partitions import list_landing, sort_files
 from lakeidx.pipeline_file.sections import EventsConfig
 from lakeidx.storage.base import FileInfo
 from lakeidx.storage.s3.event_queue import QueueMessage
@@ -61,11 +60,11 @@ def look(
     if materialized is not None and materialized == cursor.materialized and not cursor.waiting:
         return FoundFiles([], [], whole=False)
     if events is None:
-        return _listed(pipeline, stores)
+        return FoundFiles(*placed_files(pipeline, stores))
     queue = stores.queue(events.url)
     warnings = [f"a message was not deleted and may come again: {why}" for why in queue.delete(cursor.receipts)]
     if not cursor.listed or now_ms - cursor.listed >= events.list_hours * 3_600_000:
-        found = _listed(pipeline, stores)
+        found = FoundFiles(*placed_files(pipeline, stores))
     else:
         # While many files wait for their batches, their messages wait in the queue.
         room = len(cursor.pending) < MAX_BATCHES * pipeline.landing.batching.max_files
@@ -87,11 +86,6 @@ def remember_look(found: FoundFiles, after: LandingCursor, now_ms: int, *, all_t
         after.pending = after.pending if all_taken else []
 
 
-def _listed(pipeline: PipelineConfig, stores: StoreResource) -> FoundFiles:
-    listed = list_landing(stores.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline)
-    return FoundFiles(*sort_files(listed, pipeline, fixed_partitions(pipeline)))
-
-
 def _named(
     pipeline: PipelineConfig,
     stores: StoreResource,
@@ -108,8 +102,7 @@ def _named(
             receipts.append(message.receipt)
         except InvalidInputError as error:
             warnings.append(f"{events.url}: message {message.id} stays in the queue: {error.message}")
-    listed = list_landing(stores.open(pipeline.landing.path, pipeline.landing.storage_options), pipeline, names)
-    placed, unplaced = sort_files(listed, pipeline, fixed_partitions(pipeline))
+    placed, unplaced = placed_files(pipeline, stores, names)
     folder = f"{pipeline.landing.path.rstrip('/')}/"
     waiting = (f._replace(name=f.path.removeprefix(folder)) for f in pending)
     files = {f.name: f for f in (*waiting, *placed)}
