@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -55,6 +55,8 @@ from lakeidx.pipeline_file.yaml_lines import YamlDocument, parse_yaml
 from lakeidx.storage.local import absolute
 from lakeidx.table.usable import check_usable
 from lakeidx.types import DataType
+
+P = TypeVar("P", bound="PipelineConfig")
 
 #: Names of resources in Dagster begin so: a project may have a `spark` of its own.
 RESOURCE_PREFIX = "lakeidx_"
@@ -220,12 +222,12 @@ def parse_pipeline(text: str, *, path: str, environment: Mapping[str, str] | Non
 
     errors   PipelineFileError with everything that is wrong, each with its line
     """
-    return check_document(_document(text, path, environment), path)
+    return check_document(_document(text, path, environment), path, PipelineConfig)
 
 
 def load_pipeline(file: Path, *, environment: Mapping[str, str] | None = None) -> PipelineConfig:
     """Load one pipeline file; errors as `parse_pipeline`."""
-    return check_document(read_document(file, environment), str(file))
+    return check_document(read_document(file, environment), str(file), PipelineConfig)
 
 
 def load_pipelines(
@@ -242,7 +244,7 @@ def load_pipelines(
     for file in (f for f in _files(folder) if f not in feeds):
         try:
             document = read_document(file, environment)
-            config = check_document(document, str(file))
+            config = check_document(document, str(file), PipelineConfig)
             shared = list(shared_with_others(config, document, names))
             if shared:
                 raise fail(shared, str(file))
@@ -277,9 +279,10 @@ def _document(text: str, path: str, environment: Mapping[str, str] | None) -> Ya
         raise PipelineFileError(error.message, path=path) from error
 
 
-def check_document(document: YamlDocument, path: str) -> PipelineConfig:
+def check_document(document: YamlDocument, path: str, model: type[P]) -> P:
     """Check the values of a pipeline file, from any parser.
 
+    model    `PipelineConfig`, or one that has more
     errors   PipelineFileError with everything that is wrong, each with its line
     """
     if not isinstance(document.value, dict):
@@ -287,9 +290,9 @@ def check_document(document: YamlDocument, path: str) -> PipelineConfig:
     problems = [*document.problems, *column_problems(document)]
     config = None
     try:
-        config = PipelineConfig.model_validate(document.value)
+        config = model.model_validate(document.value)
     except ValidationError as error:
-        problems += model_problems(error, document, PipelineConfig)
+        problems += model_problems(error, document, model)
     if config is not None and not problems:
         made = cache(partial(new_schema, config.spec()))
         problems += _expectation_problems(config, document)

@@ -19,9 +19,9 @@ from dagster.components.testing import DefsFolderSandbox, create_defs_folder_san
 import lakeidx
 from lakeidx.api.inference.infer import infer_table
 from lakeidx.dagster import FeedTables, PrimaryKeyTable, TableMaintenance, WarehouseTables
+from lakeidx.dagster.components.attributes import PrimaryKeyTableAttributes
 from lakeidx.dagster.resources import resources_from_environment
 from lakeidx.errors import InvalidInputError, NotFoundError
-from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.tasks.lazy_runner import LazyRunner
 from tests.dagster.pipelines import QUIET
 
@@ -75,9 +75,9 @@ def test_a_scaffolded_table_runs(sandbox: DefsFolderSandbox, tmp_path: Path) -> 
     assert "# index: lakeidx advise recommends index.type = " in text
     with sandbox.load_component_and_build_defs(path) as (component, defs):
         assert isinstance(component, PrimaryKeyTable)
-        assert component.pipeline is not None
-        assert component.pipeline.primary_keys == ("order_id",)
-        assert [(c.name, c.type) for c in component.pipeline.fields] == [
+        assert component.attributes is not None
+        assert component.attributes.primary_keys == ("order_id",)
+        assert [(c.name, c.type) for c in component.attributes.fields] == [
             ("v", "STRING"), ("order_id", "BIGINT"), ("day", "STRING"),
         ]  # fmt: skip
         node = defs.resolve_asset_graph().get(dg.AssetKey(["lake", "orders"]))
@@ -96,8 +96,8 @@ def test_a_template_is_written_without_files(sandbox: DefsFolderSandbox) -> None
     assert text.startswith("# a template: give --from FOLDER")
     with sandbox.load_component_and_build_defs(path) as (component, _):
         assert isinstance(component, PrimaryKeyTable)
-        assert component.pipeline is not None
-        assert component.pipeline.table == "shop.orders"
+        assert component.attributes is not None
+        assert component.attributes.table == "shop.orders"
 
 
 def test_columns_and_keys_of_texts_are_inferred(tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_templates_and_variables_are_filled_in(sandbox: DefsFolderSandbox, monke
     monkeypatch.setenv("LAKEIDX_TEST_LAKE", "/lake")
     with sandbox.load_component_and_build_defs(written(sandbox, PrimaryKeyTable, GOOD)) as (component, _):
         assert isinstance(component, PrimaryKeyTable)
-        assert component.pipeline is not None
-        assert component.pipeline.warehouse == "/lake/wh"
+        assert component.attributes is not None
+        assert component.attributes.warehouse == "/lake/wh"
 
 
 def test_a_table_that_two_components_have_is_kept_by_one(sandbox: DefsFolderSandbox, tmp_path: Path) -> None:
@@ -326,10 +326,10 @@ def test_the_upkeep_of_a_table_that_an_asset_of_the_project_writes(sandbox: Defs
 
 
 def test_components_share_resources_or_leave_them_to_the_project(tmp_path: Path) -> None:
-    def config(name: str) -> PipelineConfig:
+    def config(name: str) -> PrimaryKeyTableAttributes:
         fields = [{"name": "id", "type": "BIGINT"}]
         landing = {"path": f"{tmp_path}/{name}"}
-        return PipelineConfig.model_validate(
+        return PrimaryKeyTableAttributes.model_validate(
             {"table": f"d.{name}", "warehouse": f"{tmp_path}/wh", "landing": landing, "fields": fields}
         )
 
@@ -341,7 +341,7 @@ def test_components_share_resources_or_leave_them_to_the_project(tmp_path: Path)
     third = dg.Definitions.merge(both, PrimaryKeyTable(team).build_defs(context))
     assert set(third.resources or {}) - set(both.resources or {}) == {"team_store", "team_spark", "team_tables"}
     dg.Definitions.validate_loadable(third)
-    alone = PrimaryKeyTable(config("a"), "project").build_defs(context)
+    alone = PrimaryKeyTable(config("a").model_copy(update={"resources": "project"})).build_defs(context)
     assert not alone.resources
     dg.Definitions.validate_loadable(dg.Definitions.merge(alone, dg.Definitions(resources=both.resources)))
 
@@ -401,7 +401,7 @@ def test_a_feed_is_a_component(sandbox: DefsFolderSandbox, tmp_path: Path) -> No
     with sandbox.load_component_and_build_defs(path) as (component, defs):
         assert isinstance(component, FeedTables)
         assert component.claims("shop.orders")
-        assert [a.webhook for a in component.told] == ["https://alerts.test"]
+        assert [a.webhook for a in component.attributes.alerts] == ["https://alerts.test"]
         instance = dg.DagsterInstance.ephemeral()
         instance.add_dynamic_partitions("shop__shop__files", ["1.json"])
         job = defs.resolve_job_def("shop__shop__batch")

@@ -19,7 +19,7 @@ from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.landing.read import ENDINGS, LandingOptions, is_landing_file
-from lakeidx.pipeline_file.model import check_document
+from lakeidx.pipeline_file.model import PipelineConfig, check_document
 from lakeidx.pipeline_file.sections import LandingConfig
 from lakeidx.pipeline_file.yaml_lines import YamlDocument
 from lakeidx.storage.base import FileInfo
@@ -264,7 +264,7 @@ def _advised(
             Table.advise_files(paths, key=own, partition_by=partition_by, needs=lakeidx.Needs(**_NEEDS)).options
         )
         tried = {**attributes, "table": "d.t", "warehouse": "w", "options": {**attributes["options"], **options}}
-        check_document(YamlDocument(tried), "advice")
+        check_document(YamlDocument(tried), "advice", PipelineConfig)
     except LakeIdxError as error:
         return {}, f"index: the default (hash); lakeidx advise gave none: {error.message}"
     return options, f"index: lakeidx advise recommends {', '.join(f'{k} = {v}' for k, v in options.items())}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import dagster as dg
 from dagster.components.resolved.errors import ResolutionException
@@ -30,6 +30,8 @@ M = TypeVar("M", bound=BaseModel)
 Resources = Literal["environment", "project"]
 _RESOURCES: Any = Field(
     default="environment",
+    # Jobs that do the work of a step are sent a pipeline file.
+    exclude=True,
     description="environment: the resources store, spark and tables are made from AWS_* and LAKEIDX_*; project: it has them. Their "
     "names begin with resource_prefix",
 )
@@ -83,6 +85,8 @@ class WarehouseTablesAttributes(UpkeepAttributes):
     upkeep    also compaction, snapshot expiry and verification of each, by `schedules`
     """
 
+    table: ClassVar[str] = ""
+    external: ClassVar[bool] = True
     tables: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
     upkeep: bool = False
@@ -95,6 +99,7 @@ class TableMaintenanceAttributes(UpkeepAttributes):
     external   whether the component makes the table's asset; false where an asset of the project writes it and has its key
     """
 
+    upkeep: ClassVar[bool] = True
     table: str
     external: bool = True
 
@@ -152,23 +157,13 @@ class Attributes:
         document.problems += [(document.line(at), text) for at, text in unknown]
         return cls(document, str(path), file)
 
-    def pipeline(self) -> tuple[PipelineConfig, Resources]:
-        """Return the pipeline that the attributes describe, and where its resources come from.
-
-        errors   PipelineFileError naming line and column of every mistake
-        """
-        value = dict(self.document.value)
-        resources = value.pop("resources", "environment")
-        problems = list(self.document.problems)
-        if resources not in ("environment", "project"):
-            problems.append((self.document.line(("resources",)), "resources is environment or project"))
-        return check_document(YamlDocument(value, self.document.lines, problems), self.path), resources
-
     def checked(self, model: type[M]) -> M:
         """Return the attributes as their model has them.
 
         errors   PipelineFileError naming line and column of every mistake
         """
+        if issubclass(model, PipelineConfig):
+            return check_document(self.document, self.path, model)
         problems = list(self.document.problems)
         try:
             found = model.model_validate(self.document.value)

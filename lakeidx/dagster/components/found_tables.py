@@ -7,25 +7,18 @@ asset that a sensor, or *Observe*, looks at; its snapshot is its data version.
 import itertools
 import json
 import zlib
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
 from dagster.components.utils.defs_state import DefsStateConfig, DefsStateConfigArgs
 from pydantic import BaseModel, ValidationError
 
 from lakeidx.dagster.assets.table import table_observation
-from lakeidx.dagster.components.attributes import (
-    Attributes,
-    TableMaintenanceAttributes,
-    UpkeepAttributes,
-    WarehouseTablesAttributes,
-    as_given,
-)
-from lakeidx.dagster.components.members import Member, quiet
+from lakeidx.dagster.components.attributes import TableMaintenanceAttributes, WarehouseTablesAttributes
+from lakeidx.dagster.components.members import Member
 from lakeidx.dagster.components.scaffolding import TableMaintenanceScaffolder, WarehouseTablesScaffolder
 from lakeidx.dagster.factory import TableDefinitions, add_upkeep, merged_definitions
 from lakeidx.dagster.failures import failures_explained
@@ -38,7 +31,6 @@ from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.format.schema.schema_file import schema_to_json
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.problems import PipelineFileError
-from lakeidx.pipeline_file.sections import AlertConfig
 
 if TYPE_CHECKING:
     from lakeidx.api import Warehouse
@@ -49,45 +41,16 @@ INTERVAL_SECONDS = 60
 class _FoundTables(Member, dg.StateBackedComponent):
     """Tables of a warehouse, as its state names them."""
 
-    model: ClassVar[type[UpkeepAttributes]]
-
-    def __init__(self, attributes: Any) -> None:
-        self.attributes = attributes
-
-    @classmethod
-    def get_model_cls(cls) -> type[BaseModel]:
-        """Return the model of the attributes."""
-        return as_given(cls.model)
+    attributes: Any
 
     @classmethod
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> Self:
-        """Make the component of a ``defs.yaml``; mistakes are its `problems`, each with line and column."""
-        given = Attributes.read(attributes, context)
-        try:
-            made = cls(given.checked(cls.model))
-        except PipelineFileError as error:
-            made = cls(None)
-            made.problems = given.placed(error.problems)
-        made.given = given
+        """Make the component of a ``defs.yaml``, and tell its project where its state is kept."""
+        made = super().load(attributes, context)
         if not made.problems:
             key = made.defs_state_config.key
             context.component_tree.mark_component_defs_state_key(defs_state_key=key, loc=context.component_loc)
         return made
-
-    @property
-    def warehouse(self) -> str:
-        """Folder or prefix of the databases."""
-        return str(self.attributes.warehouse)
-
-    @property
-    def told(self) -> Sequence[AlertConfig]:
-        """Who is told when a run of one of the tables failed."""
-        return tuple(self.attributes.alerts)
-
-    @property
-    def resources_taken(self) -> tuple[str, str] | None:
-        """What the names of its resources begin with, and whose they are."""
-        return None if self.attributes is None else (self.attributes.resource_prefix, self.attributes.resources)
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
@@ -97,23 +60,13 @@ class _FoundTables(Member, dg.StateBackedComponent):
         return DefsStateConfig.from_args(kept, default_key=f"{type(self).__name__}[{name}]")
 
     @property
-    @abstractmethod
     def name(self) -> str:
-        """Name of the component, unique in the project."""
+        """Name of the component, unique in the project: after its warehouse, and the table where it is of one."""
+        return f"{self.attributes.warehouse} {self.attributes.table}".rstrip()
 
-    @property
-    @abstractmethod
-    def upkeep(self) -> bool:
-        """Whether compaction, expiry and verification are assets."""
-
-    @property
-    def external(self) -> bool:
-        """Whether the tables are assets of the component."""
-        return True
-
-    @abstractmethod
     def wanted(self, warehouse: "Warehouse") -> Sequence[str]:
         """List the tables."""
+        return [n for n in warehouse.tables() if self.claims(n)]
 
     def write_state_to_path(self, state_path: Path) -> None:
         """Write down the schemas of the tables that there are now.
@@ -124,20 +77,16 @@ class _FoundTables(Member, dg.StateBackedComponent):
             raise PipelineFileError("; ".join(self.problems), path=self.file)
         from lakeidx.api import Warehouse
 
-        warehouse = Warehouse(self.warehouse)
+        warehouse = Warehouse(self.attributes.warehouse)
         found = {name: schema_to_json(warehouse.table(name).schema) for name in self.wanted(warehouse)}
         state_path.write_text(json.dumps(found, indent=1, sort_keys=True), encoding="utf-8")
 
-    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+    def build_own(self, context: dg.ComponentLoadContext) -> list[dg.Definitions]:
         """Build the assets of the tables; a warehouse that cannot be read now shows as a failed check."""
-        with quiet():
-            shared = self.build_shared(context)
-            if self.problems:
-                return dg.Definitions.merge(*shared, *self.build_left_out(self.problems))
-            try:
-                return dg.Definitions.merge(*shared, super().build_defs(context))
-            except LakeIdxError as error:
-                return dg.Definitions.merge(*shared, *self.build_left_out([str(error)]))
+        try:
+            return [dg.StateBackedComponent.build_defs(self, context)]
+        except LakeIdxError as error:
+            return self.build_left_out([str(error)])
 
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
         """Build the assets of the tables; none before the state was read once."""
@@ -150,11 +99,11 @@ class _FoundTables(Member, dg.StateBackedComponent):
                 left_out.append(str(error))
                 continue
             pipelines.append(pipeline)
-            if self.external:
+            if self.attributes.external:
                 out.assets.append(_table_asset(pipeline))
-            if self.upkeep:
+            if self.attributes.upkeep:
                 add_upkeep(out, pipeline)
-        if pipelines and self.external:
+        if pipelines and self.attributes.external:
             out.sensors.append(
                 _tables_sensor(f"lakeidx__{zlib.crc32(self.name.encode()):08x}__tables_sensor", pipelines)
             )
@@ -176,16 +125,18 @@ class _FoundTables(Member, dg.StateBackedComponent):
             return PipelineConfig.model_validate(
                 {
                     "table": name,
-                    "warehouse": self.warehouse,
+                    "warehouse": self.attributes.warehouse,
                     "description": schema.get("comment") or "",
-                    "landing": {"path": self.warehouse},
+                    "landing": {"path": self.attributes.warehouse},
                     "fields": [{k: f[k] for k in ("name", "type", "description") if k in f} for f in schema["fields"]],
                     **{k: schema[k] for k in ("primaryKeys", "partitionKeys", "options")},
                     **{k: getattr(self.attributes, k) for k in keys},
                 }
             )
         except ValidationError as error:
-            raise InvalidInputError(f"table {name}: {error.errors()[0]['msg']}", path=self.warehouse) from error
+            raise InvalidInputError(
+                f"table {name}: {error.errors()[0]['msg']}", path=self.attributes.warehouse
+            ) from error
 
 
 @dg.scaffold_with(WarehouseTablesScaffolder)
@@ -195,20 +146,6 @@ class WarehouseTables(_FoundTables):
     model = WarehouseTablesAttributes
     attributes: WarehouseTablesAttributes
     rank = 2
-
-    @property
-    def name(self) -> str:
-        """Name the component after its warehouse."""
-        return self.warehouse
-
-    @property
-    def upkeep(self) -> bool:
-        """Keep tables only when the attribute is set."""
-        return self.attributes.upkeep
-
-    def wanted(self, warehouse: "Warehouse") -> Sequence[str]:
-        """List the tables that the globs choose."""
-        return [n for n in warehouse.tables() if self.claims(n)]
 
     def claims(self, table: str) -> bool:
         """Return whether the globs choose it."""
@@ -222,21 +159,6 @@ class TableMaintenance(_FoundTables):
     model = TableMaintenanceAttributes
     attributes: TableMaintenanceAttributes
     rank = 1
-
-    @property
-    def name(self) -> str:
-        """Name the component after its table."""
-        return f"{self.warehouse} {self.attributes.table}"
-
-    @property
-    def upkeep(self) -> bool:
-        """Keep the table: that is what the component is for."""
-        return True
-
-    @property
-    def external(self) -> bool:
-        """Leave the table's asset to the one of the project that writes it when the attribute says so."""
-        return self.attributes.external
 
     def wanted(self, warehouse: "Warehouse") -> Sequence[str]:
         """List the one table; NotFoundError names the tables there are."""
