@@ -18,6 +18,7 @@ import pytest
 
 from lakeidx.dagster.assets import publish, stages
 from lakeidx.dagster.assets.stages import commit_checks
+from lakeidx.dagster.expectations.figures import Figure, figures_of
 from lakeidx.dagster.names import STAGES, TABLE, asset_key, partitions_of
 from lakeidx.dagster.sensors.failed_runs import build_canceled_run_sensor, build_failed_run_sensor
 from lakeidx.errors import CorruptFileError
@@ -54,42 +55,36 @@ _BROKEN = [
 ]
 
 
-def results(**changed: RuleResult) -> list[RuleResult]:
-    made = {
-        name: RuleResult(name=name, passed=True, severity=Severity.ERROR, metrics=metrics, description="what holds")
+def results() -> list[RuleResult]:
+    return [
+        RuleResult(name=name, passed=True, severity=Severity.ERROR, metrics=metrics, description="what holds")
         for name, metrics in _SOUND.items()
-    }
-    return list((made | changed).values())
+    ]
+
+
+def judged(result: RuleResult) -> list[Figure]:
+    return figures_of(result, ChecksConfig())
 
 
 def test_sound_figures_pass() -> None:
-    from lakeidx.dagster.expectations.verdicts import judge
-
-    verdicts = judge(results(), ChecksConfig())
-    assert list(verdicts) == list(_SOUND)
-    assert all(v.passed and not v.failed for v in verdicts.values())
-    assert [e["figure"] for e in verdicts["batch_rows_accounted"].expectations] == [
+    figures = {r.name: judged(r) for r in results()}
+    assert all(f.holds for found in figures.values() for f in found)
+    assert [f.row["figure"] for f in figures["batch_rows_accounted"]] == [
         "ingested = accounted", "inserted", "updated", "upserted", "deleted", "rejected", "rows_unaccounted",
     ]  # fmt: skip
-    assert judge([], ChecksConfig()) == {}
 
 
 @pytest.mark.parametrize(("rule", "metric", "value", "says"), _BROKEN)
-def test_one_figure_beyond_its_limit_fails_its_check_alone(rule: str, metric: str, value: float, says: str) -> None:
-    from lakeidx.dagster.expectations.verdicts import judge
-
+def test_one_figure_beyond_its_limit_fails_its_check(rule: str, metric: str, value: float, says: str) -> None:
     (sound,) = [r for r in results() if r.name == rule]
-    verdicts = judge(results(**{rule: replace(sound, metrics={**sound.metrics, metric: value})}), ChecksConfig())
-    assert [name for name, v in verdicts.items() if not v.passed] == [rule]
-    (failed,) = verdicts[rule].failed
+    figures = judged(replace(sound, metrics={**sound.metrics, metric: value}))
+    (failed,) = [f.broken for f in figures if not f.holds]
     assert failed.startswith(says)
 
 
 def test_a_rule_without_limits_is_refused() -> None:
-    from lakeidx.dagster.expectations.verdicts import judge
-
     with pytest.raises(KeyError, match="rule unheard_of has no figure with a limit"):
-        judge([replace(results()[0], name="unheard_of")], ChecksConfig())
+        judged(replace(results()[0], name="unheard_of"))
 
 
 def shown(d: Deployment, asset: str = TABLE) -> dict[str, tuple[str, str]]:

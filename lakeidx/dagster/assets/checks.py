@@ -26,7 +26,7 @@ import dagster as dg
 
 from lakeidx.batch.artifacts import IngestReport
 from lakeidx.dagster.assets.kept_checks import kept_checks
-from lakeidx.dagster.expectations.verdicts import judge
+from lakeidx.dagster.expectations.figures import figures_of
 from lakeidx.dagster.last_verdicts import CHECKS_STEP, last_verdicts, leave_verdicts, repeat_overtaken
 from lakeidx.dagster.metadata.reports import records_table, rejected_metadata
 from lakeidx.dagster.names import asset_key, table_id
@@ -95,23 +95,25 @@ def build_specs(config: PipelineConfig, asset: str, names: Sequence[str]) -> lis
 
 def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResult]) -> Iterator[dg.AssetCheckResult]:
     """Convert rule results to Dagster's check results."""
-    verdicts = judge(results, config.checks)
     for result in results:
-        verdict = verdicts[result.name]
+        figures = figures_of(result, config.checks)
+        passed = all(f.holds for f in figures)
         # Every batch stores them: of a rule that passed only how much it has looked at.
         metadata: dict[str, Any] = {
-            f"lakeidx/{name}": value for name, value in result.metrics.items() if value or not verdict.passed
+            f"lakeidx/{name}": value for name, value in result.metrics.items() if value or not passed
         }
-        if not verdict.passed:
-            metadata["lakeidx/expectations"] = records_table(verdict.expectations)
+        if not passed:
+            metadata["lakeidx/expectations"] = records_table([f.row for f in figures])
             if result.sample:
                 metadata["lakeidx/sample"] = records_table(result.sample)
         yield dg.AssetCheckResult(
-            passed=verdict.passed,
+            passed=passed,
             asset_key=asset_key(config, asset),
             check_name=result.name,
             severity=dg.AssetCheckSeverity.WARN if result.name in WARNINGS else dg.AssetCheckSeverity.ERROR,
-            description=_passed_text(result) if verdict.passed else failure_text(result, verdict.failed),
+            description=_passed_text(result)
+            if passed
+            else failure_text(result, [f.broken for f in figures if not f.holds]),
             metadata=metadata,
         )
 

@@ -1,10 +1,10 @@
-"""Limits of the figures of each rule, by the names of the rules."""
+"""Figures of each rule and their limits, by the names of the rules; Great Expectations, which judges rows, is not needed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lakeidx.pipeline_file.sections import ChecksConfig
 from lakeidx.quality.result import RuleResult
@@ -27,6 +27,21 @@ class Figure(NamedTuple):
         if math.isnan(self.value):
             return False
         return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
+
+    @property
+    def broken(self) -> str:
+        """What was seen and what was expected, of a figure that does not hold."""
+        if " = " in self.name:
+            return f"{self.name} is not met ({self.value}, {self.most})"
+        limits = [f"at least {self.least}"] if self.least is not None and self.value < 0 else []
+        limits += [f"at most {self.most}"] if self.most is not None else []
+        return f"{self.name} = {self.value}" + (f" ({' and '.join(limits)})" if limits else "")
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What was expected, what was seen, whether it holds."""
+        seen = {"figure": self.name, "min": self.least, "max": self.most, "observed": str(self.value)}
+        return {**seen, "holds": self.holds}
 
 
 #: Metrics that count faults.
