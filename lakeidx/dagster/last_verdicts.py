@@ -9,6 +9,7 @@ runs that were killed, canceled in the queue or stopped by another asset of the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -34,17 +35,7 @@ def last_verdicts(
             yield dg.AssetCheckEvaluation(key.asset_key, key.name, True, description=text, blocking=False)
             continue
         judged_by = dg.MetadataValue.dagster_run(record.run_id) if record.run_id else "outside of a run"
-        yield dg.AssetCheckEvaluation(
-            key.asset_key,
-            key.name,
-            said.passed,
-            metadata={_JUDGED_BY: judged_by, **said.metadata},
-            target_materialization_data=said.target_materialization_data,
-            severity=said.severity,
-            description=said.description,
-            # What it says was no reason to stop then, or has stopped its own run.
-            blocking=False,
-        )
+        yield _again(said, judged_by)
 
 
 def repeat_overtaken(instance: dg.DagsterInstance, run_id: str, verdicts: Sequence[dg.AssetCheckEvaluation]) -> None:
@@ -56,18 +47,21 @@ def repeat_overtaken(instance: dg.DagsterInstance, run_id: str, verdicts: Sequen
     for key, found in instance.event_log_storage.get_latest_asset_check_execution_by_key(list(keys)).items():
         # One that is planned is of a run that has yet to come, and reports.
         if found.run_id != run_id and found.status.value != "PLANNED":
-            said = keys[key]
-            again = dg.AssetCheckEvaluation(
-                key.asset_key,
-                key.name,
-                said.passed,
-                metadata={_JUDGED_BY: dg.MetadataValue.dagster_run(run_id), **said.metadata},
-                target_materialization_data=said.target_materialization_data,
-                severity=said.severity,
-                description=said.description,
-                blocking=False,
-            )
-            instance.report_runless_asset_event(again)
+            instance.report_runless_asset_event(_again(keys[key], dg.MetadataValue.dagster_run(run_id)))
+
+
+def _again(said: dg.AssetCheckEvaluation, judged_by: dg.MetadataValue[Any] | str) -> dg.AssetCheckEvaluation:
+    """Return a verdict as it is reported again: what it says was no reason to stop then, or has stopped its own run."""
+    return dg.AssetCheckEvaluation(
+        said.asset_key,
+        said.check_name,
+        said.passed,
+        metadata={_JUDGED_BY: judged_by, **said.metadata},
+        target_materialization_data=said.target_materialization_data,
+        severity=said.severity,
+        description=said.description,
+        blocking=False,
+    )
 
 
 def leave_verdicts(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
