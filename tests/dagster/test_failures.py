@@ -142,7 +142,7 @@ def test_trouble_that_stays_fails_the_run_with_its_kind_and_a_later_run_mends_it
     assert not failed.success
     events = [e for e in failed.all_events if e.is_step_failure]
     said = told_kind(events[0])
-    assert diagnose({str(e.step_key): said for e in events}).kind == "disk_full"
+    assert diagnose({str(e.step_key): said for e in events}) == "disk_full"
     assert len([e for e in failed.all_events if e.event_type_value == "STEP_UP_FOR_RETRY"]) == 1
     trouble.left = 0
     assert d.run("a.parquet").success

@@ -9,7 +9,7 @@ import os
 import smtplib
 import ssl
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from email.message import EmailMessage
 from functools import partial
@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 import dagster as dg
 from tenacity import Retrying, stop_after_attempt, wait_fixed
 
-from lakeidx.dagster.failures import ALERT, ERROR_KIND, REACTIONS, WHAT_TO_DO, Reaction
+from lakeidx.dagster.failures import ALERT, ERROR_KIND, REACTIONS, WHAT_TO_DO
 from lakeidx.dagster.last_verdicts import leave_verdicts
 from lakeidx.errors import InvalidInputError, LakeIdxError, UnavailableError
 from lakeidx.pipeline_file.sections import AlertConfig
@@ -34,38 +34,17 @@ ATTEMPTS = 3
 _SMTP = "smtp://localhost:25"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """Diagnosis of a failed run."""
-
-    kind: str
-    steps: tuple[str, ...]
-    reaction: Reaction
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """Tags for the run, to filter by in the UI."""
-        return {
-            ERROR_KIND: self.kind,
-            ALERT: "yes" if self.reaction.alert else "no",
-            WHAT_TO_DO: self.reaction.advice,
-        }
-
-
-def diagnose(failed_steps: Mapping[str, str | None], *, started: bool = True) -> Diagnosis:
-    """Diagnose a run.
+def diagnose(failed_steps: Mapping[str, str | None], *, started: bool = True) -> str:
+    """Return the kind of error that a run has failed with.
 
     failed_steps   step -> error kind, None where the step did not say; none failed when the process died
     started        whether its process could begin with the steps
     """
     if not failed_steps:
-        kind = "killed" if started else "not_started"
-        return Diagnosis(kind, (), REACTIONS[kind])
+        return "killed" if started else "not_started"
     kinds = [kind for kind in failed_steps.values() if kind in REACTIONS]
     # The worst first: what no one may retry, then what someone must look at.
-    kinds.sort(key=lambda k: (REACTIONS[k].retry, not REACTIONS[k].alert))
-    kind = kinds[0] if kinds else "unknown"
-    return Diagnosis(str(kind), tuple(failed_steps), REACTIONS[str(kind)])
+    return min(kinds, key=lambda k: (REACTIONS[k].retry, not REACTIONS[k].alert), default="unknown")
 
 
 def _kinds_of_steps(context: dg.RunFailureSensorContext) -> dict[str, str | None]:
@@ -97,23 +76,25 @@ def _last_cause(error: Any) -> str:
     return str(error.message).partition("\n\nStack Trace:")[0].strip()
 
 
-def _alert_of(context: dg.RunFailureSensorContext, diagnosis: Diagnosis, errors: Sequence[str]) -> Alert | None:
+def _alert_of(
+    context: dg.RunFailureSensorContext, kind: str, steps: Collection[str], errors: Sequence[str]
+) -> Alert | None:
     """Return the alert for a failed run; None when Dagster retries it and nobody has to act.
 
     errors   what was said before the first step
     """
-    run = context.dagster_run
-    if run.tags.get(_WILL_RETRY) == "true" and not diagnosis.reaction.alert:
+    run, reaction = context.dagster_run, REACTIONS[kind]
+    if run.tags.get(_WILL_RETRY) == "true" and not reaction.alert:
         return None
     said = [event.step_failure_data.user_failure_data for event in context.get_step_failure_events()]
     return Alert(
         run_id=run.run_id,
         job=run.job_name,
         table=", ".join(_tables_of(run)),
-        steps=diagnosis.steps,
-        kind=diagnosis.kind,
-        urgent=diagnosis.reaction.alert,
-        advice=diagnosis.reaction.advice,
+        steps=tuple(steps),
+        kind=kind,
+        urgent=reaction.alert,
+        advice=reaction.advice,
         errors=(*errors, *(str(data.description) for data in said if data is not None and data.description)),
     )
 
@@ -155,12 +136,15 @@ def build_failed_run_sensor(
             return
         kinds = _kinds_of_steps(context)
         errors = [] if kinds else _errors_before_steps(context.instance, context.dagster_run.run_id)
-        diagnosis = diagnose(kinds, started=not errors)
-        context.instance.add_run_tags(context.dagster_run.run_id, diagnosis.tags)
-        steps = ", ".join(diagnosis.steps) or "; ".join(errors) or "no step reported a reason"
-        text = f"run {context.dagster_run.run_id} failed ({diagnosis.kind}, {steps}): {diagnosis.reaction.advice}"
-        (context.log.error if diagnosis.reaction.alert else context.log.warning)(text)
-        alert = _alert_of(context, diagnosis, errors)
+        kind, run_id = diagnose(kinds, started=not errors), context.dagster_run.run_id
+        reaction = REACTIONS[kind]
+        # To filter by in the UI.
+        tags = {ERROR_KIND: kind, ALERT: "yes" if reaction.alert else "no", WHAT_TO_DO: reaction.advice}
+        context.instance.add_run_tags(run_id, tags)
+        steps = ", ".join(kinds) or "; ".join(errors) or "no step reported a reason"
+        text = f"run {run_id} failed ({kind}, {steps}): {reaction.advice}"
+        (context.log.error if reaction.alert else context.log.warning)(text)
+        alert = _alert_of(context, kind, kinds, errors)
         if alert is not None:
             own = [partial(_tell, a) for a in dict.fromkeys(a for of_table in told for a in of_table)]
             send_alert(alert, chain(own, receivers_from() if alerts is None else alerts))
