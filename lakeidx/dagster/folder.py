@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from lakeidx.dagster.assets.pipeline_files import build_pipeline_files
-from lakeidx.dagster.factory import TableDefinitions, build_feed, build_table
+from lakeidx.dagster.factory import TableDefinitions, build_feed, build_table, merged_definitions
 from lakeidx.dagster.resources import SparkResource, resources_from_environment
 from lakeidx.dagster.sensors.failed_runs import build_canceled_run_sensor, build_failed_run_sensor
 from lakeidx.pipeline_file.feed import FeedConfig, load_feeds
@@ -58,17 +58,15 @@ def build_definitions(
     told = {name: alerts for t in tables for name, alerts in t.told.items()}
     found = build_pipeline_files(f"Pipeline files in {folder}, one for each table.", len(tables), left_out)
     of_runs = [build_failed_run_sensor(tables=told.get), build_canceled_run_sensor()]
-    return dg.Definitions(
-        assets=[*(a for t in tables for a in t.assets), found.asset],
-        asset_checks=[*(c for t in tables for c in t.checks), found.check],
-        jobs=[j for t in tables for j in t.jobs],
-        sensors=[*(s for t in tables for s in t.sensors), *of_runs, found.sensor],
-        schedules=[s for t in tables for s in t.schedules],
-        resources=resources or resources_from_environment(spark=spark),
+    own = dg.Definitions(
+        sensors=of_runs,
         # One process per run: one Spark session, one import of what stages need.
         executor=dg.in_process_executor,
         metadata={
             "lakeidx/pipelines": len(tables),
             **{f"lakeidx/left_out/{name}": "; ".join(problems) for name, problems in left_out.items()},
         },
+    )
+    return dg.Definitions.merge(
+        merged_definitions(tables, resources or resources_from_environment(spark=spark)), found, own
     )

@@ -7,7 +7,6 @@ on from the start, once for each change; running the check by hand does the same
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -23,18 +22,9 @@ INTERVAL_SECONDS = 60
 _REFUSE = "LAKEIDX_REFUSE_LEFT_OUT"
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineFiles:
-    """The definitions that refer to a deployment's pipeline files."""
-
-    asset: dg.AssetSpec
-    check: dg.AssetChecksDefinition
-    sensor: dg.SensorDefinition
-
-
 def build_pipeline_files(
     what: str, loaded: int, left_out: Mapping[str, tuple[str, ...]], *, key: dg.AssetKey = ASSET
-) -> PipelineFiles:
+) -> dg.Definitions:
     """Build the asset, check and sensor.
 
     what       first line of the asset's description; the problems follow
@@ -80,7 +70,8 @@ def build_pipeline_files(
         )
         return dg.SensorResult(asset_events=[event], cursor=digest)
 
-    return PipelineFiles(asset, kept_checks(every_pipeline_file_loads), pipeline_files_sensor)
+    checks = [kept_checks(every_pipeline_file_loads)]
+    return dg.Definitions(assets=[asset], asset_checks=checks, sensors=[pipeline_files_sensor])
 
 
 def _describe(left_out: Mapping[str, tuple[str, ...]]) -> str:

@@ -126,8 +126,7 @@ class Member(dg.Component):
             log.error("left out: %s: %s", self.file, problem)
         words = [re.sub(r"[^A-Za-z0-9_]", "_", p) for p in Path(self.file).parent.parts[-2:]]
         key = dg.AssetKey(["lakeidx", "components", *words])
-        found = build_pipeline_files(f"What is left out of the component {self.file}.", 0, left_out, key=key)
-        return [dg.Definitions(assets=[found.asset], asset_checks=[found.check], sensors=[found.sensor])]
+        return [build_pipeline_files(f"What is left out of the component {self.file}.", 0, left_out, key=key)]
 
 
 @contextmanager
