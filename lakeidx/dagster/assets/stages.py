@@ -69,7 +69,6 @@ from lakeidx.dagster.names import (
     stages_group,
     writer_of_files,
 )
-from lakeidx.dagster.preload import preload_imports
 from lakeidx.dagster.resources import (
     SparkResource,
     StoreResource,
@@ -270,8 +269,6 @@ def _build_step(
     )
     def step(context: dg.AssetExecutionContext) -> StepEvents:
         config = IngestConfig(**(context.op_execution_context.op_config or {}))
-        if ingests:
-            preload_imports(pipeline, [node.name for node in context.job_def.nodes])
         yield from _Step(pipeline, context, *resources_in(context, pipeline), config.overwrite).run(stages)
 
     return step
