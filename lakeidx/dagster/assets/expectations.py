@@ -14,9 +14,8 @@ from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.schema_drift import staged_schema
-from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.expectations.set_aside import reason_of
-from lakeidx.dagster.metadata.reports import records_table
+from lakeidx.dagster.metadata.reports import link, records_table
 from lakeidx.dagster.names import TABLE, asset_key
 from lakeidx.dagster.resources import StoreResource
 from lakeidx.format.schema.table_schema import VALUE_KIND
@@ -74,8 +73,7 @@ def landed_expectation_results(
     judged = [e for e in expected if not e.set_aside]
     if judged:
         pieces = _staged(batch, report, _columns(config, judged))
-        page = DocsPage(store, f"landed-{report.batch_id}")
-        yield from _expectation_results(config, "ingest", judged, pieces, page)
+        yield from _expectation_results(config, "ingest", judged, pieces, store, f"landed-{report.batch_id}")
 
 
 def _passed(config: PipelineConfig, expected: ExpectationConfig, metadata: dict[str, Any]) -> dg.AssetCheckResult:
@@ -96,19 +94,24 @@ def table_expectation_results(
         pieces = chain([scan.arrow_schema.empty_table()], scan.batches())
         snapshot = scan.plan.snapshot
         name = "table" if snapshot is None else f"table-snapshot-{snapshot.id}"
-        return list(_expectation_results(config, asset, expected, pieces, DocsPage(store, name)))
+        return list(_expectation_results(config, asset, expected, pieces, store, name))
 
     if expected:
         yield from on_newest(table.metadata, judged)
 
 
 def batches_expectation_results(
-    config: PipelineConfig, instance: dg.DagsterInstance, page: DocsPage, newest: Mapping[str, Any] | None = None
+    config: PipelineConfig,
+    instance: dg.DagsterInstance,
+    store: StoreResource,
+    batch_id: str,
+    newest: Mapping[str, Any] | None = None,
 ) -> Iterator[dg.AssetCheckResult]:
     """Judge the figures of the last batches; `newest`: of one that is not published yet."""
     expected = _expectations_on(config, "batches")
     if expected:
-        yield from _expectation_results(config, TABLE, expected, iter([_batch_figures(config, instance, newest)]), page)
+        figures = iter([_batch_figures(config, instance, newest)])
+        yield from _expectation_results(config, TABLE, expected, figures, store, f"batches-{batch_id}")
 
 
 def _expectation_results(
@@ -116,13 +119,24 @@ def _expectation_results(
     asset: str,
     expected: Sequence[ExpectationConfig],
     pieces: Iterator[pa.Table],
-    page: DocsPage,
+    store: StoreResource,
+    page: str,
 ) -> Iterator[dg.AssetCheckResult]:
-    """Judge rows; each expectation is a check result."""
+    """Judge rows; each expectation is a check result.
+
+    page   name of the library's page of them, in the folder of the pipeline file that links to it
+    """
     from lakeidx.dagster.expectations.of_rows import judge_rows, whole_result
 
     outcomes = judge_rows(expected, pieces)
-    docs = page.write(config, [r for o in outcomes if (r := whole_result(o)) is not None])
+    docs: dict[str, Any] = {}
+    if config.data_docs is not None:
+        from lakeidx.dagster.expectations.data_docs import data_docs_page
+
+        path = f"{config.data_docs.rstrip('/')}/{config.table}/{page}.html"
+        found = [r for o in outcomes if (r := whole_result(o)) is not None]
+        store.open(path).put(path, data_docs_page(f"{config.table} {page}", found).encode())
+        docs = {"lakeidx/data_docs": link(path)}
     for outcome in outcomes:
         wish = outcome.expected
         metadata: dict[str, Any] = {"lakeidx/rows": outcome.rows, "lakeidx/all_rows": outcome.complete, **docs}

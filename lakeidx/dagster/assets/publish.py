@@ -16,7 +16,6 @@ from lakeidx.batch.context import BatchContext
 from lakeidx.batch.held.hold import discard_batch, require_held
 from lakeidx.batch.held.release import release_held
 from lakeidx.dagster.assets.checks import check_results, joined_results
-from lakeidx.dagster.assets.docs_page import DocsPage
 from lakeidx.dagster.assets.expectations import batches_expectation_results, table_expectation_results
 from lakeidx.dagster.assets.op_jobs import build_op_job
 from lakeidx.dagster.assets.table import table_observation, table_state
@@ -80,7 +79,7 @@ def table_results_of(
     verified = batch_results(pipeline, batch, gone=gone) if found is None else Verified.from_json(found)
     yield from joined_results(check_results(pipeline, TABLE, verified.results))
     newest = _figures(pipeline, batch) if unpublished else None
-    yield from batches_expectation_results(pipeline, context.instance, DocsPage(store, f"batches-{batch_id}"), newest)
+    yield from batches_expectation_results(pipeline, context.instance, store, batch_id, newest)
     if pipeline.publish == "after_checks":
         table = TableHandle(batch.metadata.store, batch.paths, batch.metadata)
         yield from table_expectation_results(pipeline, TABLE, table, store)
