@@ -12,8 +12,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +25,6 @@ from lakeidx.dagster.failures import JobEndedError
 from lakeidx.errors import InvalidInputError, LakeIdxError
 
 _JOBS = Path(__file__).parents[1] / "jobs"
-
-
-class _KeptMessages(dg.PipesTempFileMessageReader):
-    """Reads messages from a file and keeps them, also when the job has failed."""
-
-    handler: dg.PipesMessageHandler | None = None
-
-    @contextmanager
-    def read_messages(self, handler: dg.PipesMessageHandler) -> Iterator[dict[str, Any]]:
-        """Read messages while the job runs."""
-        self.handler = handler
-        with super().read_messages(handler) as params:
-            yield dict(params)
-
-    @property
-    def custom(self) -> Sequence[Any]:
-        """What the job has sent besides logs."""
-        return self.handler.get_custom_messages() if self.handler is not None else ()
 
 
 def run_command(
@@ -64,9 +45,8 @@ def run_command(
     words = shlex.split(command)
     if not words:
         raise InvalidInputError("engine submit needs a command (LAKEIDX_SPARK_SUBMIT), e.g. spark-submit --master yarn")
-    reader = _KeptMessages()
     words = [sys.executable, job_limit.__file__, str(limit_seconds), *words, str(_JOBS / f"{job}.py")]
-    injector = dg.PipesEnvContextInjector()
+    injector, reader = dg.PipesEnvContextInjector(), dg.PipesTempFileMessageReader()
     with dg.open_pipes_session(context, injector, reader, extras=dict(extras)) as session:
         environment = {**os.environ, **session.get_bootstrap_env_vars()}
         process = subprocess.Popen([*words, *arguments], env=environment)  # noqa: S603 - what the deployment gives
@@ -76,15 +56,17 @@ def run_command(
             process.send_signal(signal.SIGINT)
             process.wait(timeout=2 * job_limit.GRACE_SECONDS)
             raise
+    # Beside logs, also of a job that has failed.
+    sent = session.message_handler.get_custom_messages()
     if code:
-        _raise_reported(reader.custom)
+        _raise_reported(sent)
         if limit_seconds and code == job_limit.TIMED_OUT:
             raise JobEndedError(
                 f"the job {job} was stopped after {limit_seconds:g} s (submit_seconds, LAKEIDX_SUBMIT_SECONDS). "
                 "A retry resumes from what is staged; raise the limit if a stage needs longer"
             )
         raise JobEndedError(f"the job {job} ended with exit code {code} and did not say why")
-    return reader.custom
+    return sent
 
 
 def _raise_reported(messages: Sequence[Any]) -> None:
