@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,38 +12,35 @@ from numpy.typing import NDArray
 from lakeidx.data.json_values import json_rows
 from lakeidx.data.row_kinds import is_retract
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.landing.cast_rows import short_text
+from lakeidx.landing.cast_rows import RefuseRows, short_text
 from lakeidx.landing.types import Piece
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.sections import ExpectationConfig
 
 
-@dataclass(frozen=True, slots=True)
-class RowJudge:
-    """Finds rows that ingest rejects. Great Expectations is imported when the first rows are judged."""
+def _judge(
+    wanted: Sequence[ExpectationConfig], piece: Piece, rows: pa.Table, bad: NDArray[np.bool_]
+) -> Mapping[int, str]:
+    """Return rows that fail, each with the first expectation it does not meet; not of deletes, and of rows rejected before.
 
-    expected: tuple[ExpectationConfig, ...]
+    errors   InvalidInputError for an expectation that is not about single rows, or cannot be applied
+    """
+    # It imports Great Expectations.
+    from lakeidx.dagster.expectations.of_rows import failing_rows
 
-    def __call__(self, piece: Piece, rows: pa.Table, bad: NDArray[np.bool_]) -> Mapping[int, str]:
-        """Return rows that fail, each with the first expectation it does not meet; not of deletes, and of rows rejected before.
-
-        errors   InvalidInputError for an expectation that is not about single rows, or cannot be applied
-        """
-        from lakeidx.dagster.expectations.of_rows import failing_rows
-
-        left = ~bad
-        if VALUE_KIND in rows.column_names:
-            left &= ~is_retract(np.asarray(rows.column(VALUE_KIND)))
-        places = np.flatnonzero(left)
-        judged = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
-        found: dict[int, str] = {}
-        for expected in self.expected:
-            failing = failing_rows(expected, judged)
-            values = json_rows(judged.select(expected.columns).take(pa.array(failing, pa.int64())))
-            for at, row in zip(failing, values, strict=True):
-                text = ", ".join("null" if v is None else short_text(v) for v in row.values())
-                found.setdefault(int(places[at]), f"{reason_of(expected)}: {text}")
-        return found
+    left = ~bad
+    if VALUE_KIND in rows.column_names:
+        left &= ~is_retract(np.asarray(rows.column(VALUE_KIND)))
+    places = np.flatnonzero(left)
+    judged = rows if len(places) == rows.num_rows else rows.take(pa.array(places))
+    found: dict[int, str] = {}
+    for expected in wanted:
+        failing = failing_rows(expected, judged)
+        values = json_rows(judged.select(expected.columns).take(pa.array(failing, pa.int64())))
+        for at, row in zip(failing, values, strict=True):
+            text = ", ".join("null" if v is None else short_text(v) for v in row.values())
+            found.setdefault(int(places[at]), f"{reason_of(expected)}: {text}")
+    return found
 
 
 def reason_of(expected: ExpectationConfig) -> str:
@@ -51,7 +48,7 @@ def reason_of(expected: ExpectationConfig) -> str:
     return f"expectation {expected.check_name}"
 
 
-def row_judge(config: PipelineConfig) -> RowJudge | None:
-    """Return what rejects rows of a pipeline; None when no expectation does."""
-    expected = tuple(e for e in config.expectations if e.set_aside)
-    return RowJudge(expected) if expected else None
+def row_judge(config: PipelineConfig) -> RefuseRows | None:
+    """Return what finds rows of a pipeline that ingest rejects; None when no expectation does."""
+    wanted = tuple(e for e in config.expectations if e.set_aside)
+    return partial(_judge, wanted) if wanted else None
