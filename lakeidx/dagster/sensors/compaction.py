@@ -1,6 +1,7 @@
 """The compaction sensor of a table: when a new snapshot leaves buckets with too many sorted runs or small files, compact."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
@@ -19,23 +20,29 @@ from lakeidx.table.newest import on_newest
 INTERVAL_SECONDS = 60
 
 
-def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinition:
-    """Build a sensor that plans the compaction of every new snapshot and starts a run when there is something to do.
+def build_snapshot_sensor(
+    pipeline: PipelineConfig,
+    job: Any,
+    verb: str,
+    look: Callable[[PipelineConfig, TableHandle, Snapshot | None, str], dg.SensorResult],
+    *,
+    seconds: int,
+    description: str,
+) -> dg.SensorDefinition:
+    """Build a sensor that looks at the newest snapshot of a table, while none of its own runs is queued.
 
-    Its cursor is the snapshot it evaluated last; the run key is that snapshot, so one state is compacted once. While nothing is
-    due it looks only at buckets that were written since; the first look after something was due is at all of them. Each new
-    snapshot is an observation of the table, whoever wrote it.
+    look   is given the newest snapshot, and the cursor as the last look left it
     """
-    name = f"{table_id(pipeline)}__compaction_sensor"
+    name = f"{table_id(pipeline)}__{verb}_sensor"
 
     @dg.sensor(
         name=name,
         job=job,
-        minimum_interval_seconds=INTERVAL_SECONDS,
-        description=f"Compacts buckets of {pipeline.table} that have num-sorted-run.compaction-trigger runs or more.",
+        minimum_interval_seconds=seconds,
+        description=description,
         required_resource_keys=resource_keys(pipeline, "tables"),
     )
-    def compaction_sensor(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult:
+    def snapshot_sensor(context: dg.SensorEvaluationContext, **_: Any) -> dg.SensorResult:
         try:
             table = resources_in(context, pipeline).tables.handle(pipeline)
         except NotFoundError:
@@ -45,18 +52,26 @@ def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefi
         if waits := is_queued(context.instance, "sensor", name):
             return dg.SensorResult(skip_reason=waits)
         try:
-            return on_newest(table.metadata, lambda newest: _look(pipeline, table, newest, context.cursor or ""))
+            return on_newest(table.metadata, lambda newest: look(pipeline, table, newest, context.cursor or ""))
         except LakeIdxError as error:
             return skip_or_raise(error, "the table cannot be read")
 
-    return compaction_sensor
+    return snapshot_sensor
+
+
+def build_compaction_sensor(pipeline: PipelineConfig, job: Any) -> dg.SensorDefinition:
+    """Build a sensor that plans the compaction of every new snapshot and starts a run when there is something to do.
+
+    Its cursor is the snapshot it evaluated last; the run key is that snapshot, so one state is compacted once. While nothing is
+    due it looks only at buckets that were written since; the first look after something was due is at all of them. Each new
+    snapshot is an observation of the table, whoever wrote it.
+    """
+    said = f"Compacts buckets of {pipeline.table} that have num-sorted-run.compaction-trigger runs or more."
+    return build_snapshot_sensor(pipeline, job, "compaction", _look, seconds=INTERVAL_SECONDS, description=said)
 
 
 def _look(pipeline: PipelineConfig, table: TableHandle, snapshot: Snapshot | None, cursor: str) -> dg.SensorResult:
-    """Plan the compaction of the newest snapshot.
-
-    cursor   as the last look left it
-    """
+    """Plan the compaction of the newest snapshot."""
     state = "" if snapshot is None else name_state(snapshot)
     looked, _, found = cursor.partition(" ")
     if snapshot is None or state == looked:
