@@ -100,9 +100,7 @@ def build_table(pipeline: PipelineConfig, file: Path | None = None) -> TableDefi
     add_upkeep(out, pipeline, checks)
     out.sensors.append(build_landing_sensor(pipeline, batch))
     _tell(out, pipeline)
-    if file is not None:
-        out.assets = [_with_source(a, file) for a in out.assets]
-    return out
+    return _with_source(out, file)
 
 
 def build_feed(feed: FeedConfig, file: Path | None = None) -> TableDefinitions:
@@ -128,9 +126,7 @@ def build_feed(feed: FeedConfig, file: Path | None = None) -> TableDefinitions:
     for table in pipelines_of(feed):
         add_upkeep(out, table)
         _tell(out, table)
-    if file is not None:
-        out.assets = [_with_source(a, file) for a in out.assets]
-    return out
+    return _with_source(out, file)
 
 
 def _tell(out: TableDefinitions, pipeline: PipelineConfig) -> None:
@@ -214,10 +210,15 @@ def shared_resources(prefix: str = RESOURCE_PREFIX) -> dict[str, Any]:
     return resources_from_environment(prefix=prefix)
 
 
-def _with_source(asset: Any, file: Path) -> Any:
-    """Let an asset refer to its pipeline file."""
-    if not isinstance(asset, dg.AssetsDefinition):
-        return asset
-    place = dg.LocalFileCodeReference(file_path=str(file.resolve()), line_number=1, label="pipeline file")
-    source = {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[place])}
-    return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=source))
+def _with_source(out: TableDefinitions, file: Path | None) -> TableDefinitions:
+    """Let assets refer to their pipeline file, if there is one."""
+    if file is not None:
+        place = dg.LocalFileCodeReference(file_path=str(file.resolve()), line_number=1, label="pipeline file")
+        source = {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[place])}
+        out.assets = [
+            a.map_asset_specs(lambda spec: spec.merge_attributes(metadata=source))
+            if isinstance(a, dg.AssetsDefinition)
+            else a
+            for a in out.assets
+        ]
+    return out
