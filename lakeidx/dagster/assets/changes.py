@@ -39,7 +39,7 @@ def build_changes_asset(pipeline: PipelineConfig, wanted: ChangesConfig) -> dg.A
 
 
 def _follow(wanted: ChangesConfig, step: Upkeep) -> StepEvents:
-    metadata, out = step.table.metadata, step.resources.store.open(wanted.path)
+    metadata, out = step.table.metadata, step.store.open(wanted.path)
     consumer = StreamConsumer(metadata, wanted.consumer)
     for found in run_stream(ChangeFollower(metadata), consumer, Start.parse(metadata, wanted.start)):
         written = _write_step(out, wanted.path, found)

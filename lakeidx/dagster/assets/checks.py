@@ -20,6 +20,7 @@ run has left it, also a run over a range of partitions. One that a run does not 
 
 import json
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -30,6 +31,7 @@ from lakeidx.dagster.expectations.figures import figures_of
 from lakeidx.dagster.last_verdicts import CHECKS_STEP, last_verdicts, leave_verdicts, repeat_overtaken
 from lakeidx.dagster.metadata.reports import records_table, rejected_metadata
 from lakeidx.dagster.names import asset_key, table_id
+from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
 from lakeidx.errors import RejectedRowsError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.quality.result import RuleResult
@@ -102,7 +104,10 @@ def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResu
         metadata: dict[str, Any] = {
             f"lakeidx/{name}": value for name, value in result.metrics.items() if value or not passed
         }
+        # Of a rule that passed why it could not be judged; what holds is in its spec, and an event has it thrice.
+        text = result.description if result.metrics.get("not_judged") else None
         if not passed:
+            text = failure_text(result, [f.broken for f in figures if not f.holds])
             metadata["lakeidx/expectations"] = records_table([f.row for f in figures])
             if result.sample:
                 metadata["lakeidx/sample"] = records_table(result.sample)
@@ -111,9 +116,7 @@ def check_results(config: PipelineConfig, asset: str, results: Sequence[RuleResu
             asset_key=asset_key(config, asset),
             check_name=result.name,
             severity=dg.AssetCheckSeverity.WARN if result.name in WARNINGS else dg.AssetCheckSeverity.ERROR,
-            description=_passed_text(result)
-            if passed
-            else failure_text(result, [f.broken for f in figures if not f.holds]),
+            description=text,
             metadata=metadata,
         )
 
@@ -144,11 +147,6 @@ def joined_results(results: Iterable[dg.AssetCheckResult]) -> Iterator[dg.AssetC
             description=" ".join(map(str, texts)) or None,
             metadata=metadata,
         )
-
-
-def _passed_text(result: RuleResult) -> str | None:
-    """Return why a rule that passed could not be judged; else nothing: what holds is in its spec, and an event has it thrice."""
-    return result.description if result.metrics.get("not_judged") else None
 
 
 def failure_text(result: RuleResult, failed: Sequence[str]) -> str:
@@ -209,6 +207,17 @@ def reported_checks(config: PipelineConfig, specs: Sequence[dg.AssetCheckSpec]) 
     return kept_checks(reported)
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step at work on a table."""
+
+    pipeline: PipelineConfig
+    context: dg.AssetExecutionContext
+    store: StoreResource
+    spark: SparkResource
+    tables: TableResource
+
+
 def materialized(
     context: dg.AssetExecutionContext,
     metadata: Mapping[str, Any],
@@ -224,15 +233,20 @@ def materialized(
 
 
 def report_checks(
-    context: dg.AssetExecutionContext, specs: Sequence[dg.AssetCheckSpec], results: Iterable[dg.AssetCheckResult]
+    context: dg.AssetExecutionContext,
+    specs: Sequence[dg.AssetCheckSpec],
+    results: Iterable[dg.AssetCheckResult],
+    *,
+    released: bool = False,
 ) -> Generator[dg.AssetCheckEvaluation, None, bool]:
     """Yield what a step has to yield after its asset, for one asset's checks: a failed one of severity ERROR that blocks fails it.
 
     specs     those that the results are of
+    released  none blocks: somebody has released the batch, whatever they find
     returns   whether one has failed that blocks
     """
     key, stopped = specs[0].asset_key, False
-    blocking: Mapping[str, bool] = {s.name: s.blocking for s in specs}
+    blocking: Mapping[str, bool] = {s.name: s.blocking and not released for s in specs}
     reported: list[dg.AssetCheckEvaluation] = []
     try:
         for result in _with_unjudged(specs, results):

@@ -31,7 +31,7 @@ def build_lookup_asset(pipeline: PipelineConfig) -> dg.AssetsDefinition:
 
 
 def _build_files(step: Upkeep) -> StepEvents:
-    uri, spark = step.pipeline.uri, step.resources.spark
+    uri, spark = step.pipeline.uri, step.spark
     done = spark.submitted(step.context, LOOKUP_STORE, [uri], step.pipeline)
     if done is None:
         report = run_lookup_store(step.table.metadata, spark.runner(uri))

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from lakeidx.batch.artifacts import staging_root
 from lakeidx.batch.landed_files import LEDGER_DIR
-from lakeidx.dagster.assets.checks import StepEvents, build_specs, check_results, materialized, report_checks
+from lakeidx.dagster.assets.checks import Step, StepEvents, build_specs, check_results, materialized, report_checks
 from lakeidx.dagster.assets.expectations import expectation_specs, table_expectation_results
 from lakeidx.dagster.assets.table import table_observation
 from lakeidx.dagster.failures import failures_explained, retry_policy
@@ -35,7 +35,7 @@ from lakeidx.dagster.names import (
     stages_group,
     upkeep_pool_name,
 )
-from lakeidx.dagster.resources import Resources, TableResource, config_fields, resource_keys, resources_in
+from lakeidx.dagster.resources import TableResource, config_fields, resource_keys, resources_in
 from lakeidx.errors import NotFoundError
 from lakeidx.pipeline_file.model import PipelineConfig
 from lakeidx.pipeline_file.table_checks import table_results, table_rules, verify_whole
@@ -44,7 +44,6 @@ from lakeidx.quality.result import RuleResult
 from lakeidx.quality.whole_table import Verified
 from lakeidx.table.handle import TableHandle
 from lakeidx.table.newest import load_newest
-from lakeidx.tasks.runner import Progress
 
 # What upkeep does is imported where it is done: a run of a batch loads these definitions, too.
 if TYPE_CHECKING:
@@ -71,12 +70,9 @@ class ExpiryConfig(dg.Config):
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
-    """Work on a table around its batches, as a step that is under way."""
+class Upkeep(Step):
+    """Work on a table around its batches."""
 
-    pipeline: PipelineConfig
-    context: dg.AssetExecutionContext
-    resources: Resources
     table: "Table"
     config: Any
 
@@ -118,7 +114,7 @@ def build_upkeep_asset(
                 yield materialized(context, {"lakeidx/note": note})
                 return
             given = None if config is None else config(**context.op_execution_context.op_config)
-            yield from work(Upkeep(pipeline, context, resources, table, given))
+            yield from work(Upkeep(pipeline, context, *resources, table, given))
 
     found: dg.AssetsDefinition = upkeep
     return found
@@ -181,7 +177,7 @@ def build_upkeep_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
 def _compact(step: Upkeep) -> StepEvents:
     from lakeidx.maintenance.compaction import CompactionReport, run_compaction
 
-    pipeline, context, table, spark = step.pipeline, step.context, step.table, step.resources.spark
+    pipeline, context, table, spark = step.pipeline, step.context, step.table, step.spark
     wanted = step.config.model_dump()
     flags = [f"--{name.replace('_', '-')}" for name, on in wanted.items() if on]
     done = spark.submitted(context, COMPACTION, [pipeline.uri, *flags], pipeline)
@@ -261,16 +257,20 @@ def _expiry_metadata(report: "ExpireReport") -> dict[str, Any]:
 
 
 def _verify(step: Upkeep) -> StepEvents:
-    pipeline, context, table, spark = step.pipeline, step.context, step.table, step.resources.spark
+    pipeline, context, table, spark = step.pipeline, step.context, step.table, step.spark
     started = time.monotonic()
     report = spark.submitted(context, "checks", [], pipeline)
     if report is None:
-        found = verify_whole(pipeline, table, runner=spark.runner(pipeline.uri), progress=_log_groups(context))
+
+        def log_groups(done: int, total: int) -> None:
+            context.log.info(f"verification: {done} of {total} groups of partitions")
+
+        found = verify_whole(pipeline, table, runner=spark.runner(pipeline.uri), progress=log_groups)
     else:
         found = Verified.from_json(report)
     found = replace(found, results=(*found.results, count_orphans(pipeline, table, int(time.time() * 1000))))
     results = list(check_results(pipeline, VERIFICATION, found.results))
-    results += table_expectation_results(pipeline, VERIFICATION, table, step.resources.store)
+    results += table_expectation_results(pipeline, VERIFICATION, table, step.store)
     seconds, view = time.monotonic() - started, load_newest(table.metadata)
     metadata = {
         "dagster/row_count": found.keys,
@@ -285,10 +285,6 @@ def _verify(step: Upkeep) -> StepEvents:
     }
     yield materialized(context, metadata)
     yield from report_checks(context, verification_checks(pipeline), results)
-
-
-def _log_groups(context: dg.AssetExecutionContext) -> Progress:
-    return lambda done, total: context.log.info(f"verification: {done} of {total} groups of partitions")
 
 
 def count_orphans(pipeline: PipelineConfig, table: TableHandle, now_ms: int) -> RuleResult:

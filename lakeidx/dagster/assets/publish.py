@@ -15,14 +15,14 @@ from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.held.hold import discard_batch, require_held
 from lakeidx.batch.held.release import release_held
-from lakeidx.dagster.assets.checks import check_results, joined_results
+from lakeidx.dagster.assets.checks import Step, check_results, joined_results
 from lakeidx.dagster.assets.expectations import batches_expectation_results, table_expectation_results
 from lakeidx.dagster.assets.op_jobs import build_op_job
 from lakeidx.dagster.assets.table import table_observation, table_state
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.metadata.reports import commit_metadata
 from lakeidx.dagster.names import HELD_BATCH, TABLE, asset_key, table_id
-from lakeidx.dagster.resources import SparkResource, StoreResource, TableResource
+from lakeidx.dagster.resources import SparkResource, TableResource
 from lakeidx.errors import BatchHeldError
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.pipeline_file.batch_checks import batch_results
@@ -38,18 +38,14 @@ DECISION_TAG = "lakeidx/held_batch"
 class PublishChecks:
     """The checks of a batch that is not published yet, and their results once it was judged."""
 
-    pipeline: PipelineConfig
-    context: dg.AssetExecutionContext
-    store: StoreResource
-    spark: SparkResource
+    step: Step
     specs: Sequence[dg.AssetCheckSpec]
     results: list[dg.AssetCheckResult] = field(default_factory=list)
 
     def judge(self, trial: BatchContext) -> Sequence[str]:
         """Judge the table as it would be; return what keeps the batch from being published."""
         compact_after_commit(trial.metadata, trial.runner)
-        found = table_results_of(self.pipeline, self.context, trial, self.store, self.spark, unpublished=True)
-        self.results = list(found)
+        self.results = list(table_results_of(self.step, trial, unpublished=True))
         blocking = {s.name: s.blocking for s in self.specs}
         return [
             f"check {r.check_name}: {r.description or 'failed'}"
@@ -59,23 +55,16 @@ class PublishChecks:
 
 
 def table_results_of(
-    pipeline: PipelineConfig,
-    context: dg.AssetExecutionContext,
-    batch: BatchContext,
-    store: StoreResource,
-    spark: SparkResource,
-    *,
-    gone: bool = False,
-    unpublished: bool = False,
+    step: Step, batch: BatchContext, *, gone: bool = False, unpublished: bool = False
 ) -> Iterator[dg.AssetCheckResult]:
     """Check the table where a batch has touched it, as a job where stages are jobs, and the figures of the last batches.
 
     gone         the batch was committed, and its reports are not there any more
     unpublished  the batch is in the table in memory only
     """
-    batch_id = batch.files.batch_id
+    pipeline, context, store, batch_id = step.pipeline, step.context, step.store, batch.files.batch_id
     arguments = ["--batch-id", batch_id, *(["--unpublished"] if unpublished else [])]
-    found = spark.submitted(context, "checks", arguments, pipeline)
+    found = step.spark.submitted(context, "checks", arguments, pipeline)
     verified = batch_results(pipeline, batch, gone=gone) if found is None else Verified.from_json(found)
     yield from joined_results(check_results(pipeline, TABLE, verified.results))
     newest = _figures(pipeline, batch) if unpublished else None
@@ -119,11 +108,6 @@ def observe_held(
     for key in context.partition_keys:
         # Yielded, since what is logged right before a step fails is lost.
         yield dg.AssetObservation(asset_key(pipeline, "commit"), partition=key, metadata=metadata)
-
-
-def released_specs(specs: Sequence[dg.AssetCheckSpec]) -> list[dg.AssetCheckSpec]:
-    """Return checks that keep nothing from what follows: somebody has released the batch, whatever they find."""
-    return [dg.AssetCheckSpec(s.name, asset=s.asset_key, description=s.description, metadata=s.metadata) for s in specs]
 
 
 class HeldBatchConfig(dg.Config):

@@ -32,6 +32,7 @@ from lakeidx.batch.upsert import commit_batch, write_attempt
 from lakeidx.dagster.assets.checks import (
     REJECTED,
     StageEvents,
+    Step,
     StepEvents,
     build_specs,
     check_results,
@@ -44,7 +45,7 @@ from lakeidx.dagster.assets.expectations import (
     expectation_specs,
     landed_expectation_results,
 )
-from lakeidx.dagster.assets.publish import PublishChecks, decide_by_tag, observe_held, released_specs, table_results_of
+from lakeidx.dagster.assets.publish import PublishChecks, decide_by_tag, observe_held, table_results_of
 from lakeidx.dagster.assets.table import FOLLOWS, commit_spec, table_spec, table_state
 from lakeidx.dagster.expectations.set_aside import row_judge
 from lakeidx.dagster.failures import failures_explained, retry_policy
@@ -69,14 +70,7 @@ from lakeidx.dagster.names import (
     stages_group,
     writer_of_files,
 )
-from lakeidx.dagster.resources import (
-    SparkResource,
-    StoreResource,
-    TableResource,
-    config_fields,
-    resource_keys,
-    resources_in,
-)
+from lakeidx.dagster.resources import config_fields, resource_keys, resources_in
 from lakeidx.errors import BatchHeldError, InvalidInputError, RejectedRowsError
 from lakeidx.maintenance.after_commit import compact_after_commit
 from lakeidx.maintenance.landed_columns import ingest_landing
@@ -167,14 +161,6 @@ def _already_committed(batch: StageBatch) -> dict[str, Any]:
     return {"lakeidx/batch_id": batch.context.files.batch_id, "lakeidx/already_committed": True}
 
 
-def _backfill_policy(pipeline: PipelineConfig) -> dg.BackfillPolicy:
-    """Return the policy of one run for a whole backfill (one assignment, one shuffle, one snapshot), or runs of so many
-    partitions each.
-    """
-    per_run = pipeline.partitions.per_run
-    return dg.BackfillPolicy.single_run() if per_run is None else dg.BackfillPolicy.multi_run(per_run)
-
-
 def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
     """Build the four stages of a batch as assets, one after another, and the table; or the table alone, whose step runs all."""
     shared: dict[str, Any] = {
@@ -224,15 +210,10 @@ def build_stage_assets(pipeline: PipelineConfig) -> list[dg.AssetsDefinition]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """A step at work, with what its stages are given."""
+class _Step(Step):
+    """A step of a batch, with what its stages are given."""
 
-    pipeline: PipelineConfig
-    context: dg.AssetExecutionContext
-    store: StoreResource
-    spark: SparkResource
-    tables: TableResource
-    overwrite: str = "no"
+    overwrite: str
 
     def made(self, metadata: Mapping[str, Any]) -> StageEvents:
         """Yield the asset of a stage; nothing where the table alone is one."""
@@ -255,7 +236,7 @@ def _build_step(
     specs: Sequence[dg.AssetSpec],
 ) -> dg.AssetsDefinition:
     """Build the assets that a step makes with some of the stages."""
-    ingests = _ingest in stages
+    ingests, per_run = _ingest in stages, pipeline.partitions.per_run
 
     @dg.multi_asset(
         name="__".join([*key_prefix(pipeline), name]),
@@ -263,7 +244,8 @@ def _build_step(
         can_subset=len(specs) > 1,
         pool=pool_name(pipeline),
         retry_policy=retry_policy(pipeline),
-        backfill_policy=_backfill_policy(pipeline),
+        # One run for a whole backfill has one assignment, one shuffle and one snapshot.
+        backfill_policy=dg.BackfillPolicy.single_run() if per_run is None else dg.BackfillPolicy.multi_run(per_run),
         config_schema=config_fields(IngestConfig) if ingests else None,
         required_resource_keys=resource_keys(pipeline),
     )
@@ -372,7 +354,7 @@ def _commit(step: _Step) -> StageEvents:
     pipeline, context = step.pipeline, step.context
     batch, chosen = _open_batch(step), context.selected_asset_keys
     specs = commit_checks(pipeline)
-    checks = PublishChecks(pipeline, context, step.store, step.spark, specs)
+    checks = PublishChecks(step, specs)
     decide_by_tag(context, batch.context)
     if batch.reports_gone:
         metadata, done = _already_committed(batch), None
@@ -392,11 +374,9 @@ def _commit(step: _Step) -> StageEvents:
             yield materialized(context, unsaid(metadata, state), commit)
         if table in chosen:
             yield materialized(context, state, table, version)
-    results = checks.results or table_results_of(
-        pipeline, context, batch.context, step.store, step.spark, gone=batch.reports_gone
-    )
+    results = checks.results or table_results_of(step, batch.context, gone=batch.reports_gone)
     held = batch.context.files.held() is not None
-    return (yield from report_checks(context, released_specs(specs) if held else specs, results))
+    return (yield from report_checks(context, specs, results, released=held))
 
 
 def _publish(step: _Step, batch: StageBatch, checks: PublishChecks) -> tuple[dict[str, Any], BatchResult | None]:
