@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from lakeidx.pipeline_file.sections import ChecksConfig
@@ -68,42 +67,26 @@ _FAULTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-def _stale_hashes(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
-    """Expect few hashes whose key was deleted."""
-    hashes = result.metrics["hashes"]
-    return [Figure("stale_share", result.metrics["stale_hashes"] / hashes if hashes else 0.0, 0, limits.stale_share)]
-
-
-def _bucket_skew(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
-    """Expect the largest bucket not to be out of proportion."""
-    return [Figure("largest_skew", result.metrics["largest_skew"], 0, limits.skew_ratio)]
-
-
-def _orphans_below_limit(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
-    """Expect few unreferenced files."""
-    return [Figure("orphan_files", result.metrics["orphan_files"], 0, limits.orphan_files)]
-
-
-def _batch_rows_accounted(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
-    """Expect ingested = inserted + updated + upserted + deleted + rejected."""
-    counts = {n: result.metrics.get(n, 0) for n in ("inserted", "updated", "upserted", "deleted", "rejected")}
-    total, seen = sum(counts.values()), result.metrics["ingested"]
-    return [Figure("ingested = accounted", seen, total, total), *(Figure(n, v, 0, None) for n, v in counts.items())]
-
-
-def _staged_rows_committed(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
-    """Expect staged = committed + superseded within the batch."""
-    total = result.metrics["committed"] + result.metrics["superseded"]
-    return [Figure("staged = committed_or_superseded", result.metrics["staged"], total, total)]
-
-
-_OWN: dict[str, Callable[[RuleResult, ChecksConfig], list[Figure]]] = {
-    "stale_hashes": _stale_hashes,
-    "bucket_skew": _bucket_skew,
-    "orphans_below_limit": _orphans_below_limit,
-    "batch_rows_accounted": _batch_rows_accounted,
-    "staged_rows_committed": _staged_rows_committed,
-}
+def _own_figures(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
+    """Return the figures of a rule that do not count faults."""
+    found = result.metrics
+    match result.name:
+        case "stale_hashes":
+            share = found["stale_hashes"] / found["hashes"] if found["hashes"] else 0.0
+            return [Figure("stale_share", share, 0, limits.stale_share)]
+        case "bucket_skew":
+            return [Figure("largest_skew", found["largest_skew"], 0, limits.skew_ratio)]
+        case "orphans_below_limit":
+            return [Figure("orphan_files", found["orphan_files"], 0, limits.orphan_files)]
+        case "batch_rows_accounted":
+            counts = {n: found.get(n, 0) for n in ("inserted", "updated", "upserted", "deleted", "rejected")}
+            total = sum(counts.values())
+            sums = Figure("ingested = accounted", found["ingested"], total, total)
+            return [sums, *(Figure(n, v, 0, None) for n, v in counts.items())]
+        case "staged_rows_committed":
+            total = found["committed"] + found["superseded"]
+            return [Figure("staged = committed_or_superseded", found["staged"], total, total)]
+    return []
 
 
 def figures_of(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
@@ -111,9 +94,10 @@ def figures_of(result: RuleResult, limits: ChecksConfig) -> list[Figure]:
 
     errors   KeyError for a rule that says nothing of its figures
     """
-    if result.name not in _OWN and result.name not in _FAULTS:
+    faults = [Figure(name, result.metrics[name], 0, 0) for name in _FAULTS.get(result.name, ())]
+    figures = [*_own_figures(result, limits), *faults]
+    if not figures:
         raise KeyError(
             f"rule {result.name} has no figure with a limit: name it in lakeidx.dagster.expectations.figures"
         )
-    own = _OWN[result.name](result, limits) if result.name in _OWN else []
-    return own + [Figure(name, result.metrics[name], 0, 0) for name in _FAULTS.get(result.name, ())]
+    return figures
