@@ -7,7 +7,6 @@ on from the start, once for each change; running the check by hand does the same
 import hashlib
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import dagster as dg
 
@@ -37,18 +36,14 @@ def build_pipeline_files(
         raise InvalidInputError("; ".join(_describe(left_out).splitlines()))
     text = _describe(left_out) or f"All {loaded} pipeline files are loaded."
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    rows = [{"file": name, "problem": problem} for name, problems in left_out.items() for problem in problems]
     metadata = {
         "lakeidx/loaded": loaded,
         "lakeidx/left_out": len(left_out),
-        "lakeidx/problems": _problem_table(left_out),
+        "lakeidx/problems": records_table(rows) if rows else dg.MetadataValue.text("none"),
     }
-    asset = dg.AssetSpec(
-        key,
-        group_name=GROUP,
-        description=f"{what}\n\n{text}",
-        metadata=metadata,
-        kinds={"yaml"},
-    )
+    description = f"{what}\n\n{text}"
+    asset = dg.AssetSpec(key, group_name=GROUP, description=description, metadata=metadata, kinds={"yaml"})
 
     @dg.asset_check(
         asset=key, name=CHECK, description="What describes tables could be loaded; what has a mistake is left out."
@@ -77,9 +72,3 @@ def build_pipeline_files(
 def _describe(left_out: Mapping[str, tuple[str, ...]]) -> str:
     """List what is wrong, a line each; empty when nothing is."""
     return "\n".join(f"{name}: {problem}" for name, problems in left_out.items() for problem in problems)
-
-
-def _problem_table(left_out: Mapping[str, tuple[str, ...]]) -> Any:
-    """Format the problems as a table for the UI."""
-    rows = [{"file": name, "problem": problem} for name, problems in left_out.items() for problem in problems]
-    return records_table(rows) if rows else dg.MetadataValue.text("none")

@@ -25,6 +25,7 @@ FOLLOWS = dg.AutomationCondition.eager().without(dg.AutomationCondition.in_lates
 
 def commit_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:
     """Describe the stage that publishes a batch; its step materializes the table, too."""
+    after_checks = {"lakeidx/publish": "after_checks"} if pipeline.publish == "after_checks" else {}
     return dg.AssetSpec(
         asset_key(pipeline, "commit"),
         deps=[asset_key(pipeline, "index_write")],
@@ -32,7 +33,7 @@ def commit_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.Asset
         description=f"A snapshot of {pipeline.table} that publishes the batch, once.{_when_published(pipeline)}",
         automation_condition=FOLLOWS,
         skippable=True,
-        **{**shared, "tags": {**pipeline.tags, **_tags_of_publishing(pipeline)}},
+        **{**shared, "tags": {**pipeline.tags, **after_checks}},
     )
 
 
@@ -44,10 +45,6 @@ def _when_published(pipeline: PipelineConfig) -> str:
     return (
         f" The checks of the table are judged before it: readers do not see a batch that fails one that blocks.{beyond}"
     )
-
-
-def _tags_of_publishing(pipeline: PipelineConfig) -> dict[str, str]:
-    return {"lakeidx/publish": "after_checks"} if pipeline.publish == "after_checks" else {}
 
 
 def table_spec(pipeline: PipelineConfig, shared: Mapping[str, Any]) -> dg.AssetSpec:

@@ -71,7 +71,8 @@ def look(
         messages = queue.receive(events.max_messages) if room else []
         found = _named(pipeline, stores, events, cursor.pending, messages)
     found.warnings += warnings
-    found.files = [_in_seconds(f) for f in found.files]
+    # Some stores list with milliseconds and return single objects without.
+    found.files = [f._replace(mtime_ms=f.mtime_ms // 1000 * 1000) for f in found.files]
     return found
 
 
@@ -136,8 +137,3 @@ def landing_names(pipeline: PipelineConfig, body: str) -> set[str]:
         if plain and ("/" not in name or "/" in landing.pattern) and fnmatchcase(plain, landing.pattern):
             names.add(name)
     return names
-
-
-def _in_seconds(file: FileInfo) -> FileInfo:
-    """Round a file's time to seconds: some stores list with milliseconds and return single objects without."""
-    return file._replace(mtime_ms=file.mtime_ms // 1000 * 1000)
