@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -25,9 +26,11 @@ from lakeidx.batch.artifacts import (
     IngestReport,
     SourceFile,
 )
+from lakeidx.batch.assignment.keyed_batch import read_located
 from lakeidx.batch.landed_files import committed_by, mark_committed
+from lakeidx.batch.moved_rows import read_moves, write_moves
 from lakeidx.batch.parts import read_part
-from lakeidx.batch.target_files import read_part_targets
+from lakeidx.batch.target_files import read_part_targets, share_path, write_numbers
 from lakeidx.codec.values import arrow_to_internal
 from lakeidx.errors import LakeIdxError
 from lakeidx.format.schema.schema_file import new_schema
@@ -301,6 +304,19 @@ def _staged_targets(folder: Path) -> Case:
     return _both(file, lambda: read_part_targets(table.store, part, [0], rows).tolist())
 
 
+def _staged_moves(folder: Path) -> Case:
+    store, directory = LocalStore(str(folder)), str(folder)
+    write_numbers(store, directory, 0, np.arange(3, dtype=np.int32))
+    write_moves(store, directory, 0, np.array([1, 4], np.int32), np.array([0, 2], np.int32), 0)
+    return _both(_one(folder, "moves-*"), lambda: [column.tolist() for column in read_moves(store, directory, 0, [0])])
+
+
+def _staged_locations(folder: Path) -> Case:
+    table = _upserted(folder, **{"index.type": "state"})
+    (part,) = BatchFiles(table.store, table.metadata.paths, "b1").require(BucketAssignmentReport).located_paths
+    return _both(Path(share_path(part, 0)), lambda: read_located(table.store, [(part, [0], 8)]).bucket.tolist())
+
+
 def _staged_changes(folder: Path) -> Case:
     _upserted(folder)
     file = _one(folder / "wh/_lakeidx", "index_write/*/changes*")
@@ -445,6 +461,8 @@ KINDS: Mapping[str, FileKind] = {
     "commit report": FileKind(lambda f: _report(f, CommitReport)),
     "staged part": FileKind(_staged_part),
     "staged targets": FileKind(_staged_targets),
+    "staged moves": FileKind(_staged_moves),
+    "staged locations": FileKind(_staged_locations),
     "staged changes": FileKind(_staged_changes),
     "batch pointer": FileKind(_pointer),
     "committed file": FileKind(_ledger),

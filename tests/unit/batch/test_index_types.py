@@ -8,36 +8,28 @@ import logging
 import shutil
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.batch.artifacts import Target
-from lakeidx.batch.assignment.keyed_batch import read_located
 from lakeidx.batch.commit_priority import EVERY_PARTITION, CommitPriority
 from lakeidx.batch.committed_batch import read_reports
 from lakeidx.batch.context import make_context
 from lakeidx.batch.index_types import TableIndex, check_index_type, index_folder
-from lakeidx.batch.moved_rows import TargetPartitions, move_rows, read_moves, write_moves
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.target_files import share_path, write_numbers
 from lakeidx.batch.upsert import commit_batch
-from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
+from lakeidx.errors import InvalidInputError, NotFoundError, UnavailableError, UnsupportedError
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.key_index.registry import index_types
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.rollback import roll_back_table
 from lakeidx.pipeline_file.batch_checks import check_batch
-from lakeidx.storage import open_store
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import (
@@ -211,64 +203,6 @@ def test_overwriting_a_partition_with_a_local_index(tmp_path: Path) -> None:
     upsert(table, [(1, 7, "x")], overwrite="partitions")
     upsert(table, [(1, 7, "y"), (1, 1, "again")])
     assert content(table) == {(1, 1): "again", (1, 7): "y", (2, 2): "b"}
-
-
-def test_move_rows_against_a_loop() -> None:
-    """Deletes come just before their rows, dropped rows go, partition columns are those of the target."""
-    schema = new_schema(SPEC)
-    from_bytes = [bytes.fromhex("00000001" + "00" * 8 + f"{p:02x}" + "00" * 7).hex() for p in (1, 2)]
-    targets = tuple(Target(partition=p, bucket=0, rows=0, first_sequence=0) for p in from_bytes)
-    places = TargetPartitions.of(targets)
-    generator = np.random.default_rng(5)
-    for _ in range(30):
-        n = int(generator.integers(0, 9))
-        goes = generator.integers(-1, 2, n).astype(np.int32)
-        at = np.flatnonzero(generator.random(n) < 0.4).astype(np.int32)
-        deletes = generator.integers(0, 2, len(at)).astype(np.int32)
-        kinds = generator.integers(0, 4, n).astype(np.int8)
-        table = pa.table({"p": pa.array(np.full(n, 9, np.int32)), "k": pa.array(np.arange(n)),
-                          "v": pa.array([str(i) for i in range(n)], pa.string()), "_VALUE_KIND": pa.array(kinds)})  # fmt: skip
-        expected = []
-        for i in range(n):
-            expected += [(int(d) + 1, i, str(i), 3, int(d)) for r, d in zip(at, deletes, strict=True) if r == i]
-            if goes[i] >= 0:
-                expected.append((int(goes[i]) + 1, i, str(i), int(kinds[i]), int(goes[i])))
-        out, where = move_rows(table, goes, (at, deletes), places, schema)
-        found = [
-            (r["p"], r["k"], r["v"], r["_VALUE_KIND"], t) for r, t in zip(out.to_pylist(), where.tolist(), strict=True)
-        ]
-        assert found == expected
-
-
-@pytest.mark.slow
-def test_damaged_files_between_stages(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path))
-    write_moves(store, str(tmp_path), 0, np.array([1, 4], np.int32), np.array([0, 2], np.int32), 3)
-    write_numbers(store, str(tmp_path), 3, np.arange(3, dtype=np.int32))
-    found = read_moves(store, str(tmp_path), 0, [3])
-    assert [a.tolist() for a in found] == [[1, 4], [0, 2]]
-    file = tmp_path / "moves-00000-00003.arrow"
-    whole = file.read_bytes()
-    for cut in range(0, len(whole), 7):
-        file.write_bytes(whole[:cut])
-        with pytest.raises(CorruptFileError):
-            read_moves(store, str(tmp_path), 0, [3])
-        with pytest.raises(CorruptFileError):
-            read_located(store, [(str(tmp_path / "moves-00000.arrow"), [3], 5)])
-    assert len(read_located(store, []).bucket) == 0
-    # A flipped bit gives an error of the one kind, or other numbers.
-    table = make_table(tmp_path / "flip", options={"index.type": "state"})
-    assigned = upsert(table, [(1, k, "a") for k in range(20)]).assign
-    located = share_path(assigned.located_paths[0], 0)
-    for path, read in (
-        (file, lambda: read_moves(store, str(tmp_path), 0, [3])),
-        (Path(located), lambda: read_located(store, [(assigned.located_paths[0], [0], 20)])),
-    ):
-        good = whole if path == file else path.read_bytes()
-        for at in range(0, len(good), 3):
-            path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
-            with suppress(CorruptFileError):
-                read()
 
 
 # -- bloom footers ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,35 +12,16 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placement import PlaceWork, partition_hash
 from lakeidx.batch.context import make_context
-from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.target_files import read_part_targets
-from lakeidx.batch.upsert import ingest_rows
 from lakeidx.bucket_assignment.rules import RandomBuckets
-from lakeidx.errors import CorruptFileError
-from lakeidx.storage.local import LocalStore
-from lakeidx.table.index_files import index_file_path, read_hash_index
+from lakeidx.table.index_files import read_hash_index
 from lakeidx.table.key_buckets import hash_entries, key_hashes
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.assigner_tasks import AssignerSet, AssignPlan, HashBucketAssigner, PartitionKey
 from tests.kit.small_tables import make_table, rows
 from tests.kit.upserts import upsert_table
 
-PARTITIONS, KEYS, TASKS = 2, 400, 3
-
-
-class CountedReads(LocalStore):
-    """Counts how often each HASH index file is read."""
-
-    def __init__(self, uri: str) -> None:
-        super().__init__(uri)
-        self.reads: Counter[str] = Counter()
-
-    def get(self, path: str) -> bytes:
-        name = path.rsplit("/", 1)[-1]
-        if name.startswith("index-") and not name.startswith("index-manifest"):
-            self.reads[name] += 1
-        return super().get(path)
+PARTITIONS, KEYS = 2, 400
 
 
 @pytest.fixture
@@ -66,25 +46,6 @@ def files_of(table: Table) -> dict[bytes, dict[int, Any]]:
 def work_of(table: Table, tasks: int) -> PlaceWork:
     context = make_context(table.metadata, "b")
     return PlaceWork.of(context, table.schema, table.metadata.latest_snapshot(), "none", tasks)
-
-
-def test_a_task_reads_an_index_file_at_most_and_the_write_none_that_gets_no_new_hash(table: Table) -> None:
-    store = CountedReads(table.store.uri)
-    metadata = Table(store, table.paths).metadata
-    files = files_of(table)
-    count = sum(map(len, files.values()))
-    assert count >= 2 * TASKS * PARTITIONS
-    context = make_context(metadata, "b", runner=LocalRunner(TASKS), driver_bytes=0)
-    ingest_rows(context, batch_of(0, KEYS))
-    assigned = run_bucket_assignment(context)
-    assert (assigned.updates, assigned.inserts) == (KEYS, 0)
-    assert assigned.in_tasks
-    # Tasks that ask for a file at once both read it.
-    assert len(store.reads) == count
-    assert max(store.reads.values()) <= TASKS
-    reads = dict(store.reads)
-    run_index_write(context, 1)
-    assert store.reads == reads
 
 
 @pytest.mark.slow
@@ -115,15 +76,3 @@ def test_buckets_are_those_of_assigners_that_load_the_files(table: Table, tasks:
     wanted = java.assign(keys, codes, key_hashes(schema, batch))
     assert found.tolist() == wanted.buckets.tolist()
     assert result.assign.inserts == int(wanted.is_new.sum()) == KEYS
-
-
-def test_a_damaged_index_file_is_named(table: Table) -> None:
-    entry = next(iter(next(iter(files_of(table).values())).values()))
-    path = Path(index_file_path(table.metadata, table.schema, entry))
-    path.write_bytes(path.read_bytes()[:-4])
-    context = make_context(table.metadata, "b", runner=LocalRunner(TASKS), driver_bytes=0)
-    ingest_rows(context, batch_of(0, KEYS))
-    with pytest.raises(
-        CorruptFileError, match=f"{entry.file_name}: the hash index file has {entry.row_count - 1} hashes"
-    ):
-        run_bucket_assignment(context)

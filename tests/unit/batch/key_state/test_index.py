@@ -178,16 +178,6 @@ def commit_rows(
     return commit
 
 
-def test_own_commits_keep_the_state_warm(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    commit_rows(table, key_index, [("a", (1,)), ("a", (2,))], options)
-    for n in range(6):
-        commit_rows(table, key_index, [("a", (1,)), ("a", (10 + n,))], options, bucket=n)
-        check(table, ROWS, key_index, options)
-        assert _action(key_index) == "warm"
-        assert key_index.last_action is not None
-        assert key_index.last_action.keys == 0
-
-
 def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
     commit_rows(table, key_index, [("a", (1,))], options)
     table.write("a", 3, _keys(5))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placement import plan_assigners
-from lakeidx.batch.assignment.row_keys import partition_codes, placing_columns, row_keys
+from lakeidx.batch.assignment.row_keys import placing_columns, row_keys
 from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.target_files import numbers_path, read_numbers, read_part_targets, write_numbers
@@ -226,20 +226,6 @@ def test_keys_of_columns_are_those_of_each_row(
     assert len(set(keys.partitions)) == len(keys.partitions)
     # Numbered in order of first appearance.
     assert list(dict.fromkeys(keys.codes.tolist())) == list(range(len(keys.partitions)))
-
-
-def test_a_table_without_partitions_has_one() -> None:
-    partitions, codes = partition_codes(pa.table({"k": [1, 2]}), [], [])
-    assert partitions == (with_arity(encode_row([], []), 0),)
-    assert codes.tolist() == [0, 0]
-
-
-@given(st.lists(st.integers(0, 2**31 - 1), max_size=30))
-@settings(max_examples=30, deadline=None)
-def test_target_files_round_trip(tmp_path_factory: pytest.TempPathFactory, numbers: list[int]) -> None:
-    store, folder = LocalStore(), str(tmp_path_factory.mktemp("t"))
-    write_numbers(store, folder, 1, np.array(numbers, np.int32))
-    assert read_numbers(store, numbers_path(folder, 1)).tolist() == numbers
 
 
 def test_damaged_target_files_are_named(tmp_path: Path) -> None:

@@ -7,47 +7,31 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.batch.assignment.placing import place_batch
 from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.given_rows import stage_table
-from lakeidx.bucket_assignment.hash_set import plan_index_update
 from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.storage.base import ObjectStore
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
+from lakeidx.testing.fault_store import FaultStore
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.small_tables import content, filled_table, rows
 from tests.kit.upserts import upsert_table
 
 
-class _Reads:
-    """A store that notes which index files are read."""
-
-    def __init__(self, inner: ObjectStore) -> None:
-        self.inner = inner
-        self.index_files: Counter[str] = Counter()
-
-    def get(self, path: str) -> bytes:
-        if "/index/" in path:
-            self.index_files[Path(path).name] += 1
-        return self.inner.get(path)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
-def _put(table: Table, keys: range, value: str, assigners: int) -> tuple[_Reads, Any]:
-    """Upsert keys of partition 1 in a fresh handle; the index files that were read, and the result."""
+def _put(table: Table, keys: range, value: str, assigners: int) -> tuple[Counter[str], Any]:
+    """Upsert keys of partition 1 in a fresh handle; how often index files were read, and the result."""
     handle = Table.open(table.uri)
-    store = _Reads(handle.store)
+    store = FaultStore(handle.store)
     handle.metadata.store = store
     large = {"driver_bytes": 0} if assigners else {}
     context = make_context(handle.metadata, f"{value}-{assigners}", runner=LocalRunner(max(1, assigners)), **large)  # type: ignore[arg-type]
-    return store, upsert_table(context, rows([(1, k, value) for k in keys]))
+    result = upsert_table(context, rows([(1, k, value) for k in keys]))
+    return Counter(Path(path).name for verb, path in store.calls if verb == "get" and "/index/" in path), result
 
 
 @pytest.mark.slow
@@ -56,7 +40,7 @@ def test_updates_read_each_index_file_once_and_write_none(tmp_path: Path, assign
     table = filled_table(tmp_path, [(p, k, "a") for p in (1, 2) for k in range(35)])
     before = load_view(table.metadata, table.snapshot).index
     assert len(before) == 8
-    store, result = _put(table, range(5, 20), "b", assigners)
+    reads, result = _put(table, range(5, 20), "b", assigners)
     assert (result.assign.updates, result.assign.inserts) == (15, 0)
     assert {t.new_hashes for t in result.assign.targets} == {0}
     # Those of partition 1, each by assignment alone.
@@ -65,7 +49,7 @@ def test_updates_read_each_index_file_once_and_write_none(tmp_path: Path, assign
         for e in before
         if e.bucket >= 0 and e.partition == bytes.fromhex(result.assign.targets[0].partition)
     }
-    assert store.index_files == Counter(mine)
+    assert reads == Counter(mine)
     after = Table.open(table.uri)
     assert {e.file_name for e in load_view(after.metadata, after.snapshot).index} == {e.file_name for e in before}
     assert content(after) == {(p, k): "b" if p == 1 and 5 <= k < 20 else "a" for p in (1, 2) for k in range(35)}
@@ -75,7 +59,7 @@ def test_updates_read_each_index_file_once_and_write_none(tmp_path: Path, assign
 def test_a_new_hash_rewrites_the_file_of_its_bucket_alone(tmp_path: Path, assigners: int) -> None:
     table = filled_table(tmp_path, [(1, k, "a") for k in range(35)])
     before = {e.bucket: e for e in load_view(table.metadata, table.snapshot).index}
-    store, result = _put(table, range(33, 37), "b", assigners)
+    reads, result = _put(table, range(33, 37), "b", assigners)
     new = {t.bucket: t.new_hashes for t in result.assign.targets}
     assert sum(n or 0 for n in new.values()) == 2
     after = Table.open(table.uri)
@@ -84,27 +68,9 @@ def test_a_new_hash_rewrites_the_file_of_its_bucket_alone(tmp_path: Path, assign
         assert (entry.file_name != old.file_name) == bool(new.get(entry.bucket))
         assert entry.row_count == old.row_count + (new.get(entry.bucket) or 0)
         # Assignment reads every file of the partition; the process has the one that index_write merges into.
-        assert store.index_files[old.file_name] == 1
+        assert reads[old.file_name] == 1
         stored = decode_hash_index(Path(after.paths.index_path(entry.file_name)).read_bytes())
         assert stored.tolist() == sorted(set(stored.tolist()))
-
-
-def test_merging_is_the_union() -> None:
-    rng = np.random.default_rng(2)
-    for size in (0, 1, 7, 5_000):
-        old = (
-            rng.integers(-50, 50, size).astype(np.int32)
-            if size < 10
-            else rng.integers(-(2**31), 2**31, size).astype(np.int32)
-        )
-        for new in (old[:3], rng.integers(-60, 60, 9).astype(np.int32), np.zeros(0, np.int32)):
-            expected = sorted({*old.tolist(), *new.tolist()})
-            merged = plan_index_update(old, new)
-            if set(new.tolist()) <= set(old.tolist()):
-                assert merged is None
-            else:
-                assert merged is not None
-                assert merged.tolist() == expected
 
 
 class _Together:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import IngestReport
@@ -20,11 +18,9 @@ from lakeidx.batch.context import make_context
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.stages.ingest import run_ingest
 from lakeidx.batch.stages.rejected_rows import read_rejected
-from lakeidx.cli.main import app
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.small_tables import content, make_table, rows
 from tests.kit.upserts import upsert_files, upsert_table
 
 SPEC: dict[str, Any] = {
@@ -96,20 +92,6 @@ def test_rejected_rows_carry_file_line_reason_and_text(table: Table, tmp_path: P
     assert result.commit.snapshot_ids == (1,)
 
 
-def test_a_strict_batch_with_a_bad_row_publishes_nothing(table: Table, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"k": 1, "note": "a"}\n{"k": null, "note": "b"}\n')
-    with pytest.raises(
-        InvalidInputError, match=r"a.jsonl: 1 rows rejected and the batch is strict; first: line 2: null"
-    ):
-        upsert(table, path, strict=True)
-    assert table.snapshot is None
-    # The same id may be used again once the file is mended.
-    path.write_text('{"k": 1, "note": "a"}\n{"k": 2, "note": "b"}\n')
-    upsert(table, path, strict=True)
-    assert notes(table) == {1: "a", 2: "b"}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
 def test_the_later_row_of_a_key_wins_by_file_then_row(table: Table, tmp_path: Path, form: str) -> None:
@@ -130,57 +112,6 @@ def test_the_later_row_of_a_key_wins_by_file_then_row(table: Table, tmp_path: Pa
     assert (result.assign.inserts, result.assign.updates, result.write.rows_written) == (3, 3, 3)
     upsert(table, a, z, batch="turned")
     assert notes(table) == {1: "z3", 2: "z2", 3: "a3"}
-
-
-def test_rows_are_upserted_and_deleted_by_their_kind(table: Table, tmp_path: Path) -> None:
-    path = tmp_path / "f.csv"
-    path.write_text("k,note,_kind\n1,a,+I\n2,b,\n3,c,+U\n4,d,+I\n4,d,-D\n5,e,-U\n5,f,+U\n")
-    result = upsert(table, path)
-    assert notes(table) == {1: "a", 2: "b", 3: "c", 5: "f"}
-    assert result.assign.deletes == 2
-    path.write_text("k,note,_kind\n1,a,-D\n3,c,-U\n9,z,-D\n")
-    upsert(table, path, batch="next")
-    assert notes(table) == {2: "b", 5: "f"}
-
-
-def test_all_types_by_three_formats_are_the_same_rows(tmp_path: Path) -> None:
-    types = ["BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(20, 3)", "CHAR(3)", "STRING",
-             "BINARY(2)", "BYTES", "DATE", "TIME(3)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)",
-             "TIMESTAMP(3) WITH LOCAL TIME ZONE"]  # fmt: skip
-    texts = ["true", "-1", "-300", "70000", "-5000000000", "0.5", "-2.25", "12345678901234567.125", "abc", 'q"é,', "00ff", "",
-             "1969-12-31", "23:59:59.999", "1969-12-31 23:59:59.999", "2024-02-29 01:02:03.000004",
-             "2024-02-29 01:02:03.000000005", "2024-02-29 01:02:03.004Z"]  # fmt: skip
-    names = [f"c{i}" for i in range(len(types))]
-    spec = {
-        "fields": [{"name": "k", "type": "INT"}, *({"name": n, "type": t} for n, t in zip(names, types, strict=True)),
-                   {"name": "m", "type": {"type": "MAP", "key": "STRING", "value": "INT"}},
-                   {"name": "r", "type": {"type": "ROW", "fields": [{"id": 90, "name": "x", "type": "DATE"}]}}],
-        "primaryKeys": ["k"], "partitionKeys": [], "options": {"bucket": "-1"},
-    }  # fmt: skip
-    nested = {"m": {"a": 1}, "r": {"x": "2024-01-01"}}
-    line = {"k": "1", **dict(zip(names, texts, strict=True)), **nested}
-    jsonl = tmp_path / "f.jsonl"
-    jsonl.write_text(json.dumps(line) + "\n" + json.dumps({"k": 2}) + "\n", encoding="utf-8")
-    quoted = ['"' + v.replace('"', '""') + '"' for v in ["1", *texts, *(json.dumps(n) for n in nested.values())]]
-    csv = tmp_path / "f.csv"
-    csv.write_text(",".join(line) + "\n" + ",".join(quoted) + "\n2" + "," * (len(line) - 1) + "\n", encoding="utf-8")
-    scans = []
-    for number, path in enumerate((jsonl, csv)):
-        table = Table.create(f"{tmp_path}/wh/d.db/t{number}", spec)
-        result = upsert(table, path)
-        assert rejected(table, result) == []
-        scans.append(table.scan().to_arrow())
-    parquet = tmp_path / "f.parquet"
-    pq.write_table(scans[0], parquet)
-    table = Table.create(f"{tmp_path}/wh/d.db/t2", spec)
-    upsert(table, parquet)
-    scans.append(table.scan().to_arrow())
-    assert scans[0].equals(scans[1])
-    assert scans[0].equals(scans[2])
-    row = scans[0].to_pylist()[0]
-    assert str(row["c7"]) == "12345678901234567.125"
-    assert (row["c9"], row["c10"], row["c11"], row["m"]) == ('q"é,', b"\x00\xff", b"", [("a", 1)])
-    assert set(scans[0].to_pylist()[1].values()) == {2, None}
 
 
 # --- whole files that cannot be used ----------------------------------------------------------------------------------
@@ -230,49 +161,7 @@ def test_rejected_rows_of_parquet_are_counted_by_row(table: Table, tmp_path: Pat
     assert result.write.rows_written == 199_999
 
 
-def test_unknown_types_options_and_keys_when_a_table_is_created(tmp_path: Path) -> None:
-    def create(change: dict[str, Any]) -> None:
-        Table.create(f"{tmp_path}/wh/d.db/none", {**SPEC, **change})
-
-    with pytest.raises(InvalidInputError, match="INTEGERS"):
-        create({"fields": [{"name": "k", "type": "INTEGERS"}]})
-    with pytest.raises(InvalidInputError, match=r"dynamic-bucket\.target-row-num"):
-        create({"options": {"bucket": "-1", "dynamic-bucket.target-row-num": "many"}})
-    with pytest.raises(InvalidInputError, match="nope"):
-        create({"primaryKeys": ["nope"]})
-    with pytest.raises(InvalidInputError, match="merge-engine"):
-        create({"options": {"bucket": "-1", "merge-engine": "guess"}})
-    assert not (tmp_path / "wh" / "d.db" / "none").exists()
-
-
-def test_a_directory_that_is_not_a_table(tmp_path: Path) -> None:
-    (tmp_path / "plain").mkdir()
-    for path in (tmp_path / "plain", tmp_path / "nothing"):
-        with pytest.raises(NotFoundError, match=path.name):
-            Table.open(str(path))
-
-
 # --- damaged table files ----------------------------------------------------------------------------------------------
-
-
-def test_truncated_table_files_are_named_and_nothing_is_committed(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    upsert_table(make_context(table.metadata, "one"), rows([(1, k, "a") for k in range(30)]))
-    root = Path(table.uri)
-    manifest = next(p for p in (root / "manifest").iterdir() if p.name.startswith("manifest-") and "list" not in p.name)
-    index = next((root / "index").iterdir())
-    data = next(root.glob("p=1/bucket-*/*.parquet"))
-    for number, victim in enumerate((manifest, index, data)):
-        whole = victim.read_bytes()
-        victim.write_bytes(whole[: len(whole) - 3])
-        fresh = Table.open(table.uri)
-        use = fresh.scan().to_arrow if victim == data else partial(
-            upsert_table, make_context(fresh.metadata, f"bad-{number}"), rows([(1, 1, "b")]))  # fmt: skip
-        with pytest.raises(CorruptFileError, match=victim.name):
-            use()
-        assert Table.open(table.uri).metadata.snapshot_ids() == [1]
-        victim.write_bytes(whole)
-    assert len(content(Table.open(table.uri))) == 30
 
 
 def test_staged_files_are_checked_too(table: Table, tmp_path: Path) -> None:
@@ -337,24 +226,3 @@ def test_rows_in_memory_are_refused_with_their_row(table: Table) -> None:
     with pytest.raises(InvalidInputError, match="row 2: null: column k"):
         upsert_table(make_context(table.metadata, "b"), given, missing="null")
     assert make_context(table.metadata, "b").files.read(IngestReport) is None
-
-
-# --- command line ------------------------------------------------------------------------------------------------------
-
-
-def test_exit_codes_of_upsert(table: Table, tmp_path: Path) -> None:
-    path = tmp_path / "f.csv"
-    path.write_text("k,note\n1,a\nx,b\n")
-    run = CliRunner().invoke
-    done = run(app, ["upsert", table.uri, str(path), "--missing", "null", "--no-progress"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["rejected"] == 1
-    assert "line 3: cast: column k is not BIGINT" in done.stderr
-    strict = run(app, ["upsert", table.uri, str(path), "--strict", "--missing", "null", "--no-progress"])
-    assert strict.exit_code == 1
-    assert "line 3" in strict.stderr
-    assert "Traceback" not in strict.stderr
-    assert Table.open(table.uri).metadata.snapshot_ids() == [1]
-    gone = run(app, ["upsert", table.uri, str(tmp_path / "gone.csv"), "--no-progress"])
-    assert gone.exit_code == 2
-    assert gone.stderr.strip().splitlines()[-1].endswith("gone.csv: the landing file does not exist")

@@ -241,16 +241,6 @@ def test_the_disk_has_the_files_of_a_batch_that_is_staged(table: Table, monkeypa
     assert disk.has(table.uri, new)
 
 
-def test_a_batch_that_loses_a_conflict_is_planned_again(table: Table) -> None:
-    table.upsert(rows("a", range(2)))
-    other, store = faulty(table)
-    store.fail("put_if_absent", "snapshot/snapshot-", act=lambda *_: table.upsert(rows("b", range(6))) and None)
-    result = other.upsert(rows("c", range(4, 9)))
-    assert result.commit.replans == 1
-    assert content(table) == {k: "b" if k < 4 else "c" for k in range(9)}
-    assert staging(table) == []
-
-
 def test_an_alteration_that_the_batch_could_be_broken_by_is_refused_meanwhile(table: Table) -> None:
     other, store = faulty(table)
     refused: list[str] = []

@@ -14,7 +14,6 @@ from lakeidx.errors import CommitConflictError
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.index_manifest import IndexEntry
 from lakeidx.format.manifest import FileKind, ManifestEntry
-from lakeidx.storage.base import ObjectStore
 from lakeidx.table.commit.changes import CommitRequest, TableChanges
 from lakeidx.table.commit.commit_changes import commit_changes
 from lakeidx.table.index_files import read_hash_index, write_hash_index
@@ -52,22 +51,6 @@ def test_inserts_of_both_batches_go_to_one_open_bucket_so_the_later_one_is_plann
         (1, 100): "ours", (1, 101): "ours"}  # fmt: skip
 
 
-class _Reads:
-    """A store that notes which index files are read."""
-
-    def __init__(self, inner: ObjectStore) -> None:
-        self.inner = inner
-        self.index_files: list[str] = []
-
-    def get(self, path: str) -> bytes:
-        if "/index/" in path:
-            self.index_files.append(Path(path).name)
-        return self.inner.get(path)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-
 class _Writers:
     """Two batches that were assigned on snapshot 1, of a partition with buckets 0, 1 and 2."""
 
@@ -76,7 +59,7 @@ class _Writers:
         self.uri = made.uri
         self.table = Table.open(made.uri)
         self.view = load_view(self.table.metadata, self.table.snapshot)
-        self.reads = _Reads(self.table.metadata.store)
+        self.store = FaultStore(self.table.metadata.store)
 
     def files(self, bucket: int) -> IndexEntry:
         (entry,) = (e for e in self.view.index if e.bucket == bucket)
@@ -105,9 +88,13 @@ class _Writers:
             assigned_on=assigned, **more,
         )  # fmt: skip
 
+    @property
+    def index_files_read(self) -> list[str]:
+        return sorted(Path(path).name for verb, path in self.store.calls if verb == "get" and "/index/" in path)
+
     def commit(self, request: CommitRequest) -> tuple[int, ...]:
         table = Table.open(self.uri)
-        table.metadata.store = self.reads
+        table.metadata.store = self.store
         return commit_changes(table.metadata, request).snapshot_ids
 
 
@@ -116,11 +103,11 @@ def test_hashes_that_only_one_of_them_adds_are_no_conflict(tmp_path: Path) -> No
     ours = writers.request("ours", {0: OURS, 7: OURS + 100})
     theirs = writers.request("theirs", {1: THEIRS, 8: THEIRS + 100})
     assert writers.commit(theirs) == (2,)
-    assert writers.reads.index_files == []
+    assert writers.index_files_read == []
     assert writers.commit(ours) == (3,)
     new = [e.file_name for r in (ours, theirs) for e in r.changes.append_index]
     # Those of both batches, and what ours replaces; nothing of buckets that neither has changed.
-    assert sorted(writers.reads.index_files) == sorted([*new, writers.files(0).file_name])
+    assert writers.index_files_read == sorted([*new, writers.files(0).file_name])
     after = Table.open(writers.uri)
     found = {e.bucket: e.file_name for e in load_view(after.metadata, after.snapshot).index}
     assert found == {2: writers.files(2).file_name} | {
@@ -153,7 +140,7 @@ def test_a_batch_without_new_hashes_reads_no_index_file(tmp_path: Path) -> None:
     ours = writers.request("ours", {0: None})
     assert writers.commit(writers.request("theirs", {1: THEIRS})) == (2,)
     assert writers.commit(ours) == (3,)
-    assert writers.reads.index_files == []
+    assert writers.index_files_read == []
 
 
 def test_where_upkeep_moves_keys_between_buckets_any_change_of_the_index_is_a_conflict(tmp_path: Path) -> None:
