@@ -15,13 +15,12 @@ from threading import Event
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import lakeidx
 from lakeidx.api.folder_load import LoadResult
-from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
 from lakeidx.storage.local import LocalStore
+from tests.kit.command_line import call
 
 SPEC: dict[str, Any] = {
     "fields": [{"name": "id", "type": "BIGINT"}, {"name": "amount", "type": "BIGINT"}],
@@ -203,8 +202,7 @@ def test_an_error_that_is_no_files_own_ends_the_load(
 def test_the_command_says_what_became_of_each_file(table: lakeidx.Table, tmp_path: Path) -> None:
     put(tmp_path / "in", "a.csv", 1)
     put(tmp_path / "in", "b.csv", 2, "x\n")
-    done = CliRunner().invoke(app, ["load", table.uri, f"{tmp_path}/in", "--json"])
-    assert done.exit_code == 1
+    done = call("load", table.uri, tmp_path / "in", "--json", code=1)
     found = json.loads(done.stdout)
     assert (found["loaded"], found["skipped"], found["failed"], found["rows"]) == (1, 0, 1, 1)
     assert [f["state"] for f in found["files"]] == ["loaded", "failed"]

@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import tests.kit.change_messages as messages
 from lakeidx.api.table import Table
 from lakeidx.batch.stages.rejected_rows import read_rejected
-from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing.types import LandingOptions
 from tests.kit.change_messages import Change
+from tests.kit.command_line import call
 from tests.kit.source_database import FIELDS, SourceDatabase
 
 Row = dict[str, Any]
@@ -82,19 +81,8 @@ def test_the_command_says_it_once_per_line(tmp_path: Path) -> None:
     table = make_table(tmp_path, **{"changelog-producer": "input"})
     put(table, tmp_path, [[maxwell("insert", {"id": 1, "name": "a"})]], LandingOptions("maxwell", missing="null"))
     lines = [maxwell("update", {"id": 1, "name": "b"}, {"name": "x"}), maxwell("insert", {"id": 2, "name": "b"})]
-    command = [
-        "upsert",
-        table.uri,
-        _file(tmp_path, "\n".join(lines)),
-        "--format",
-        "maxwell",
-        "--check-before",
-        "1",
-        "--missing",
-        "null",
-    ]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
+    file, options = _file(tmp_path, "\n".join(lines)), ("--format", "maxwell", "--check-before", 1, "--missing", "null")
+    result = call("upsert", table.uri, file, *options)
     said = [line for line in result.stderr.splitlines() if " line 1: before: column name of the row id='1'" in line]
     assert len(said) == 1
     assert "2 rows rejected" in result.stderr

@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
-from lakeidx.cli.main import app
 from lakeidx.codec.hudi.bloom import new_filter
 from lakeidx.key_index.advice.advice import filter_bytes
 from lakeidx.key_index.registry import index_types
+from tests.kit.command_line import answer, call
 
 SPEC: dict[str, Any] = {
     "fields": [{"name": "day", "type": "STRING"}, {"name": "id", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
@@ -26,14 +25,8 @@ SPEC: dict[str, Any] = {
 }
 
 
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
-    return result
-
-
 def advice(*arguments: object) -> dict[str, Any]:
-    return dict(json.loads(call("advise", *arguments, "--format", "json").stdout))
+    return dict(answer("advise", *arguments, "--format", "json"))
 
 
 def rows_file(folder: Path, name: str, rows: list[tuple[str, int]]) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
@@ -11,10 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from lakeidx.api import Table
-from lakeidx.cli.main import app
+from tests.kit.command_line import call, lines
 
 FIELDS = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}, {"name": "n", "type": "INT"}]
 
@@ -27,24 +25,18 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-def run(*arguments: str) -> list[dict[str, object]]:
-    result = CliRunner().invoke(app, list(arguments))
-    assert result.exit_code == 0, result.output
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
 def test_a_diff_shows_rows_before_and_after(table: Table) -> None:
-    assert run("diff", table.uri, "1", "2") == [
+    assert lines("diff", table.uri, "1", "2") == [
         {"k": 2, "v": "b", "n": 1, "_rowkind": "-U"},
         {"k": 2, "v": "B", "n": 2, "_rowkind": "+U"},
         {"k": 3, "v": "c", "n": 1, "_rowkind": "-D"},
         {"k": 4, "v": "d", "n": 4, "_rowkind": "+I"},
     ]
-    assert run("diff", table.uri, "1", "2", "--keys", "--where", "k > 2") == [
+    assert lines("diff", table.uri, "1", "2", "--keys", "--where", "k > 2") == [
         {"k": 3, "_rowkind": "-D"},
         {"k": 4, "_rowkind": "+I"},
     ]
-    assert run("diff", table.uri, "1", "2", "--stat") == [
+    assert lines("diff", table.uri, "1", "2", "--stat") == [
         {"what": "new", "rows": 1},
         {"what": "changed", "rows": 1},
         {"what": "deleted", "rows": 1},
@@ -54,22 +46,22 @@ def test_a_diff_shows_rows_before_and_after(table: Table) -> None:
 
 
 def test_the_name_of_the_file_decides_the_format(table: Table, tmp_path: Path) -> None:
-    assert run("diff", table.uri, "1", "2", "-o", str(tmp_path / "rows.parquet")) == []
+    assert lines("diff", table.uri, "1", "2", "-o", str(tmp_path / "rows.parquet")) == []
     assert pq.read_table(tmp_path / "rows.parquet").column("_rowkind").to_pylist() == ["-U", "+U", "-D", "+I"]
-    assert run("diff", table.uri, "1", "2", "-o", str(tmp_path / "rows.arrow"), "--format", "jsonl") == []
+    assert lines("diff", table.uri, "1", "2", "-o", str(tmp_path / "rows.arrow"), "--format", "jsonl") == []
     assert (tmp_path / "rows.arrow").read_text().count("\n") == 4
-    shown = CliRunner().invoke(app, ["diff", table.uri, "1", "2", "--format", "table", "--limit", "1"])
-    assert "b → B" in shown.stdout
-    assert "and 2 more" in shown.stdout
+    shown = call("diff", table.uri, 1, 2, "--format", "table", "--limit", 1).stdout
+    assert "b → B" in shown
+    assert "and 2 more" in shown
 
 
 def test_changes_of_a_range(table: Table) -> None:
-    assert run("changes", table.uri, "1..", "--columns", "k") == [
+    assert lines("changes", table.uri, "1..", "--columns", "k") == [
         {"k": 2, "_rowkind": "+I"},
         {"k": 3, "_rowkind": "-D"},
         {"k": 4, "_rowkind": "+I"},
     ]
-    derived = run("changes", table.uri, "..2", "--mode", "derived", "--columns", "k")
+    derived = lines("changes", table.uri, "..2", "--mode", "derived", "--columns", "k")
     assert [(r["k"], r["_rowkind"]) for r in derived] == [
         (1, "+I"), (2, "+I"), (3, "+I"), (2, "-U"), (2, "+U"), (3, "-D"), (4, "+I"),
     ]  # fmt: skip
@@ -93,38 +85,37 @@ def test_changes_of_a_range(table: Table) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_said_in_one_line(table: Table, arguments: list[str], message: str) -> None:
-    result = CliRunner().invoke(app, [arguments[0], table.uri, *arguments[1:]])
-    assert result.exit_code == 2
+    result = call(arguments[0], table.uri, *arguments[1:], code=2)
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
 
 
 def test_tail_prints_each_snapshot_and_resumes_at_its_consumer(table: Table) -> None:
-    assert run("tail", table.uri, "--from", "1", "--columns", "k", "--where", "k > 2") == [
+    assert lines("tail", table.uri, "--from", "1", "--columns", "k", "--where", "k > 2") == [
         {"k": 3, "_rowkind": "+I"},
         {"k": 3, "_rowkind": "-D"},
         {"k": 4, "_rowkind": "+I"},
     ]
-    assert [r["k"] for r in run("tail", table.uri, "--consumer", "c", "--columns", "k")] == [1, 2, 4]
+    assert [r["k"] for r in lines("tail", table.uri, "--consumer", "c", "--columns", "k")] == [1, 2, 4]
     table.upsert(pa.table({"k": [4], "v": ["D"], "n": [5]}))
-    assert run("tail", table.uri, "--consumer", "c", "--mode", "derived", "--columns", "v") == [
+    assert lines("tail", table.uri, "--consumer", "c", "--mode", "derived", "--columns", "v") == [
         {"v": "d", "_rowkind": "-U"},
         {"v": "D", "_rowkind": "+U"},
     ]
-    assert run("tail", table.uri, "--consumer", "c", "--from", "1") == []
-    again = run("tail", table.uri, "--consumer", "c", "--from", "3", "--ignore-progress")
+    assert lines("tail", table.uri, "--consumer", "c", "--from", "1") == []
+    again = lines("tail", table.uri, "--consumer", "c", "--from", "3", "--ignore-progress")
     assert again == [{"k": 4, "v": "D", "n": 5, "_rowkind": "+I"}]
 
 
 def test_tail_into_another_table_commits_each_snapshot_once(table: Table, tmp_path: Path) -> None:
     other = Table.create(f"{tmp_path}/d.db/o", {"fields": FIELDS, "primaryKeys": ["k"], "options": {"bucket": "1"}})
     arguments = ["tail", table.uri, "--from", "1", "--consumer", "o", "--into", other.uri]
-    assert [(r["snapshot"], r["snapshots"], r["already"]) for r in run(*arguments)] == [
+    assert [(r["snapshot"], r["snapshots"], r["already"]) for r in lines(*arguments)] == [
         (1, [1], False),
         (2, [2], False),
     ]
-    assert run(*arguments) == []
-    again = [(r["snapshot"], r["snapshots"], r["already"]) for r in run(*arguments, "--ignore-progress")]
+    assert lines(*arguments) == []
+    again = [(r["snapshot"], r["snapshots"], r["already"]) for r in lines(*arguments, "--ignore-progress")]
     assert again == [(1, [1], True), (2, [2], True)]
     assert other.scan().to_arrow().equals(table.scan().to_arrow())
 
@@ -141,11 +132,11 @@ def test_a_signal_ends_tail_after_the_snapshot_it_is_at(table: Table, number: si
     handler = signal.getsignal(number)
     sender = threading.Thread(target=interrupt, daemon=True)
     sender.start()
-    printed = run("tail", table.uri, "--from", "1", "--consumer", "c", "--follow", "--every", "60", "--columns", "k")
+    printed = lines("tail", table.uri, "--from", "1", "--consumer", "c", "--follow", "--every", "60", "--columns", "k")
     sender.join()
     assert [r["k"] for r in printed] == [1, 2, 3, 2, 3, 4]
     assert signal.getsignal(number) is handler
-    assert run("tail", table.uri, "--consumer", "c") == []
+    assert lines("tail", table.uri, "--consumer", "c") == []
 
 
 @pytest.mark.slow
@@ -172,8 +163,7 @@ def test_what_cannot_be_followed_is_said_in_one_line(table: Table, arguments: li
     (consumers / "consumer-gone").write_text('{"nextSnapshot" : 9}')
     (consumers / "consumer-bad").write_text("{ }")
     Path(table.paths.snapshot_path(1)).unlink()
-    result = CliRunner().invoke(app, ["tail", table.uri, *arguments])
-    assert result.exit_code == 2
+    result = call("tail", table.uri, *arguments, code=2)
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stdout == ""
@@ -184,32 +174,28 @@ def test_what_cannot_be_followed_is_said_in_one_line(table: Table, arguments: li
 def test_a_terminal_shows_tables_of_the_first_rows(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever reads sees a table; a program, and --json, the same lines as ever."""
     commands = (("scan", table.uri), ("changes", table.uri, "0..2"), ("tail", table.uri, "--from", "1"))
-    lines = [CliRunner().invoke(app, list(command)).stdout for command in commands]
+    for_programs = [call(*command).stdout for command in commands]
     # All commands ask this one place whether a program reads.
     for module in ("output", "change_commands"):
         monkeypatch.setattr(f"lakeidx.cli.{module}.for_programs", lambda as_json: as_json)
 
-    def show(*arguments: str) -> str:
-        result = CliRunner().invoke(app, list(arguments))
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
     for command in commands:
-        shown = show(*command)
+        shown = call(*command).stdout
         assert "│ B" in shown
         assert "{" not in shown
         assert "first" not in shown
-    assert [line for line in show(*commands[2]).splitlines() if "snapshot" in line] == ["snapshot 1:", "snapshot 2:"]
-    assert [show(*command, "--json") for command in commands] == lines
-    assert show(*commands[0], "--format", "csv").splitlines()[0] == '"k","v","n"'
+    streamed = call(*commands[2]).stdout.splitlines()
+    assert [line for line in streamed if "snapshot" in line] == ["snapshot 1:", "snapshot 2:"]
+    assert [call(*command, "--json").stdout for command in commands] == for_programs
+    assert call(*commands[0], "--format", "csv").stdout.splitlines()[0] == '"k","v","n"'
     monkeypatch.setattr("lakeidx.cli.output.SHOWN_ROWS", 2)
     monkeypatch.setattr("lakeidx.cli.read_commands.SHOWN_ROWS", 2)
     for command in commands[:2]:
-        shown = show(*command)
+        shown = call(*command).stdout
         assert "the first 2 rows; all of them come with --json" in shown
         assert shown.count("\n│ ") == 2
     # A number that is asked for is shown whole.
-    assert show("scan", table.uri, "--limit", "3").count("\n│ ") == 3
+    assert call("scan", table.uri, "--limit", 3).stdout.count("\n│ ") == 3
 
 
 def test_a_terminal_shows_in_words_what_was_copied(
@@ -217,7 +203,6 @@ def test_a_terminal_shows_in_words_what_was_copied(
 ) -> None:
     monkeypatch.setattr("lakeidx.cli.change_commands.for_programs", lambda as_json: as_json)
     copy = Table.create(f"{tmp_path}/d.db/copy", {"fields": FIELDS, "primaryKeys": ["k"], "options": {"bucket": "1"}})
-    command = ["tail", table.uri, "--from", "1", "--consumer", "copy", "--into", copy.uri]
-    shown = CliRunner().invoke(app, command).stdout
+    shown = call("tail", table.uri, "--from", 1, "--consumer", "copy", "--into", copy.uri).stdout
     assert shown.splitlines() == ["snapshot 1: 3 changes applied", "snapshot 2: 3 changes applied"]
     assert sorted(copy.scan().to_arrow().column("k").to_pylist()) == [1, 2, 4]

@@ -10,10 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
 import lakeidx
-from lakeidx.cli.main import app
+from tests.kit.command_line import answer, call, lines
 from tests.kit.small_tables import table_spec
 
 SPEC = table_spec(
@@ -24,12 +23,6 @@ ROWS = [
     {"id": 2, "day": "2026-01-01", "amount": "2.00", "note": None},
     {"id": 3, "day": "2026-01-02", "amount": "-3.25", "note": 'c, "quoted"'},
 ]
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
-    return result
 
 
 def write_lines(file: Path, rows: list[dict[str, object]]) -> Path:
@@ -47,27 +40,23 @@ def table(tmp_path: Path) -> str:
     return uri
 
 
-def lines(result: Result) -> list[dict[str, object]]:
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
 def test_scan_gives_rows_as_json_lines(table: str) -> None:
-    assert sorted(lines(call("scan", table)), key=lambda r: str(r["id"])) == ROWS
+    assert sorted(lines("scan", table), key=lambda r: str(r["id"])) == ROWS
 
 
 def test_a_table_gets_another_name(table: str) -> None:
     call("table", "rename", table, "sales_of_2026")
-    assert len(lines(call("scan", f"{table}_of_2026"))) == len(ROWS)
+    assert len(lines("scan", f"{table}_of_2026")) == len(ROWS)
     assert "not a Paimon table" in call("scan", table, code=2).output
     call("table", "rename", f"{table}_of_2026", "db.sales")
-    assert len(lines(call("scan", table))) == len(ROWS)
+    assert len(lines("scan", table)) == len(ROWS)
 
 
 def test_scan_selects_projects_and_limits(table: str) -> None:
-    found = lines(call("scan", table, "--where", "day = DATE '2026-01-01' AND amount > 1.75", "--columns", "note,id"))
+    found = lines("scan", table, "--where", "day = DATE '2026-01-01' AND amount > 1.75", "--columns", "note,id")
     assert found == [{"note": None, "id": 2}]
-    assert len(lines(call("scan", table, "--limit", 2))) == 2
-    assert lines(call("scan", table, "--limit", 0)) == []
+    assert len(lines("scan", table, "--limit", 2)) == 2
+    assert lines("scan", table, "--limit", 0) == []
 
 
 def test_scan_as_csv_and_parquet(table: str, tmp_path: Path) -> None:
@@ -95,13 +84,13 @@ def test_scan_as_arrow_is_what_upsert_takes(table: str, tmp_path: Path) -> None:
     copy = f"{tmp_path}/wh/db.db/copy"
     call("table", "create", copy, "--schema", tmp_path / "spec.json")
     call("upsert", copy, tmp_path / "out.arrows")
-    assert sorted(lines(call("scan", copy)), key=lambda r: str(r["id"])) == ROWS
+    assert sorted(lines("scan", copy), key=lambda r: str(r["id"])) == ROWS
 
 
 def test_scan_reads_older_states(table: str, tmp_path: Path) -> None:
     call("upsert", table, write_lines(tmp_path / "more.jsonl", [{**ROWS[0], "note": "new", "_kind": "+U"}]))
-    assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"new"}
-    assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1", "--snapshot", 1))} == {"a"}
+    assert {r["note"] for r in lines("scan", table, "--where", "id = 1")} == {"new"}
+    assert {r["note"] for r in lines("scan", table, "--where", "id = 1", "--snapshot", 1)} == {"a"}
     result = call("scan", table, "--snapshot", 99, code=2)
     assert "snapshots 1 to 2 exist" in result.stderr
 
@@ -109,9 +98,9 @@ def test_scan_reads_older_states(table: str, tmp_path: Path) -> None:
 def test_deletes_and_csv(table: str, tmp_path: Path) -> None:
     file = tmp_path / "d.csv"
     file.write_text("id,day,amount,note,_kind\n1,2026-01-01,,,-D\n2,2026-01-01,7.00,x,+U\n")
-    done = json.loads(call("upsert", table, file).stdout)
+    done = answer("upsert", table, file)
     assert (done["deletes"], done["updates"], done["inserts"]) == (1, 1, 0)
-    assert {(r["id"], r["amount"]) for r in lines(call("scan", table))} == {(2, "7.00"), (3, "-3.25")}
+    assert {(r["id"], r["amount"]) for r in lines("scan", table)} == {(2, "7.00"), (3, "-3.25")}
 
 
 def test_rejected_rows_are_named_and_strict_refuses(table: str, tmp_path: Path) -> None:
@@ -120,24 +109,24 @@ def test_rejected_rows_are_named_and_strict_refuses(table: str, tmp_path: Path) 
     file = write_lines(tmp_path / "bad.jsonl", rows)  # type: ignore[arg-type]
     refused = call("upsert", table, file, "--missing", "null", "--strict", code=1)
     assert "4 rows rejected" in refused.stderr
-    assert len(lines(call("snapshots", table, "--format", "jsonl"))) == 1
+    assert len(lines("snapshots", table, "--format", "jsonl")) == 1
     done = call("upsert", table, file, "--missing", "null")
     assert json.loads(done.stdout)["rejected"] == 4
     assert "line 1: cast: column id" in done.stderr
     assert "line 2: null: column day" in done.stderr
-    assert {r["id"] for r in lines(call("scan", table))} == {1, 2, 3, 8}
+    assert {r["id"] for r in lines("scan", table)} == {1, 2, 3, 8}
 
 
 def test_lists_show_buckets_files_and_snapshots(table: str) -> None:
-    buckets = lines(call("buckets", table, "--format", "jsonl"))
+    buckets = lines("buckets", table, "--format", "jsonl")
     assert sorted((b["rows"], b["index_hashes"], b["files"]) for b in buckets) == [(1, 1, 1), (2, 2, 1)]
-    assert sum(f["rows"] for f in lines(call("files", table, "--format", "jsonl"))) == 3  # type: ignore[misc]
-    assert {i["type"] for i in lines(call("index", table, "--format", "jsonl"))} == {"HASH"}
+    assert sum(f["rows"] for f in lines("files", table, "--format", "jsonl")) == 3
+    assert {i["type"] for i in lines("index", table, "--format", "jsonl")} == {"HASH"}
 
 
 def test_keys_prints_hash_and_bucket_of_each_row(table: str, tmp_path: Path) -> None:
     rows = write_lines(tmp_path / "k.jsonl", [{"id": 1, "day": "2026-01-01"}, {"id": 77, "day": "2026-01-01"}])
-    found = lines(call("keys", table, "--rows", rows))
+    found = lines("keys", table, "--rows", rows)
     # The hash of INT 1 is a fact of the format.
     assert found[0] == {
         "partitionHash": found[1]["partitionHash"],
@@ -149,7 +138,7 @@ def test_keys_prints_hash_and_bucket_of_each_row(table: str, tmp_path: Path) -> 
 
 
 def test_show_and_inspect(table: str) -> None:
-    shown = json.loads(call("table", "show", table).stdout)
+    shown = answer("table", "show", table)
     assert shown["bucketMode"] == "HASH_DYNAMIC"
     assert shown["snapshot"]["id"] == 1
     for file in (
@@ -158,7 +147,7 @@ def test_show_and_inspect(table: str) -> None:
         "snapshot/LATEST",
         f"manifest/{shown['snapshot']['baseManifestList']}",
     ):
-        assert json.loads(call("inspect", f"{table}/{file}").stdout)
+        assert answer("inspect", f"{table}/{file}")
 
 
 @pytest.mark.slow
@@ -195,23 +184,23 @@ def test_compact_expire_tag_rollback_orphans(table: str, tmp_path: Path) -> None
     for i in range(3):
         call("upsert", table, write_lines(tmp_path / f"u{i}.jsonl", [{**ROWS[0], "note": f"n{i}"}]))
     call("tag", "create", table, "before")
-    plan = json.loads(call("compact", table, "--full", "--dry-run").stdout)
+    plan = answer("compact", table, "--full", "--dry-run")
     assert (plan["dry_run"], plan["snapshot_ids"], len(plan["picked"])) == (True, [], 2)
-    done = json.loads(call("compact", table, "--full", "--partition", "day=2026-01-01").stdout)
+    done = answer("compact", table, "--full", "--partition", "day=2026-01-01")
     assert (done["rows_in"], done["rows_out"]) == (5, 2)
-    assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"n2"}
-    assert lines(call("tag", "list", table, "--format", "jsonl"))[0]["tag"] == "before"
+    assert {r["note"] for r in lines("scan", table, "--where", "id = 1")} == {"n2"}
+    assert lines("tag", "list", table, "--format", "jsonl")[0]["tag"] == "before"
     stray = Path(table) / "day=20454" / "bucket-0" / "data-00000000-0000-0000-0000-000000000000-0.parquet"
     stray.parent.mkdir(parents=True, exist_ok=True)
     stray.write_bytes(b"left behind")
-    found = lines(call("orphans", table, "--older-than", "0 s", "--format", "jsonl"))
+    found = lines("orphans", table, "--older-than", "0 s", "--format", "jsonl")
     assert [Path(str(f["path"])).name for f in found] == [stray.name]
     assert stray.exists()
     call("orphans", table, "--older-than", "0 s", "--yes")
     assert not stray.exists()
-    json.loads(call("expire", table, "--dry-run").stdout)
-    assert json.loads(call("rollback", table, "--tag", "before").stdout)["snapshot"] == 4
-    assert {r["note"] for r in lines(call("scan", table, "--where", "id = 1"))} == {"n2"}
+    answer("expire", table, "--dry-run")
+    assert answer("rollback", table, "--tag", "before")["snapshot"] == 4
+    assert {r["note"] for r in lines("scan", table, "--where", "id = 1")} == {"n2"}
 
 
 def test_what_has_nothing_to_do_says_why(table: str, tmp_path: Path) -> None:
@@ -270,4 +259,4 @@ def test_json_and_another_format_are_refused(table: str) -> None:
     for command in commands:
         refused = call(*command, "--json", "--format", "table", code=2).stderr
         assert refused == "lakeidx: give --json or --format table, not both\n", command
-    assert lines(call("scan", table, "--json", "--limit", 1)) == lines(call("scan", table, "--limit", 1))
+    assert lines("scan", table, "--json", "--limit", 1) == lines("scan", table, "--limit", 1)

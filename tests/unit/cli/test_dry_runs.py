@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import lakeidx
 from lakeidx.cli.lazy import Command, Group
-from lakeidx.cli.main import COMMANDS, app
+from lakeidx.cli.main import COMMANDS
 from lakeidx.errors import BatchHeldError
+from tests.kit.command_line import call
 
 #: What changes or deletes what others may be reading, with its arguments after the table, and what its dry run says.
 DESTRUCTIVE: dict[str, tuple[list[str], list[str]]] = {
@@ -94,8 +94,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_a_dry_run_writes_nothing_and_says_who_loses_what(table: lakeidx.Table, tmp_path: Path, command: str) -> None:
     arguments, said = DESTRUCTIVE[command]
     before = files(tmp_path)
-    result = CliRunner().invoke(app, [*command.split(), table.uri, *arguments, "--dry-run", "--json"])
-    assert result.exit_code == 0, result.output
+    result = call(*command.split(), table.uri, *arguments, "--dry-run", "--json")
     assert files(tmp_path) == before
     assert not [text for text in said if text not in result.output], result.output
     json.loads(result.stdout)
@@ -121,8 +120,7 @@ def test_there_is_no_other() -> None:
 def test_nobody_is_asked_without_a_terminal(table: lakeidx.Table, tmp_path: Path, command: str) -> None:
     before = files(tmp_path)
     asked = [*command.split(), table.uri, *DESTRUCTIVE[command][0]]
-    result = CliRunner().invoke(app, asked)
-    assert (result.exit_code, files(tmp_path)) == (2, before)
-    assert "nothing is done yet: --yes does it" in result.output
-    assert CliRunner().invoke(app, [*asked, "--yes"]).exit_code == 0
+    assert "nothing is done yet: --yes does it" in call(*asked, code=2).output
+    assert files(tmp_path) == before
+    call(*asked, "--yes")
     assert files(tmp_path) != before

@@ -5,31 +5,19 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
-from lakeidx.cli.main import app
 from lakeidx.format.hudi.footer import BLOOM_FILTER, FILTER_TYPE_CODE
 from tests.conftest import GOLDEN
+from tests.kit.command_line import answer, call, lines
 from tests.unit.key_index.hudi_tables import HandMadeTable
 
 TABLES = Path(GOLDEN) / "hudi-tables"
 CASES = sorted(p.name.removesuffix(".case.json") for p in TABLES.glob("*.case.json"))
 T1 = "20260101000000001"
-
-
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, ["hudi", "tag", *(str(a) for a in arguments)])
-    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
-    return result
-
-
-def rows_of(result: Result) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def keys_file(folder: Path, name: str, keys: list[str], column: str = "key") -> Path:
@@ -53,8 +41,8 @@ def test_golden_tables_come_out_exactly(name: str, ending: str, tmp_path: Path) 
     lines = (TABLES / f"{name}.expect.jsonl").read_text(encoding="utf-8").splitlines()
     expected = [json.loads(line) for line in lines]
     keys = [e["key"] for e in expected] + case["absent"]
-    found = call(TABLES / name, "--keys", keys_file(tmp_path, f"keys.{ending}", keys))
-    rows = rows_of(found)
+    found = call("hudi", "tag", TABLES / name, "--keys", keys_file(tmp_path, f"keys.{ending}", keys))
+    rows = [json.loads(line) for line in found.stdout.splitlines()]
     assert [r["key"] for r in rows] == keys
     for row, line in zip(rows, expected, strict=False):
         assert row["found"]
@@ -79,32 +67,32 @@ def table(tmp_path: Path) -> HandMadeTable:
 
 def test_metrics_count_keys_files_and_probes(table: HandMadeTable, tmp_path: Path) -> None:
     keys = keys_file(tmp_path, "keys.jsonl", ["k1", "k4", "zz"])
-    metrics = json.loads(call(table.path, "--keys", keys, "--metrics").stdout)
+    metrics = answer("hudi", "tag", table.path, "--keys", keys, "--metrics")
     assert {k: metrics[k] for k in ("keys", "found", "files", "files_probed", "files_read", "files_without_filter")} == {
         "keys": 3, "found": 2, "files": 2, "files_probed": 1, "files_read": 2, "files_without_filter": 1,
     }  # fmt: skip
-    assert "1 files without a filter" in call(table.path, "--keys", keys).stderr
+    assert "1 files without a filter" in call("hudi", "tag", table.path, "--keys", keys).stderr
 
 
 def test_partitions_and_formats(table: HandMadeTable, tmp_path: Path) -> None:
     keys = keys_file(tmp_path, "keys.csv", ["k1", "k4"])
-    assert [r["found"] for r in rows_of(call(table.path, "--keys", keys, "--partition", "p=2"))] == [False, True]
+    assert [r["found"] for r in lines("hudi", "tag", table.path, "--keys", keys, "--partition", "p=2")] == [False, True]
     out = tmp_path / "out.parquet"
-    call(table.path, "--keys", keys, "--format", "parquet", "-o", out)
+    call("hudi", "tag", table.path, "--keys", keys, "--format", "parquet", "-o", out)
     assert pq.read_table(out).column("file_id").to_pylist() == ["a-0", "b-0"]
-    assert "-o FILE" in call(table.path, "--keys", keys, "--format", "parquet", code=2).stderr
-    assert "a-0" in call(table.path, "--keys", keys, "--format", "table").stdout
+    assert "-o FILE" in call("hudi", "tag", table.path, "--keys", keys, "--format", "parquet", code=2).stderr
+    assert "a-0" in call("hudi", "tag", table.path, "--keys", keys, "--format", "table").stdout
 
 
 def test_the_column_with_the_keys(table: HandMadeTable, tmp_path: Path) -> None:
     other = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"x": ["k1"], "y": ["k3"]}), other)
-    assert "--column" in call(table.path, "--keys", other, code=2).stderr
-    assert rows_of(call(table.path, "--keys", other, "--column", "y"))[0]["file_id"] == "b-0"
-    assert "no column z" in call(table.path, "--keys", other, "--column", "z", code=2).stderr
+    assert "--column" in call("hudi", "tag", table.path, "--keys", other, code=2).stderr
+    assert lines("hudi", "tag", table.path, "--keys", other, "--column", "y")[0]["file_id"] == "b-0"
+    assert "no column z" in call("hudi", "tag", table.path, "--keys", other, "--column", "z", code=2).stderr
     # The table's record key field is id; a file of one column needs no name.
     for column in ("id", "anything"):
-        found = rows_of(call(table.path, "--keys", keys_file(tmp_path, "one.jsonl", ["k2"], column)))
+        found = lines("hudi", "tag", table.path, "--keys", keys_file(tmp_path, "one.jsonl", ["k2"], column))
         assert found[0]["file_id"] == "a-0"
 
 
@@ -114,7 +102,7 @@ def test_keys_of_several_fields_are_put_together_as_hudi_does(tmp_path: Path) ->
     made.file(T1, "f-0", ["a:1,b:x,y", "a:__null__,b:__empty__"])
     keys = tmp_path / "keys.jsonl"
     keys.write_text('{"a": 1, "b": "x,y"}\n{"a": null, "b": ""}\n{"a": 2, "b": "x"}\n')
-    assert [(r["key"], r["found"]) for r in rows_of(call(made.path, "--keys", keys))] == [
+    assert [(r["key"], r["found"]) for r in lines("hudi", "tag", made.path, "--keys", keys)] == [
         ("a:1,b:x,y", True),
         ("a:__null__,b:__empty__", True),
         ("a:2,b:x", False),
@@ -127,13 +115,13 @@ def test_files_with_unreadable_filters_are_read(tmp_path: Path) -> None:
     made.file(T1, "a-0", ["k1"], footer={BLOOM_FILTER: b"AAAA", FILTER_TYPE_CODE: b"CUCKOO"})
     made.file(T1, "b-0", ["k2"], footer={BLOOM_FILTER: b"****"})
     keys = keys_file(tmp_path, "keys.jsonl", ["k1", "k2"])
-    found = call(made.path, "--keys", keys)
-    assert [r["found"] for r in rows_of(found)] == [True, True]
+    found = call("hudi", "tag", made.path, "--keys", keys)
+    assert [json.loads(line)["found"] for line in found.stdout.splitlines()] == [True, True]
     assert "2 filters that cannot be read" in found.stderr
-    failed = call(made.path, "--keys", keys, "--bad-filter", "fail", code=2)
+    failed = call("hudi", "tag", made.path, "--keys", keys, "--bad-filter", "fail", code=2)
     assert len(failed.stderr.splitlines()) == 1
     assert "Traceback" not in failed.stderr
-    assert "read-keys" in call(made.path, "--keys", keys, "--bad-filter", "guess", code=2).stderr
+    assert "read-keys" in call("hudi", "tag", made.path, "--keys", keys, "--bad-filter", "guess", code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -150,7 +138,7 @@ def test_files_with_unreadable_filters_are_read(tmp_path: Path) -> None:
 def test_bad_key_files(table: HandMadeTable, tmp_path: Path, name: str, content: str, says: str) -> None:
     file = tmp_path / name
     file.write_text(content)
-    stderr = call(table.path, "--keys", file, code=2).stderr
+    stderr = call("hudi", "tag", table.path, "--keys", file, code=2).stderr
     assert says in stderr
     assert len(stderr.splitlines()) == 1
 
@@ -158,5 +146,5 @@ def test_bad_key_files(table: HandMadeTable, tmp_path: Path, name: str, content:
 def test_missing_files_and_tables(table: HandMadeTable, tmp_path: Path) -> None:
     keys = keys_file(tmp_path, "keys.jsonl", ["k1"])
     for arguments in ([tmp_path / "nothing", "--keys", keys], [table.path, "--keys", tmp_path / "none.jsonl"]):
-        stderr = call(*arguments, code=2).stderr
+        stderr = call("hudi", "tag", *arguments, code=2).stderr
         assert len(stderr.splitlines()) == 1

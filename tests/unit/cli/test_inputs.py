@@ -9,21 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import zstandard
-from typer.testing import CliRunner, Result
 
 import lakeidx
 from lakeidx.cli.inputs import key_file, stdin_as_file
-from lakeidx.cli.main import app
+from tests.kit.command_line import answer, call
 from tests.kit.small_tables import table_spec
 
 SPEC = table_spec("id BIGINT, name STRING", ["id"], options={"bucket": "-1"})
 CSV = b"id,name\n1,Ada\n2,Bob\n"
-
-
-def call(*arguments: object, code: int = 0, stdin: bytes = b"") -> Result:
-    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
-    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
-    return result
 
 
 @pytest.fixture
@@ -35,7 +28,7 @@ def table(tmp_path: Path) -> lakeidx.Table:
 
 @pytest.mark.parametrize("packed", [CSV, gzip.compress(CSV), zstandard.compress(CSV)], ids=["plain", "gzip", "zstd"])
 def test_texts_on_stdin_may_be_compressed(table: lakeidx.Table, packed: bytes) -> None:
-    done = json.loads(call("upsert", table.uri, "-", "--format", "csv", stdin=packed).stdout)
+    done = answer("upsert", table.uri, "-", "--format", "csv", stdin=packed)
     assert (done["rows"], done["updates"], done["rejected"]) == (2, 2, 0)
 
 
@@ -93,7 +86,7 @@ def test_tables_are_found_by_relative_paths(
 ) -> None:
     (tmp_path / "more.csv").write_bytes(CSV)
     monkeypatch.chdir(tmp_path)
-    assert json.loads(call("upsert", "wh/d.db/t", "more.csv").stdout)["updates"] == 2
+    assert answer("upsert", "wh/d.db/t", "more.csv")["updates"] == 2
 
 
 def test_rows_of_stdin_are_rejected_under_its_name(table: lakeidx.Table) -> None:

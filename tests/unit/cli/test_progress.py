@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 from rich.progress import Progress
-from typer.testing import CliRunner, Result
 
 import lakeidx
-from lakeidx.cli.main import app
+from tests.kit.command_line import call
 from tests.kit.small_tables import table_spec
 
 SPEC: dict[str, Any] = table_spec("id BIGINT, name STRING", ["id"], options={"bucket": "4"})
@@ -41,12 +40,6 @@ def commands(table: str, folder: Path) -> list[tuple[list[str], str]]:
     ]
 
 
-def run(words: list[str]) -> Result:
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, done.output
-    return done
-
-
 def test_long_commands_count_on_a_terminal(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "lakeidx.cli.context.Console", partial(Console, force_terminal=True, color_system=None, width=120)
@@ -54,16 +47,16 @@ def test_long_commands_count_on_a_terminal(table: str, tmp_path: Path, monkeypat
     # Every change is drawn: commands of a test end before the second frame.
     monkeypatch.setattr("rich.progress.Progress.update", _drawn)
     for words, counted in commands(table, tmp_path):
-        shown = run(words).stderr
+        shown = call(*words).stderr
         assert re.search(counted, shown), f"{words[0]}: {shown[-2000:]}"
         assert re.search(r"\d/s", shown)
         assert " left" in shown
-        assert run([*words, "--no-progress"]).stderr == ""
+        assert call(*words, "--no-progress").stderr == ""
 
 
 def test_nothing_is_drawn_where_nobody_looks(table: str, tmp_path: Path) -> None:
     for words, _ in commands(table, tmp_path):
-        assert run(words).stderr == ""
+        assert call(*words).stderr == ""
 
 
 _update = Progress.update

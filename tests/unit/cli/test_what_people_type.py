@@ -11,22 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner, Result
 
 import lakeidx
 from lakeidx.api.reports import VerifyResult
-from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError
 from lakeidx.quality.result import RuleResult, Severity
+from tests.kit.command_line import answer, call
 from tests.kit.small_tables import table_spec
 
 SPEC: dict[str, Any] = table_spec("id BIGINT, name STRING", ["id"], options={"bucket": "-1"})
-
-
-def call(*arguments: object, code: int = 0, stdin: bytes = b"") -> Result:
-    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
-    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
-    return result
 
 
 @pytest.fixture
@@ -106,13 +99,13 @@ def test_a_rollback_takes_a_snapshot_or_a_tag(table: lakeidx.Table, to: str | in
     if isinstance(to, int):
         table.rollback(to)
     else:
-        assert json.loads(call("rollback", table.uri, to).stdout)["snapshot"] == newest
+        assert answer("rollback", table.uri, to)["snapshot"] == newest
     assert table.snapshot is not None
     assert table.snapshot.id == newest
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text", "answer"),
+    ("arguments", "text", "told"),
     [
         (["lookup", "--keys"], b'{"id": 1}\n', ("name", "Cy")),
         (["keys", "--rows"], b'{"id": 1}\n', ("bucket", 0)),
@@ -121,16 +114,16 @@ def test_a_rollback_takes_a_snapshot_or_a_tag(table: lakeidx.Table, to: str | in
     ],
 )
 def test_a_pipe_is_a_file_that_is_read_once(
-    table: lakeidx.Table, tmp_path: Path, arguments: list[str], text: bytes, answer: tuple[str, object]
+    table: lakeidx.Table, tmp_path: Path, arguments: list[str], text: bytes, told: tuple[str, object]
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(text,))
     writer.start()
     command, *options = arguments
-    given = json.loads(call(command, table.uri, *options, pipe).stdout)
+    given = answer(command, table.uri, *options, pipe)
     writer.join()
-    assert answer in given.items()
+    assert told in given.items()
 
 
 def test_changes_are_a_story_on_a_terminal_and_what_was_recorded_elsewhere(

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
 import lakeidx
 from lakeidx.batch.context import make_context
@@ -18,9 +17,9 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.stages.given_rows import stage_table
 from lakeidx.batch.stages.index_write import run_index_write
 from lakeidx.batch.upsert import commit_batch
-from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.maintenance import alter as alter_module
+from tests.kit.command_line import answer, call
 
 FIELDS: list[dict[str, Any]] = [
     {"name": "id", "type": "BIGINT"},
@@ -239,19 +238,13 @@ def test_defaults_fill_nulls_as_rows_are_written(tmp_path: Path) -> None:
     assert [str(r["d"]) for r in content(table)] == ["1.50", "2.00"]
 
 
-def call(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
-    return result
-
-
 def test_the_command_makes_all_changes_at_once(table: lakeidx.Table) -> None:
     arguments = ["--add", "city STRING", "--rename", "name=nm", "--type", "n BIGINT", "--move", "city after id",
                  "--set", "snapshot.num-retained.max=50", "--comment", "nm=the name", "--default", "n=4"]  # fmt: skip
-    planned = json.loads(call("table", "alter", table.uri, *arguments, "--plan", "--json").stdout)
+    planned = answer("table", "alter", table.uri, *arguments, "--plan", "--json")
     assert planned["dry_run"] is True
     assert table.metadata.schema_ids() == [0]
-    done = json.loads(call("table", "alter", table.uri, *arguments, "--json").stdout)
+    done = answer("table", "alter", table.uri, *arguments, "--json")
     assert (done["before"], done["after"], done["changed"]) == (0, 1, True)
     assert done["differences"] == planned["differences"]
     assert table.schema.field_names == ("id", "city", "nm", "n", "r")

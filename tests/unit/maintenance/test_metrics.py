@@ -11,12 +11,11 @@ from threading import Event, Thread
 import pytest
 import yaml
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from typer.testing import CliRunner
 
 import lakeidx
-from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.metrics.exposition import metrics_text, serve_metrics
+from tests.kit.command_line import call
 
 SPEC = {
     "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}],
@@ -107,15 +106,12 @@ def test_a_table_that_cannot_be_read_is_down_and_others_are_up(table: lakeidx.Ta
 
 
 def test_the_command_prints_a_warehouse_or_writes_a_file(table: lakeidx.Table, tmp_path: Path) -> None:
-    said = CliRunner().invoke(app, ["metrics", str(tmp_path / "w")])
-    assert said.exit_code == 0, said.output
-    assert figures(said.stdout)["lakeidx_table_rows",] == 12
+    assert figures(call("metrics", tmp_path / "w").stdout)["lakeidx_table_rows",] == 12
     file = tmp_path / "tables.prom"
-    assert CliRunner().invoke(app, ["metrics", table.uri, "-o", str(file)]).exit_code == 0
+    call("metrics", table.uri, "-o", file)
     assert figures(file.read_text())["lakeidx_table_rows",] == 12
     assert [f.name for f in tmp_path.glob("*.prom*")] == ["tables.prom"]
-    missing = CliRunner().invoke(app, ["metrics", str(tmp_path / "none")])
-    assert (missing.exit_code, missing.stderr.count("\n")) == (2, 1)
+    assert call("metrics", tmp_path / "none", code=2).stderr.count("\n") == 1
 
 
 def test_scrapes_are_answered_on_this_machine_only(table: lakeidx.Table) -> None:

@@ -10,14 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from lakeidx.api.dry_run.plan import BatchPlan
 from lakeidx.api.table import Table
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.key_state.index import StateKeyIndex
-from lakeidx.cli.main import app
 from lakeidx.errors import BatchHeldError, InvalidInputError
+from tests.kit.command_line import answer, call
 from tests.unit.api.test_verbs import TABLES, content, make, row
 
 Verb = Callable[..., BatchResult | None]
@@ -167,9 +166,7 @@ def test_dry_runs_on_the_command_line(tmp_path: Path) -> None:
         ["update", table.uri, "--set", "qty = 7", "--where", "k < 3"],
         ["merge", table.uri, str(good), "--on", "p,k"],
     ):
-        done = CliRunner().invoke(app, [*command, "--dry-run", "--no-progress"])
-        assert done.exit_code == 0, done.output
-        plan = json.loads(done.stdout)
+        plan = answer(*command, "--dry-run", "--no-progress")
         said[command[0]] = [plan[n] for n in ("dryRun", "inserts", "updates", "deletes", "rejected")]
     assert said == {
         "upsert": [True, 1, 1, 0, 1],
@@ -179,9 +176,7 @@ def test_dry_runs_on_the_command_line(tmp_path: Path) -> None:
     }
     assert files(tmp_path) == there
 
-    CliRunner().invoke(app, ["upsert", table.uri, str(good), "--batch-id", "b1", "--no-progress"])
-    done = CliRunner().invoke(app, ["batch", "show", table.uri, "b1", "--json"])
-    assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
+    call("upsert", table.uri, good, "--batch-id", "b1", "--no-progress")
+    told = answer("batch", "show", table.uri, "b1", "--json")
     assert [told[n] for n in ("dryRun", "inserts", "updates", "deletes", "batch")] == [False, 1, 1, 0, "b1"]
-    assert CliRunner().invoke(app, ["batch", "show", table.uri, "b2"]).exit_code == 2
+    call("batch", "show", table.uri, "b2", code=2)

@@ -13,14 +13,13 @@ import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from lakeidx.api.inference.infer import infer_table
 from lakeidx.api.table import Table
-from lakeidx.cli.main import app
 from lakeidx.cli.table_commands import _reading
 from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.pipeline_file.model import load_pipeline
+from tests.kit.command_line import call
 
 GERMAN = (
     "Kunden-Nr;Größe;Betrag;Datum;Aktiv;PLZ\r\n"
@@ -32,12 +31,6 @@ def types(folder: Path, **given: Any) -> dict[str, Any]:
     return {f["name"]: f["type"] for f in infer_table(str(folder), **given).attributes["fields"]}
 
 
-def run(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert result.exit_code == code, result.output
-    return result.output
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "in").mkdir()
@@ -47,7 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_file_of_excel_becomes_a_table_a_pipeline_file_and_its_rows(here: Path) -> None:
     (here / "in/kunden.csv").write_bytes(GERMAN)
-    shown = run("init", "in", "--table", "lake/shop.db/kunden", "--yes", "--json")
+    shown = call("init", "in", "--table", "lake/shop.db/kunden", "--yes", "--json").output
     assert "line 4: 2 columns instead of 6" in shown
     assert "line 1 is not UTF-8: encoding cp1252" in shown
     rows = Table.open("lake/shop.db/kunden").scan().to_arrow().to_pylist()
@@ -63,12 +56,15 @@ def test_a_file_of_excel_becomes_a_table_a_pipeline_file_and_its_rows(here: Path
     config = load_pipeline(file)
     assert (config.table, config.primary_keys) == ("shop.kunden", ("kunden_nr",))
     assert config.landing_options().renamed == {"Kunden-Nr": "kunden_nr", "Größe": "grosse"}
-    assert "remove it, or name another table" in run("init", "in", "--table", "lake/shop.db/kunden", "--yes", code=2)
+    assert (
+        "remove it, or name another table"
+        in call("init", "in", "--table", "lake/shop.db/kunden", "--yes", code=2).output
+    )
 
 
 def test_without_an_answer_nothing_is_written(here: Path) -> None:
     (here / "in/a.csv").write_text("id,v\n1,x\n")
-    assert "nothing is done yet: --yes does it" in run("init", "in", code=2)
+    assert "nothing is done yet: --yes does it" in call("init", "in", code=2).output
     assert sorted(p.name for p in here.iterdir()) == ["in"]
 
 
@@ -76,7 +72,7 @@ def test_in_a_project_of_dg_the_component_is_written(here: Path) -> None:
     (here / "pyproject.toml").write_text('[tool.dg.project]\nroot_module = "shop"\n')
     (here / "src/shop/defs").mkdir(parents=True)
     (here / "in/a.csv").write_text("id,price\n1,2.5\n")
-    run("init", "in/a.csv", "--yes")
+    call("init", "in/a.csv", "--yes")
     text = (here / "src/shop/defs/a/defs.yaml").read_text()
     assert text.startswith("type: lakeidx.dagster.PrimaryKeyTable\nattributes:\n  # ")
     assert "  - {name: price, type: 'DECIMAL(18, 2)'}" in text
@@ -89,7 +85,7 @@ def test_when_the_first_batch_fails_nothing_stays(here: Path) -> None:
     # Beyond the rows that are looked at.
     with (here / "in/a.csv").open("a") as file:
         file.write('1,"open\n')
-    assert "never closed" in run("init", "in", "--yes", "--key", "id", code=2)
+    assert "never closed" in call("init", "in", "--yes", "--key", "id", code=2).output
     assert not (here / "pipelines").exists()
     assert not list((here / "warehouse").rglob("schema"))
 
@@ -113,7 +109,7 @@ def test_what_gives_no_table_is_refused_in_one_line(
 ) -> None:
     for name, text in files.items():
         (here / "in" / name).write_text(text)
-    shown = run("init", "in", "--yes", *arguments, code=2)
+    shown = call("init", "in", "--yes", *arguments, code=2).output
     assert says in shown
     assert shown.count("\n") == 1
     assert sorted(p.name for p in here.iterdir()) == ["in"]
@@ -150,11 +146,11 @@ def test_json_and_excel_and_parquet_are_looked_at(tmp_path: Path) -> None:
 def test_a_table_is_made_of_files_and_of_rows(here: Path) -> None:
     (here / "in/a.csv").write_bytes(GERMAN)
     (here / "in/b.csv").write_bytes(GERMAN.replace(b"1;M", b"7;M").replace(b"2;L", b"8;L"))
-    run("table", "create", "w/d.db/files", "--from", "in/a.csv", "in/b.csv", "--key", "Kunden-Nr")
+    call("table", "create", "w/d.db/files", "--from", "in/a.csv", "in/b.csv", "--key", "Kunden-Nr")
     made = Table.open("w/d.db/files")
     assert made.schema.primary_keys == ("kunden_nr",)
     assert sorted(made.scan().to_arrow()["kunden_nr"].to_pylist()) == [1, 2, 7, 8]
-    assert "give --schema FILE, or --from FILE" in run("table", "create", "w/d.db/x", code=2)
+    assert "give --schema FILE, or --from FILE" in call("table", "create", "w/d.db/x", code=2).output
     rows = pa.table({"id": [1, 2], "price": [9.99, 1.5], "s": ["a", "007"]})
     of_rows = Table.create_from(str(here / "w/d.db/rows"), rows, primary_key=["id"])
     assert [str(f.type) for f in of_rows.schema.fields] == ["BIGINT NOT NULL", "DECIMAL(18, 4)", "STRING"]
@@ -171,5 +167,5 @@ def test_the_words_after_it_load_new_files_by_what_was_found(tmp_path: Path) -> 
     table = Table.create(
         str(tmp_path / "w/d.db/t"), {n: found.attributes[n] for n in ("fields", "primaryKeys", "options")}
     )
-    run("load", table.uri, *shlex.split(_reading(found)), "--settle", "0")
+    call("load", table.uri, *shlex.split(_reading(found)), "--settle", "0")
     assert sorted(table.scan().to_arrow()["Betrag"].to_pylist()) == [Decimal("-0.50"), Decimal("1234.50")]

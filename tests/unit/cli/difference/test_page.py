@@ -6,10 +6,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pyarrow as pa
-from typer.testing import CliRunner
 
 from lakeidx.api import Table
-from lakeidx.cli.main import app
+from tests.kit.command_line import call
 
 EVIL = "<script>alert('&amp;')</script>"
 
@@ -54,8 +53,7 @@ def test_the_page_shows_what_differs(tmp_path: Path) -> None:
 
     def page(*more: str) -> Read:
         file = tmp_path / "page.html"
-        result = CliRunner().invoke(app, ["diff", table.uri, "1", "2", "-o", str(file), *more])
-        assert (result.exit_code, result.stdout) == (0, ""), result.output
+        assert call("diff", table.uri, 1, 2, "-o", file, *more).stdout == ""
         return Read(file.read_text(encoding="utf-8"))
 
     found = page()
@@ -68,5 +66,4 @@ def test_the_page_shows_what_differs(tmp_path: Path) -> None:
     assert "new 2 changed 1 deleted 1 column v 1" in " ".join(found.text.split())
     assert "2 more keys differ and are not shown." in page("--limit", "2").text
     assert [text for _, text in page("--columns", "v", "--where", "v = 'd'").cells] == ["4", "d"]
-    same = CliRunner().invoke(app, ["diff", table.uri, "2", "2", "--format", "html"])
-    assert "The two states are the same." in same.stdout
+    assert "The two states are the same." in call("diff", table.uri, 2, 2, "--format", "html").stdout

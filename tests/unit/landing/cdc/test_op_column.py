@@ -8,12 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 from lakeidx.api.table import Table
-from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError
 from lakeidx.landing.types import LandingOptions
+from tests.kit.command_line import call
 from tests.unit.landing.cdc.test_reader import pieces_of, read, schema_of
 
 STAFF = schema_of({"EmployeeID": "INT", "Name": "STRING", "Hired": "STRING", "Office": "STRING"}, ["EmployeeID"])
@@ -68,9 +67,6 @@ def test_the_command_line(tmp_path: Path) -> None:
                                                    "options": {"bucket": "-1"}})  # fmt: skip
     (tmp_path / "f.csv").write_text("what,id\nnew,1\nnew,2\ngone,1\n", encoding="utf-8")
     words = ["upsert", table.uri, f"{tmp_path}/f.csv", "--op-column", "what", "--op-value", "new=+I"]
-    done = CliRunner().invoke(app, [*words, "--op-value", "gone=-D"])
-    assert done.exit_code == 0, done.output
+    call(*words, "--op-value", "gone=-D")
     assert table.scan().to_arrow().to_pylist() == [{"id": 2}]
-    wrong = CliRunner().invoke(app, [*words, "--op-value", "gone"])
-    assert wrong.exit_code != 0
-    assert "write a text and its row kind" in wrong.output
+    assert "write a text and its row kind" in call(*words, "--op-value", "gone", code=2).output

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from lakeidx.api import Table
-from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError
 from lakeidx.file_index.container import decode_index_container
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_of_options, spec_to_build, spec_to_drop
 from lakeidx.tasks.in_parallel import run_ordered
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.command_line import answer, call, lines
 from tests.kit.small_tables import table_spec
 
 SPEC = table_spec("k BIGINT, v INT, f BOOLEAN", ["k"], options={"bucket": "2"})
@@ -86,16 +84,14 @@ def test_rebuild_adds_replaces_and_drops(tmp_path: Path) -> None:
 
 def test_the_command_line_lists_rebuilds_and_explains(tmp_path: Path) -> None:
     table = make(tmp_path)
-    run = CliRunner().invoke
-    done = run(app, ["index", "rebuild", table.uri, "--type", "bitmap", "--columns", "v", "--no-progress"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["rewritten"] == 2
-    done = run(app, ["scan", table.uri, "--where", "v = 5", "--explain", "--format", "jsonl"])
-    layers = {line["layer"]: line for line in map(json.loads, done.stdout.splitlines())}
+    rebuilt = answer("index", "rebuild", table.uri, "--type", "bitmap", "--columns", "v", "--no-progress")
+    assert rebuilt["rewritten"] == 2
+    found = lines("scan", table.uri, "--where", "v = 5", "--explain", "--format", "jsonl")
+    layers = {line["layer"]: line for line in found}
     assert layers["bitmap index of v"]["spared"] == 2
     assert layers["file index"]["kept"] == 0
-    assert run(app, ["index", table.uri, "--format", "jsonl"]).exit_code == 0
-    assert run(app, ["index", "rebuild", table.uri, "--type", "none", "--columns", "v"]).exit_code == 2
+    call("index", table.uri, "--format", "jsonl")
+    call("index", "rebuild", table.uri, "--type", "none", "--columns", "v", code=2)
 
 
 def test_results_come_in_order_and_errors_in_their_turn() -> None:
