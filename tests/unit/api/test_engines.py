@@ -11,7 +11,6 @@ import pytest
 
 import lakeidx
 from lakeidx.api.dataset import TableDataset, predicate_of_arrow
-from lakeidx.api.sql.query import QueryResult
 from lakeidx.predicate import Compare, Op, format_predicate, split_and
 from lakeidx.types import Field, from_arrow
 
@@ -66,27 +65,6 @@ def test_scans_are_arrow_streams(warehouse: lakeidx.Warehouse) -> None:
     assert duckdb.sql("SELECT sum(id) FROM scan").fetchall() == [(45,)]
     assert polars.DataFrame(scan).height == 5
     assert scan.to_arrow().to_pandas().shape == (5, 1)
-
-
-CONDITIONS = [
-    ("id > 3 AND p = 1", [5, 9, 13, 17]),
-    ("name = 'it''s'", [0, 5, 10, 15]),
-    ("name = 'a \"quote\"' AND p <> 2", [1, 11, 16]),
-    ("name = 'back\\slash'", [2, 7, 12, 17]),
-    ("name IS NULL AND id < 9", [3, 8]),
-    ("x >= 4.5 OR id = 0", [0, 18, 19]),
-    ("p IN (1, 3) AND id <= 5", [1, 3, 5]),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("condition", "expected"), CONDITIONS, ids=[c for c, _ in CONDITIONS])
-def test_duckdb_queries_tables_and_pushes_its_filter_down(
-    warehouse: lakeidx.Warehouse, condition: str, expected: list[int]
-) -> None:
-    connection = lake_duckdb.attach(warehouse)
-    found = connection.sql(f"SELECT id FROM shop.orders WHERE {condition} ORDER BY id").fetchall()
-    assert [r[0] for r in found] == expected
 
 
 def test_duckdb_hands_columns_and_filters_down(warehouse: lakeidx.Warehouse, seen: list[dict[str, Any]]) -> None:
@@ -168,27 +146,3 @@ def test_paths_stand_for_tables(warehouse: lakeidx.Warehouse) -> None:
             lake_polars.scan(wrong)  # type: ignore[arg-type]
         with pytest.raises(lakeidx.InvalidInputError, match="expected the path or URI of a table"):
             lake_duckdb.register(connection, "c", wrong)  # type: ignore[arg-type]
-
-
-def test_system_tables_by_their_path(tmp_path: Path) -> None:
-    fields = [{"name": "k", "type": "INT"}, {"name": "v", "type": "STRING"}]
-    table = lakeidx.Table.create(
-        f"{tmp_path}/d.db/t", {"fields": fields, "primaryKeys": ["k"], "options": {"bucket": "1"}}
-    )
-    table.upsert(pa.table({"k": [1, 2], "v": ["a", "b"]}))
-    connection = duckdb.connect()
-    lake_duckdb.register(connection, "files", f"{table.uri}$files")
-    lake_duckdb.register(connection, "log", f"{table.uri}$audit_log")
-    table.upsert(pa.table({"k": [3], "v": ["c"]}))
-    assert connection.execute("SELECT record_count FROM files WHERE level = 0 ORDER BY 1").fetchall() == [(1,), (2,)]
-    assert connection.execute("SELECT rowkind, k FROM log WHERE k > 2").fetchall() == [("+I", 3)]
-    frame = lake_polars.scan(f"{table.uri}$snapshots")
-    assert frame.filter(polars.col("snapshot_id") > 1).select("commit_kind").collect().rows() == [("APPEND",)]
-    warehouse = lakeidx.Warehouse(tmp_path)
-    assert warehouse.system("tables").list()[0]["table_name"] == "t"
-    for query, rows in (("SELECT * FROM d.`t$files`", 2), ("SELECT * FROM sys.all_table_options", 2)):
-        found = warehouse.sql(query)
-        assert isinstance(found, QueryResult)
-        assert found.to_arrow().num_rows == rows
-    with pytest.raises(lakeidx.errors.InvalidInputError, match=r"no system table sys\.tabels; did you mean 'tables'"):
-        warehouse.system("tabels")

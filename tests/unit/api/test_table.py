@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
 import lakeidx
 from lakeidx import results
 from lakeidx.api.reports import VerifyResult
-from lakeidx.cli.main import app
 from lakeidx.quality.result import RuleResult, Severity
+from tests.kit.command_line import call
 
 SPEC: dict[str, Any] = {
     "fields": [
@@ -44,12 +42,6 @@ def rows(*ids: int, n: int = 0) -> pa.Table:
 
 def ids(table: lakeidx.Table, **state: Any) -> list[int]:
     return sorted(table.scan(**state).to_arrow().column("id").to_pylist())
-
-
-def call(*arguments: object, code: int = 0, stdin: bytes | None = None) -> Result:
-    result = CliRunner().invoke(app, [str(a) for a in arguments], input=stdin)
-    assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception}"
-    return result
 
 
 def test_a_table_is_compacted_tagged_and_expired_from_python(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -86,44 +78,6 @@ def test_a_table_is_compacted_tagged_and_expired_from_python(tmp_path: Path, cap
         assert len(repr(result)) > 10
     for shown in (compacted, verdict, table, table.files()):
         assert "<table>" in shown._repr_html_()
-
-
-def test_verify_finds_a_damaged_value_page(tmp_path: Path) -> None:
-    table = make(tmp_path)
-    table.upsert(rows(*range(2000)))
-    (file,) = Path(tmp_path).rglob("data-*.parquet")
-    data = bytearray(file.read_bytes())
-    values = next(c for c in pq.read_metadata(file).row_group(0).to_dict()["columns"] if c["path_in_schema"] == "n")
-    at = values["data_page_offset"] + 8
-    data[at : at + 8] = bytes(b ^ 0xFF for b in data[at : at + 8])
-    file.write_bytes(bytes(data))
-    verdict = table.verify()
-    assert "files_readable" in {r.name for r in verdict.findings}
-    shown = call("verify", table.uri, "--json", code=1)
-    assert json.loads(shown.stdout)["passed"] is False
-    assert "rules found something" in shown.stderr
-
-
-def test_delete_by_key_and_by_condition(tmp_path: Path) -> None:
-    table = make(tmp_path, **{"sequence.field": "n"})
-    table.upsert(rows(1, 2, 3, 4, n=9))
-    done = table.delete(pa.table({"id": [1, 77]}))
-    assert done is not None
-    assert done.assign.deletes == 1
-    assert ids(table) == [2, 3, 4]
-    assert table.delete(where="name = 'n3'") is not None
-    assert table.delete(where="name = 'nobody'") is None
-    assert ids(table) == [2, 4]
-    planned = json.loads(call("delete", table.uri, "--where", "id = 4", "--dry-run").stdout)
-    assert (planned["dryRun"], planned["deletes"]) == (True, 1)
-    assert json.loads(call("delete", table.uri, "--keys", "-", stdin=b'{"id": 4}\n').stdout)["deletes"] == 1
-    assert ids(table) == [2]
-    with pytest.raises(lakeidx.InvalidInputError, match="keys, or a condition"):
-        table.delete()
-    spec = {**SPEC, "options": {"bucket": "1", "merge-engine": "partial-update"}}
-    partial = lakeidx.Table.create(f"{tmp_path}/wh/d.db/p", spec)
-    with pytest.raises(lakeidx.UnsupportedError, match=r"partial-update\.remove-record-on-delete"):
-        partial.delete(where="id = 1")
 
 
 def test_partial_rows_say_what_they_do(tmp_path: Path) -> None:
@@ -175,14 +129,6 @@ def test_a_warehouse_creates_lists_and_drops_tables(tmp_path: Path) -> None:
     assert warehouse.drop("shop.items").files == 1
     assert warehouse.tables() == []
     assert not any(p.is_file() for p in tmp_path.rglob("*"))
-
-
-def test_rows_come_as_dictionaries_and_from_stdin_too(tmp_path: Path) -> None:
-    table = make(tmp_path)
-    table.upsert([{"id": 1, "name": "a", "n": 1}])
-    call("upsert", table.uri, "-", "--format", "csv", stdin=b"id,name,n\n2,b,2\n")
-    assert "- needs --format" in call("upsert", table.uri, "-", code=2, stdin=b"").stderr
-    assert ids(table) == [1, 2]
 
 
 def test_times_are_iso(tmp_path: Path) -> None:

@@ -224,6 +224,7 @@ def test_engines_that_compute_rows_take_none_and_say_what_to_do(tmp_path: Path, 
 BAD: dict[str, tuple[Callable[[Table], object], str]] = {
     "a key": (lambda t: t.update({"k": "k + 1"}), "k is of the primary key"),
     "an unknown column": (lambda t: t.update({"qt": 1}), "no column 'qt'; did you mean 'qty'"),
+    "neither keys nor a condition": (lambda t: t.delete(), "keys, or a condition"),
     "no column": (lambda t: t.update({}), "set takes a dictionary"),
     "an unknown function": (lambda t: t.update({"qty": "foo(1)"}), "set qty: .*foo"),
     "a value that does not fit": (lambda t: t.update({"qty": "qty + 9000000000"}), "set qty: .*out of range"),

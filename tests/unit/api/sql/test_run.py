@@ -94,19 +94,6 @@ def test_system_tables_are_read_with_and_without_backticks(warehouse: lakeidx.Wa
     assert rows(warehouse, f"SELECT count(*) FROM {name}") == [(len(files),)]
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["snapshots", "schemas", "options", "files", "manifests", "partitions", "buckets", "tags", "branches", "consumers",
-     "statistics", "aggregation_fields", "table_indexes", "file_key_ranges", "file_indexes", "ro", "audit_log", "binlog"],
-)  # fmt: skip
-def test_every_system_table_has_the_rows_of_python_s(warehouse: lakeidx.Warehouse, name: str) -> None:
-    wanted = warehouse.table("shop.orders").system(name).to_arrow()
-    found = warehouse.sql(f"SELECT * FROM shop.orders${name}")
-    assert isinstance(found, QueryResult)
-    assert found.to_arrow().num_rows == wanted.num_rows
-    assert found.arrow_schema.names == wanted.column_names
-
-
 def test_a_system_table_is_read_in_an_older_state(warehouse: lakeidx.Warehouse) -> None:
     warehouse.sql("INSERT INTO shop.orders VALUES (8, 'z', 1, 1)")
     counts = [rows(warehouse, f"SELECT count(*) FROM shop.orders$files {v}") for v in ("VERSION AS OF 1", "")]
