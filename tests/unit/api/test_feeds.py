@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import lakeidx
 from lakeidx.api.feeds import FeedError
-from lakeidx.cli.main import app
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.landing import dms_files
 from lakeidx.landing.cdc import feed_split
 from lakeidx.landing.feed_options import FeedOptions
 from lakeidx.landing.text import compressed
 from lakeidx.landing.types import LandingOptions
+from tests.kit.command_line import answer, call
 
 Message = dict[str, Any]
 
@@ -163,47 +162,6 @@ def test_maxwell_with_ddl_and_bootstrap(feed: Any) -> None:
     assert [(r["m"], r["price"]) for r in rows(feed.warehouse, "e")] == [("y", Decimal("4.25"))]
     assert types(feed.warehouse, "k") == {"id": "STRING NOT NULL", "n": "BIGINT"}
     assert result.skipped == {"ddl": 2, "bootstrap marks": 2}
-
-
-def test_canal_with_ddl_lines_and_a_table_in_the_middle(feed: Any) -> None:
-    messages = [
-        canal("a", {"id": "1", "name": "x"}),
-        {
-            "data": None,
-            "database": "shop",
-            "isDdl": True,
-            "mysqlType": None,
-            "table": "a",
-            "type": "ALTER",
-            "sql": "alter …",
-        },
-        canal(
-            "a", {"id": "2", "name": "y", "n": "5000000000"}, types={"id": "int", "name": "varchar(20)", "n": "bigint"}
-        ),
-        canal("b", {"id": "1", "name": "z"}),
-    ]
-    assert feed(messages, "canal").created == ("a", "b")
-    assert [r["n"] for r in rows(feed.warehouse, "a")] == [None, 5000000000]
-
-
-def test_ogg(feed: Any) -> None:
-    head = {"op_ts": "2020-05-13 15:40:06.000000", "current_ts": "2020-05-13T15:40:07.000", "primary_keys": ["id"]}
-    messages = [
-        {"table": "SHOP.A", "op_type": "I", "pos": "001", **head, "after": {"id": 1, "name": "x"}},
-        {"table": "SHOP.B", "op_type": "I", "pos": "002", **head, "after": {"id": 2, "name": "y"}},
-        {
-            "table": "SHOP.A",
-            "op_type": "U",
-            "pos": "003",
-            **head,
-            "before": {"id": 1, "name": "x"},
-            "after": {"id": 1, "name": "z"},
-        },
-        {"table": "SHOP.B", "op_type": "D", "pos": "004", **head, "before": {"id": 2, "name": "y"}},
-    ]
-    feed(messages, "ogg", FeedOptions(table_suffix="_copy"))
-    assert rows(feed.warehouse, "A_copy") == [{"id": 1, "name": "z"}]
-    assert rows(feed.warehouse, "B_copy") == []
 
 
 def test_dms_with_control_rows(feed: Any) -> None:
@@ -373,15 +331,11 @@ def test_command(tmp_path: Path) -> None:
     file.write_text(
         "".join(json.dumps(canal(t, {"id": "1", "name": "x"}, pkNames=None)) + "\n" for t in "abc"), encoding="utf-8"
     )
-    call = ["sync-database", str(tmp_path / "lake"), "ods", str(file), "--format", "canal", "--excluding-tables", "c"]
-    first = CliRunner().invoke(app, [*call, "--primary-keys", "a=id"])
-    assert first.exit_code == 2
+    words = ["sync-database", tmp_path / "lake", "ods", file, "--format", "canal", "--excluding-tables", "c"]
+    first = call(*words, "--primary-keys", "a=id", code=2)
     assert "b: the messages of shop.b do not tell its primary key" in first.output
-    done = CliRunner().invoke(
-        app, [*call, "--primary-keys", "id", "--type", "*.name=VARCHAR(9)", "--table-conf", "bucket=2"]
-    )
-    assert done.exit_code == 0
-    assert json.loads(done.output)["tables"]["a"] == {"already": True}
+    done = answer(*words, "--primary-keys", "id", "--type", "*.name=VARCHAR(9)", "--table-conf", "bucket=2")
+    assert done["tables"]["a"] == {"already": True}
     made = lakeidx.Warehouse(tmp_path / "lake").table("ods.b").schema
     assert [str(f.type) for f in made.fields] == ["INT NOT NULL", "VARCHAR(9)"]
     assert made.options["bucket"] == "2"

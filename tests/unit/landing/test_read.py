@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
+from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.landing.read import LandingOptions, Piece, check_columns, landing_format, read_landing
 from lakeidx.landing.text.csv import read_csv
 from lakeidx.landing.text.json_lines import read_jsonl
@@ -233,32 +232,6 @@ def test_missing_and_empty_files(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"")
     with pytest.raises(InvalidInputError, match=rf"{name}.*empty"):
         read(tmp_path / name)
-
-
-def test_not_parquet_and_damaged_parquet(tmp_path: Path) -> None:
-    path = tmp_path / "f.parquet"
-    path.write_bytes(b"k,v\n1,2\n" * 10)
-    with pytest.raises(CorruptFileError, match=r"f\.parquet.*not a readable Parquet file"):
-        read(path)
-    pq.write_table(pa.table({"k": list(range(1000)), "v": ["x" * 20] * 1000}), path)
-    whole = path.read_bytes()
-    for cut in range(0, len(whole), max(1, len(whole) // 40)):
-        path.write_bytes(whole[:cut])
-        with pytest.raises((CorruptFileError, InvalidInputError), match=r"f\.parquet"):
-            read(path)
-    broken = bytearray(whole)
-    broken[4:300] = b"\xff" * 296
-    path.write_bytes(broken)
-    with pytest.raises(CorruptFileError, match=r"f\.parquet"):
-        read(path)
-
-
-def test_parquet_rows_are_counted_over_batches(tmp_path: Path) -> None:
-    path = tmp_path / "f.parquet"
-    pq.write_table(pa.table({"k": list(range(300_000))}), path, row_group_size=70_000)
-    pieces = read(path)
-    assert pieces[0].first_line == 1
-    assert [p.first_line - 1 for p in pieces] == [p.rows.column("k")[0].as_py() for p in pieces]
 
 
 def test_the_ending_or_the_option_names_the_format() -> None:

@@ -280,11 +280,6 @@ def test_a_batch_assigned_before_the_shrink_is_assigned_again(tmp_path: Path) ->
     assert hashes(table) == set(key_hashes(table, live))
 
 
-def test_a_strange_shrink_option_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match=r"lakeidx\.hash-index\.shrink"):
-        make_table(tmp_path, options={"lakeidx.hash-index.shrink": "maybe"})
-
-
 # ---- bad input ---------------------------------------------------------------------------------------------------------
 
 

@@ -109,14 +109,6 @@ def test_while_a_batch_writes_older_orphans_still_go(tmp_path: Path) -> None:
     assert not lost.exists()
 
 
-def test_a_dry_run_removes_nothing(tmp_path: Path) -> None:
-    table = filled_table(tmp_path, [(1, 99, "old")])
-    lost = Path(table.uri) / "manifest" / "manifest-01234567-89ab-cdef-0123-456789abcdef-0"
-    lost.write_bytes(b"")
-    assert clean(table, dry_run=True) == 1
-    assert lost.exists()
-
-
 def staging(table: Table) -> list[str]:
     root = BatchFiles(table.store, table.paths, "x").root.rpartition("/")[0]
     return sorted(str(p.relative_to(root)) for p in Path(root).rglob("*") if p.is_file())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lakeidx.api.table import Table
-from lakeidx.errors import CorruptFileError, NotFoundError
+from lakeidx.errors import NotFoundError
 from lakeidx.format.data_file import EMPTY_ROW
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.storage import LocalStore
@@ -54,36 +53,6 @@ def test_streamed_and_loaded_answers_are_those_of_a_dictionary(
     assert streamed.of(asked).tolist() == expected
     assert (streamed.files, streamed.rows) == (len(files), sum(map(len, files)))
     assert find_buckets(table.metadata, table.schema, entries, None, skip_damaged=True).of(asked).tolist() == expected
-
-
-def test_a_damaged_file_is_an_error_or_is_named(table: Table, caplog: pytest.LogCaptureFixture) -> None:
-    hashes = [np.array([1, 2, 3], np.int32), np.array([4, 5], np.int32)]
-    entries = [
-        write_hash_index(table.metadata, table.schema, EMPTY_ROW, b, h, NewFileNames()) for b, h in enumerate(hashes)
-    ]
-    path = index_file_path(table.metadata, table.schema, entries[0])
-    Path(path).write_bytes(Path(path).read_bytes()[:-4])
-    asked = np.array([1, 4], np.int32)
-    for read in (
-        lambda: read_hash_index(table.metadata, table.schema, entries[0]),
-        lambda: find_buckets(table.metadata, table.schema, entries, asked),
-    ):
-        with pytest.raises(CorruptFileError, match="2 hashes, the manifest says 3") as caught:
-            read()
-        assert caught.value.path == path
-    caplog.set_level(logging.WARNING)
-    found = find_buckets(table.metadata, table.schema, entries, asked, skip_damaged=True)
-    assert (found.of(asked).tolist(), found.unreadable) == ([-1, 1], (0,))
-    assert find_buckets(table.metadata, table.schema, entries, None, skip_damaged=True).unreadable == (0,)
-    assert caplog.text.count(path) == 2
-    assert [h.hashes is None for h in find_hits(table.metadata, table.schema, entries, [asked], skip_damaged=True)] == [
-        True,
-        False,
-    ]
-    Path(path).unlink()
-    assert find_buckets(table.metadata, table.schema, entries, asked, skip_damaged=True).unreadable == (0,)
-    with pytest.raises(NotFoundError, match="lakeidx index rebuild TABLE --type hash"):
-        find_buckets(table.metadata, table.schema, entries, asked)
 
 
 def test_entries_come_from_the_index_manifest_alone(tmp_path: Path) -> None:

@@ -194,26 +194,6 @@ def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyInde
     assert _action(key_index) == "caught up"
 
 
-def test_found_by_another_process(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
-    commit_rows(table, key_index, [("b", (6,))], options, bucket=2)
-    other = StateKeyIndex(is_global=key_index.is_global)
-    check(table, ROWS, other, {})
-    assert _action(other) == "warm"
-    assert other.last_action is not None
-    assert other.last_action.keys == 0
-    # Behind by one commit of somebody else.
-    table.write("a", 7, _keys(7))
-    table.commit()
-    late = StateKeyIndex(is_global=key_index.is_global)
-    check(table, ROWS, late, {})
-    assert _action(late) == "caught up"
-    assert late.last_action is not None
-    assert late.last_action.keys == 1
-    # What it read is there for the next.
-    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), {})
-
-
 def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
     """Prepared once, any process locates any part; keys are counted without any of them."""
     table.write("a", 0, _keys(*range(6)))

@@ -130,19 +130,6 @@ def test_driver_and_one_assigner_in_a_task_agree_exactly(tmp_path: Path) -> None
     assert content(tables[0]) == content(tables[1])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["partitions", "table"])
-def test_overwrite_by_assigners_in_tasks(tmp_path: Path, mode: str) -> None:
-    table = make_table(tmp_path)
-    put(table, "a", [(p, k, "a") for p in (1, 2) for k in range(30)], assigners=2)
-    put(table, "b", [(1, k, "b") for k in range(25)], assigners=2, overwrite=mode)
-    wanted: dict[tuple[int, int], str | None] = {(1, k): "b" for k in range(25)}
-    if mode == "partitions":
-        wanted |= {(2, k): "a" for k in range(30)}
-    assert content(table) == wanted
-    index_of(table)
-
-
 def test_the_batch_id_decides_random_buckets_and_nothing_else(tmp_path: Path) -> None:
     options = {"dynamic-bucket.target-row-num": "5", "dynamic-bucket.max-buckets": "3"}
     seen = []

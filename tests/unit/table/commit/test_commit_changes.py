@@ -141,16 +141,6 @@ def test_a_lost_race_lists_no_history(tmp_path: Path) -> None:
     assert upsert(table, [(1, 1, "mine")]).commit.snapshot_ids == (5,)
 
 
-def test_overwrite_of_the_partitions_of_a_batch(tmp_path: Path) -> None:
-    table = filled_table(tmp_path, [(1, 1, "a"), (1, 2, "b"), (2, 1, "c")])
-    result = upsert(table, [(1, 5, "new")], overwrite="partitions")
-    assert content(table) == {(1, 5): "new", (2, 1): "c"}
-    snapshot = table.metadata.load_snapshot(result.commit.snapshot_ids[0])
-    assert snapshot.commit_kind is CommitKind.OVERWRITE
-    upsert(table, [(1, 1, "again"), (2, 1, "C")])
-    assert content(table) == {(1, 1): "again", (1, 5): "new", (2, 1): "C"}
-
-
 def test_a_conflict_names_what_happened(tmp_path: Path) -> None:
     """The same changes committed under another identity: their files are live already."""
     table = make_table(tmp_path)

@@ -46,32 +46,6 @@ def a_history(folder: Path, *, batches: int = 6, options: dict[str, str] | None 
 
 
 @pytest.mark.slow
-def test_the_newest_state_stays_and_everything_else_goes(tmp_path: Path) -> None:
-    table = a_history(tmp_path)
-    before = content(table)
-    latest = table.metadata.latest_snapshot_id()
-    dry = expire(table, dry_run=True)
-    assert files_on_disk(table) >= {str(Path(f.path).relative_to(table.uri)) for f in dry.files}
-    kept_before = files_on_disk(table)
-    report = expire(table)
-    assert [f.path for f in dry.files] == [f.path for f in report.files]
-    assert dry.bytes == report.bytes == sum(f.size for f in dry.files) > 0
-    gone = {str(Path(f.path).relative_to(table.uri)) for f in report.files}
-    assert kept_before - files_on_disk(table) == gone
-    assert files_on_disk(table) == reachable(table)
-    assert content(reopened(table)) == before
-    assert report.earliest == latest
-    assert report.snapshots == tuple(range(1, latest or 0))
-    assert report.notes == ()
-    assert {"data", "index", "manifest", "snapshot"} <= set(report.count_by_role)
-    assert (Path(table.uri) / "snapshot/EARLIEST").read_text() == str(latest)
-    # Nothing is left to do, and writing goes on.
-    assert expire(table).files == ()
-    upsert(table, [(1, 2, "again")])
-    assert content(table) == before | {(1, 2): "again"}
-
-
-@pytest.mark.slow
 def test_no_bucket_s_directory_is_listed(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     for value in "abc":
@@ -105,17 +79,6 @@ def test_of_snapshots_that_stay_only_the_changes_are_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_the_options_of_the_table_decide(tmp_path: Path) -> None:
-    table = a_history(tmp_path, options={"snapshot.num-retained.min": "2", "snapshot.time-retained": "1 h"})
-    newest = table.snapshot
-    assert newest is not None
-    assert expire_table(table.metadata, table.schema, now_ms=newest.time_millis).snapshots == ()
-    later = expire_table(table.metadata, table.schema, now_ms=newest.time_millis + 3_600_001)
-    assert later.snapshots == tuple(range(1, newest.id - 1))
-    assert reopened(table).metadata.snapshot_ids() == [newest.id - 1, newest.id]
-
-
-@pytest.mark.slow
 def test_tags_keep_what_they_name_until_they_go(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     states = {}
@@ -141,24 +104,6 @@ def test_tags_keep_what_they_name_until_they_go(tmp_path: Path) -> None:
     assert content(reopened(table)) == states[7]
     with pytest.raises(NotFoundError, match="tag 'late' does not exist; tags: none"):
         delete_tag(table.metadata, table.schema, "late")
-
-
-@pytest.mark.slow
-def test_tags_past_their_time_go_first_and_together(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    for i in range(4):
-        upsert(table, [(1, k, f"{i}-{k}") for k in range(3)], overwrite="table")
-    create_tag(table.metadata, "a", snapshot_id=1, retained_ms=1)
-    create_tag(table.metadata, "b", snapshot_id=2, retained_ms=1)
-    create_tag(table.metadata, "c", snapshot_id=2, retained_ms=3_600_000)
-    create_tag(table.metadata, "d", snapshot_id=1)
-    time.sleep(0.01)
-    dry = expire(table, dry_run=True)
-    report = expire(table)
-    assert report.tags == dry.tags == ("a", "b")
-    assert [f.path for f in dry.files] == [f.path for f in report.files]
-    assert list(read_tags(reopened(table).metadata)) == ["c", "d"]
-    assert files_on_disk(table) == reachable(table)
 
 
 def test_two_old_tags_of_expired_snapshots_are_listed_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +190,6 @@ def test_a_rollback_and_its_plan_say_the_bytes_that_go(tmp_path: Path) -> None:
     assert 10 << 20 < plan.memory <= done.memory
 
 
-@pytest.mark.slow
 def test_going_back_to_a_snapshot(tmp_path: Path) -> None:
     table = make_table(tmp_path)
     states = {}

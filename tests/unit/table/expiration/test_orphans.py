@@ -10,9 +10,7 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.storage.base import FileInfo
-from lakeidx.table.expiration.expire import expire_table
-from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, Protected, find_orphans, remove_orphans, used_names
-from lakeidx.table.expiration.plan import Retention
+from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, Protected, find_orphans, remove_orphans
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.reachable import files_on_disk, reachable
@@ -32,13 +30,6 @@ def three_batches(folder: Path) -> Table:
 def found(table: Table, **arguments: int) -> set[str]:
     report = find_orphans(table.metadata, **{"now_ms": LATER_MS, "older_than_ms": 0, **arguments})  # type: ignore[arg-type]
     return {str(Path(f.path).relative_to(table.uri)) for f in report.files}
-
-
-def test_a_whole_table_has_none(tmp_path: Path) -> None:
-    table = three_batches(tmp_path)
-    assert found(table) == set()
-    names = {Path(f).name for f in reachable(table) if not f.startswith(("snapshot/", "tag/"))}
-    assert names <= used_names(table.metadata)
 
 
 LOST = [
@@ -89,33 +80,6 @@ def test_young_files_are_left_alone(tmp_path: Path) -> None:
     assert found(table, now_ms=now + DEFAULT_AGE_MS + 60_000, older_than_ms=DEFAULT_AGE_MS) == {LOST[0]}
     with pytest.raises(InvalidInputError, match="age"):
         found(table, older_than_ms=-1)
-
-
-def test_what_only_a_tag_keeps_is_used(tmp_path: Path) -> None:
-    table = three_batches(tmp_path)
-    create_tag(table.metadata, "kept", snapshot_id=1)
-    expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=Retention(num_min=1, num_max=1, time_ms=0))
-    assert found(table) == set()
-    assert set(content(table, tag="kept").values()) == {"0"}
-    # Take the tag away behind lakeidx's back: now its files are nobody's.
-    only_tagged = {f for f in reachable(table) if not f.startswith("tag/")}
-    (Path(table.uri) / "tag" / "tag-kept").unlink()
-    gone = found(Table.open(table.uri))
-    assert gone
-    assert gone < only_tagged
-    assert not gone & reachable(table)
-
-
-def test_files_of_branches_are_used(tmp_path: Path) -> None:
-    table = three_batches(tmp_path)
-    root = Path(table.uri)
-    create_tag(table.metadata, "kept", snapshot_id=1)
-    branch = root / "branch" / "branch-b" / "snapshot"
-    branch.mkdir(parents=True)
-    (branch / "snapshot-1").write_bytes((root / "snapshot" / "snapshot-1").read_bytes())
-    expire_table(table.metadata, table.schema, now_ms=LATER_MS, retention=Retention(num_min=1, num_max=1, time_ms=0))
-    (root / "tag" / "tag-kept").unlink()
-    assert found(Table.open(table.uri)) == set()
 
 
 @pytest.mark.parametrize("directory", ["snapshot", "tag"])

@@ -81,11 +81,3 @@ def test_who_wants_system_columns_gets_them(tmp_path: Path) -> None:
         rows = TableScan(table.metadata, table.scan().plan, columns=["v"], **wanted).to_arrow()
         assert rows.num_columns == 2
         assert sum(rows.column("v").to_pylist()) == sum(model.values())
-
-
-def test_deleted_keys_stay_away(tmp_path: Path) -> None:
-    table, model = make(tmp_path)
-    gone = sorted(model)[:700:7]
-    table.delete(pa.table({"k": [k for k, _ in gone], "n": pa.array([n for _, n in gone], pa.int32())}))
-    left = [v for key, v in model.items() if key not in gone]
-    assert sorted(table.scan(columns=["v"]).to_arrow().column("v").to_pylist()) == sorted(left)
