@@ -50,23 +50,6 @@ def test_the_newest_rows_of_the_keys_that_are_there(tmp_path: Path, kind: str) -
     ]  # fmt: skip
 
 
-def test_partitions_without_the_keys_are_not_opened(tmp_path: Path) -> None:
-    table = make(tmp_path, "dynamic")
-    table.upsert([row(k, k) for k in range(40)])
-    opened = Table.open(table.uri)
-    for file in table.files():
-        if "p=1" not in file["path"] and "p=3" not in file["path"]:
-            # Whoever opens it fails.
-            Path(file["path"]).unlink()
-    assert opened.delete(keys_of(table, 11, 31)) is not None
-    merge = opened.merge([row(12, 5), row(13, 6)], on=["p", "k"]).when_matched_update({"v": "target.v + source.v"})
-    assert merge.execute() is not None
-    opened.update({"v": "v + 1"}, where="p = 3 AND k < '033'")
-    left = {r["k"]: r["v"] for r in opened.scan(where="p IN (1, 3)").to_arrow().to_pylist()}
-    was = {f"{k:03}": k for k in (*range(10, 20), *range(30, 40)) if k not in (11, 31)}
-    assert left == {**was, "012": 17, "013": 19, "030": 31, "032": 33}
-
-
 def test_a_scan_is_for_many_keys(tmp_path: Path) -> None:
     table = make(tmp_path, "dynamic")
     table.upsert([row(k, k) for k in range(10)] + [{**row(k, k), "p": 0} for k in range(1000, 1400)])

@@ -7,7 +7,6 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -411,27 +410,6 @@ def test_compactions_may_pass(moving: Table) -> None:
     run_compaction(Table.open(moving.uri).metadata, LocalRunner(1), full=True)
     assert commit_batch(late, sleep=lambda _: None).replans == 0
     assert content(Table.open(moving.uri)) == {(2, 1): "late"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["state", "inmemory", "global-simple"])
-def test_writers_side_by_side(tmp_path: Path, kind: str) -> None:
-    """Threads with keys of their own, which change partition from batch to batch, on one table and one state."""
-    table = make_table(tmp_path, options={"index.type": kind,
-                                          "commit.min-retry-wait": "1 ms", "commit.max-retry-wait": "5 ms"})  # fmt: skip
-
-    def work(writer: int) -> None:
-        for n in range(3):
-            mine = Table.open(table.uri)
-            upsert(mine, [((n + k) % 3, 100 * writer + k, f"{writer} {n}") for k in range(6)])
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(work, range(2)))
-    expected = {((2 + k) % 3, 100 * w + k): f"{w} 2" for w in range(2) for k in range(6)}
-    assert content(Table.open(table.uri)) == expected
-    upsert(table, [(0, 5, "last")])
-    del expected[1, 5]
-    assert content(Table.open(table.uri)) == {**expected, (0, 5): "last"}
 
 
 # -- cross-partition tables ------------------------------------------------------------------------------------------------

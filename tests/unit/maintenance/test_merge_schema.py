@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import pytest
 
 import lakeidx
 from lakeidx.errors import CommitConflictError, InvalidInputError, RejectedRowsError
+from lakeidx.landing.new_columns import NewColumnsError
 from lakeidx.landing.types import LandingOptions
 from lakeidx.maintenance import alter, landed_columns
 from lakeidx.maintenance.alter import put_schema
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.table_writer import TableWriter
+from lakeidx.types import parse_type
 from tests.kit.command_line import call
 
 ROW = {"type": "ROW", "fields": [{"name": "x", "type": "INT"}]}
@@ -323,6 +326,11 @@ def test_the_command_says_what_it_added(table: lakeidx.Table, tmp_path: Path) ->
     done = call("upsert", table.uri, file, "--merge-schema", "true", "--batch-id", "b")
     assert "column city: added, STRING" in done.stderr
     assert "added" not in call("upsert", table.uri, file, "--merge-schema", "add", "--batch-id", "b").stderr
+
+
+def test_the_error_that_asks_for_columns_crosses_processes() -> None:
+    error = pickle.loads(pickle.dumps(NewColumnsError({"a": parse_type("INT")}, path="/f")))
+    assert (error.columns, "a INT" in str(error)) == ({"a": parse_type("INT")}, True)
 
 
 def by_spark(table: lakeidx.Table, rows: pa.Table, **options: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lakeidx.api.table import Table
 from lakeidx.errors import InvalidInputError
 from lakeidx.maintenance.wanted_schema import POLICIES, ensure_table
 from tests.kit.small_tables import filled_table, make_table, table_spec
@@ -61,6 +62,17 @@ def test_types_widen_and_never_shrink(tmp_path: Path) -> None:
     assert str(ensure_table(uri, wider, policy="widen").schema.field("v").type) == "BIGINT"
     with pytest.raises(InvalidInputError, match="such a change loses values"):
         ensure_table(uri, wanted(fields), policy="all")
+
+
+def test_what_landing_files_have_brought_stays_where_they_may(tmp_path: Path) -> None:
+    """New columns and wider types; the pipeline file says neither."""
+    uri, spec = f"{tmp_path}/wh/d.db/t", wanted([*LESS, {"name": "v", "type": "INT"}])
+    ensure_table(uri, spec)
+    Table.open(uri).alter(add={"city": "STRING"}, types={"v": "BIGINT"})
+    landed = ensure_table(uri, spec, policy="refuse", landed=True).schema
+    assert [str(f.type) for f in landed.fields[2:]] == ["BIGINT", "STRING"]
+    with pytest.raises(InvalidInputError, match=r"column v: type, BIGINT -> INT.*column city: dropped, STRING"):
+        ensure_table(uri, spec, policy="refuse")
 
 
 def test_the_order_of_columns_follows_with_all_only(tmp_path: Path) -> None:

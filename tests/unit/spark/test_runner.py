@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark import cloudpickle
 
 from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BucketAssignmentReport, StagedPart, Target
@@ -20,10 +19,10 @@ from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.routed_rows import Block, RoutedRows
-from lakeidx.tasks.runner import LocalRunner
 from tests.kit.shuffles import Tasks
 from tests.kit.small_tables import make_table, rows
 from tests.kit.upserts import upsert_table
+from tests.unit.batch.assignment.test_in_tasks import MeteredRunner
 from tests.unit.spark.frames import Session
 
 MOST_BYTES = 1_000_000
@@ -101,32 +100,8 @@ def test_the_functions_of_index_write_do_not_hold_buckets_or_parts(
     assert max(session.sent) < 20_000 + 20 * count < MOST_BYTES
 
 
-class Weighing:
-    """A runner in this process that weighs the functions its stages give it, without items and targets."""
-
-    def __init__(self) -> None:
-        self.inner = LocalRunner(1)
-        self.parallelism = 2
-        self.weights: dict[str, int] = {}
-
-    def _weigh(self, label: str, *functions: Any) -> None:
-        sizes = [len(cloudpickle.dumps(f)) for f in functions]  # type: ignore[no-untyped-call]
-        stage = label.partition(":")[0]
-        self.weights[stage] = max(self.weights.get(stage, 0), *sizes)
-
-    def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
-        self._weigh(label, task)
-        return self.inner.map(task, items, label=label)
-
-    def shuffle(
-        self, work: Any, items: Iterable[Any], *, targets: Any, weights: Sequence[int], label: str
-    ) -> list[Any]:
-        self._weigh(label, work.split, work.combine)
-        return self.inner.shuffle(work, list(items), targets=targets, weights=weights, label=label)
-
-
 def weights_of_all_stages(folder: Any, partitions: int) -> dict[str, int]:
-    weighing = Weighing()
+    weighing = MeteredRunner(2)
     table = make_table(folder)
     for value in ("a", "b"):
         batch = rows([(p, k, value) for p in range(partitions) for k in range(3)])
@@ -136,7 +111,7 @@ def weights_of_all_stages(folder: Any, partitions: int) -> dict[str, int]:
     run_compaction(table.metadata, weighing, full=True)
     run_lookup_store(table.metadata, weighing)
     run_file_index_rebuild(table.metadata, weighing, spec_to_build(table.schema, "bloom-filter", ["v"]))
-    return weighing.weights
+    return weighing.sent
 
 
 @pytest.mark.slow

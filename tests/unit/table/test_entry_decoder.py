@@ -79,15 +79,6 @@ def test_columns_hold_themselves_and_not_all_that_was_found_in_the_records() -> 
     assert held < 1.5 * found.rows.nbytes
 
 
-@pytest.mark.parametrize("count", [1, 64, 65])
-def test_few_entries_and_many_are_numbered_alike(count: int) -> None:
-    found = decode_entries(encode_manifest(ENTRIES[:count]))
-    assert found.known == tuple(PARTITIONS[:count])
-    assert found.column("partition").tolist() == [i % 50 for i in range(count)]
-    kept = decode_entries(encode_manifest(ENTRIES[:count]), keep=of_partitions({PARTITIONS[0]}))
-    assert list(kept) == [e for e in ENTRIES[:count] if e.partition == PARTITIONS[0]]
-
-
 @pytest.mark.parametrize("mine", [0, 1, 4, 5, 300])
 @pytest.mark.parametrize("others", [0, 1, 4, 5, 300])
 def test_identities_are_found_among_others_however_many_there_are(mine: int, others: int) -> None:
@@ -98,14 +89,3 @@ def test_identities_are_found_among_others_however_many_there_are(mine: int, oth
     found = entry_kernels.found_in(high, low, other_high, other_low)
     assert found.dtype == np.bool_
     assert found.tolist() == [pair in there for pair in zip(high.tolist(), low.tolist(), strict=True)]
-
-
-@pytest.mark.parametrize("step", [1, 7, 50, 350])
-def test_places_and_totals_of_few_and_of_many_places(step: int) -> None:
-    """Steps of 350 are all of one partition and bucket."""
-    chosen = ENTRIES[::step]
-    entries = decode_entries(encode_manifest(chosen))
-    numbers, places = entries.places()
-    assert [places[n] for n in numbers.tolist()] == [(e.partition, e.bucket) for e in chosen]
-    assert len(places) == len(set(places))
-    assert entries.total_buckets() == dict.fromkeys((e.partition for e in chosen), -1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.tasks.routed_rows import RoutedRows, blocks_by_target, cut_rows, group_targets, pack_targets
+from lakeidx.tasks.routed_rows import RoutedRows, cut_rows, group_targets, pack_targets
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.shuffles import Tasks
 
@@ -49,17 +49,6 @@ def test_groups_are_of_one_task_and_bounded(weights: list[int], tasks: int, most
 def test_the_heaviest_targets_are_spread_first() -> None:
     assert pack_targets([5, 9, 1, 5], 2) == [1, 0, 0, 1]
     assert pack_targets([1, 1], 5) == [0, 1]
-
-
-def test_blocks_of_a_group_come_target_by_target_in_the_order_of_items() -> None:
-    groups = group_targets([3, 2], 1)
-    table = pa.table({"v": [1, 2, 3]})
-    cuts = [c for order in (0, 1) for c in cut_rows(RoutedRows(order, table, np.array([1, 0, 1], np.int32)), groups)]
-    found = [
-        (t, [(b.order, b.rows.column("v").to_pylist()) for b in blocks])
-        for t, blocks in blocks_by_target(cuts, [0, 1, 4])
-    ]
-    assert found == [(0, [(0, [2]), (1, [2])]), (1, [(0, [1, 3]), (1, [1, 3])]), (4, [])]
 
 
 @pytest.mark.parametrize("threads", [1, 3])

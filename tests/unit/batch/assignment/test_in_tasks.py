@@ -47,12 +47,22 @@ def hbase() -> Iterator[None]:
 
 
 class MeteredRunner:
-    """A runner in this process that counts the bytes of the results that reach its caller, by stage; functions come pickled."""
+    """A runner in this process: functions come pickled, and bytes are counted by stage.
+
+    received   of the results that reach its caller
+    sent       of the largest function, without items and targets
+    """
 
     def __init__(self, parallelism: int = 3) -> None:
         self.inner = LocalRunner(1)
         self.parallelism = parallelism
         self.received: dict[str, int] = {}
+        self.sent: dict[str, int] = {}
+
+    def _weigh(self, label: str, *functions: Any) -> None:
+        sizes = [len(cloudpickle.dumps(f)) for f in functions]  # type: ignore[no-untyped-call]
+        stage = label.partition(":")[0]
+        self.sent[stage] = max(self.sent.get(stage, 0), *sizes)
 
     def _count(self, label: str, results: list[Any]) -> list[Any]:
         stage = label.partition(":")[0]
@@ -62,11 +72,13 @@ class MeteredRunner:
         return results
 
     def map(self, task: Any, items: Sequence[Any], *, label: str) -> list[Any]:
+        self._weigh(label, task)
         return self._count(label, self.inner.map(task, items, label=label))
 
     def shuffle(
         self, work: Any, items: Sequence[Any], *, targets: Any, weights: Sequence[int], label: str
     ) -> list[Any]:
+        self._weigh(label, work.split, work.combine)
         work, items = cloudpickle.loads(cloudpickle.dumps((work, list(items))))  # type: ignore[no-untyped-call]
         made = self.inner.shuffle(work, items, targets=targets, weights=weights, label=label)
         return self._count(label, made)

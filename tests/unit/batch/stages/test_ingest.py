@@ -12,16 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.artifacts import IngestReport
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import make_context
-from lakeidx.batch.parts import read_part
 from lakeidx.batch.stages.ingest import run_ingest
 from lakeidx.batch.stages.rejected_rows import read_rejected
 from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.upserts import upsert_files, upsert_table
+from tests.kit.upserts import upsert_files
 
 SPEC: dict[str, Any] = {
     "fields": [
@@ -161,25 +159,6 @@ def test_rejected_rows_of_parquet_are_counted_by_row(table: Table, tmp_path: Pat
     assert result.write.rows_written == 199_999
 
 
-# --- damaged table files ----------------------------------------------------------------------------------------------
-
-
-def test_staged_files_are_checked_too(table: Table, tmp_path: Path) -> None:
-    path = tmp_path / "f.parquet"
-    pq.write_table(pa.table({"k": list(range(100)), "note": ["n"] * 100}), path)
-    context = make_context(table.metadata, "b")
-    schema = table.schema
-    report = run_ingest(context.files, schema, [str(path)], LandingOptions(missing="null"), LocalRunner())
-    part = report.parts[0]
-    staged = Path(part.path)
-    staged.write_bytes(staged.read_bytes()[:-5])
-    with pytest.raises(CorruptFileError, match=staged.name):
-        read_part(table.store, None, part, schema, ["k"])
-    with pytest.raises(CorruptFileError, match=staged.name):
-        upsert_files(context, [str(path)])
-    assert table.snapshot is None
-
-
 # --- by reference ------------------------------------------------------------------------------------------------------
 
 
@@ -219,10 +198,3 @@ def test_a_landing_file_that_changed_after_ingest_is_refused(table: Table, tmp_p
     with pytest.raises(InvalidInputError, match=r"f.parquet: batch .b. was ingested with other content"):
         upsert_files(context, [str(path)])
     assert table.snapshot is None
-
-
-def test_rows_in_memory_are_refused_with_their_row(table: Table) -> None:
-    given = pa.table({"k": pa.array([1, None], pa.int64()), "note": ["a", "b"]})
-    with pytest.raises(InvalidInputError, match="row 2: null: column k"):
-        upsert_table(make_context(table.metadata, "b"), given, missing="null")
-    assert make_context(table.metadata, "b").files.read(IngestReport) is None
