@@ -6,12 +6,19 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import InvalidInputError
 from lakeidx.quality.batch_rules import check_rows_accounted, check_staged_rows_committed
 from lakeidx.quality.file_rules import check_orphans, check_referenced_files
-from lakeidx.quality.hash_rules import check_live_keys_indexed, check_one_bucket_per_hash, check_stale_hashes
+from lakeidx.quality.hash_rules import (
+    check_live_keys_indexed,
+    check_one_bucket_per_hash,
+    check_stale_hashes,
+    find_duplicate_hashes,
+)
 from lakeidx.quality.index_file_rules import check_bucket_rows, check_bucket_skew, check_index_files
 from lakeidx.quality.key_rules import BucketKeys, check_keys_unique
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, RuleResult, Severity, combine
@@ -129,3 +136,34 @@ def test_orphans_by_number() -> None:
     assert check_orphans(orphans, max_files=2).passed
     assert not check_orphans(orphans, max_files=1).passed
     assert check_orphans(orphans, max_files=0).sample[0] == {"file": "b", "bytes": 30}
+
+
+# ---- hashes in two buckets -------------------------------------------------------------------------------------------
+
+
+def as_dict(buckets: dict[int, list[int]]) -> dict[int, list[int]]:
+    count, found = find_duplicate_hashes({b: np.array(h, np.int32) for b, h in buckets.items()})
+    assert count == len(found)
+    return {each["hash"]: each["buckets"] for each in found}
+
+
+def test_sample_is_bounded() -> None:
+    buckets = {b: np.arange(100, dtype=np.int32) for b in (4, 7)}
+    assert find_duplicate_hashes(buckets, 2) == (
+        100, [{"hash": 0, "buckets": [4, 7]}, {"hash": 1, "buckets": [4, 7]}],
+    )  # fmt: skip
+    assert len(find_duplicate_hashes(buckets, 1000)[1]) == 100
+
+
+#: A few, so that they meet, and the ends of their range.
+HASHES = (-(2**31), *range(-4, 5), 2**31 - 1)
+
+
+@given(st.dictionaries(st.integers(0, 5), st.lists(st.sampled_from(HASHES), max_size=8)))
+def test_equals_counting_with_sets(buckets: dict[int, list[int]]) -> None:
+    expected = {}
+    for h in HASHES:
+        owners = [b for b in sorted(buckets) if h in buckets[b]]
+        if len(owners) > 1:
+            expected[h] = owners
+    assert as_dict(buckets) == expected

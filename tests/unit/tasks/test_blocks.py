@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context
+from pathlib import Path
+
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 
+from lakeidx.errors import UnavailableError
 from lakeidx.tasks import blocks as blocks_module
-from lakeidx.tasks.blocks import decode_block, encode_block
+from lakeidx.tasks.blocks import BlockWriter, block_folder, decode_block, encode_block, release_free_memory, take_block
 from lakeidx.tasks.routed_rows import RoutedRows, cut_rows, group_targets
+from lakeidx.testing.limits import HANGS_SECONDS
+from tests.kit.largest_file import largest_file
 
 
 @pytest.mark.parametrize(("weights", "pieces"), [([600_000, 600_000], [4, 4]), ([5, 5], [1])])
@@ -29,3 +42,98 @@ def test_pieces_are_of_targets_that_are_alone(
         assert found.column("v").to_pylist() == list(range(target, 1000, 2))
         assert found.schema.metadata == {b"of": b"x"}
     assert {b.order for b in blocks} == {7}
+
+
+# ---- in local files: what was written comes back, else an error; no folder stays, whoever was killed -----------------
+
+
+def test_blocks_come_back_and_every_writer_has_a_file_of_its_own(tmp_path: Path) -> None:
+    payloads = [bytes([n]) * 1000 * n for n in range(5)]
+    with BlockWriter(str(tmp_path)) as one, BlockWriter(str(tmp_path)) as two, BlockWriter(str(tmp_path)) as nothing:
+        places = [(writer.name, *writer.write(pa.py_buffer(p))) for p in payloads for writer in (one, two)]
+    found = [take_block(str(tmp_path), *place).to_pybytes() for place in places]
+    assert found == [p for p in payloads for _ in range(2)]
+    assert sorted(f.name for f in tmp_path.iterdir()) == sorted([one.name, two.name])
+    assert nothing.name not in (one.name, two.name)
+
+
+def test_a_file_that_is_gone_or_short_is_an_error_and_no_rows(tmp_path: Path) -> None:
+    with BlockWriter(str(tmp_path)) as writer:
+        start, size = writer.write(pa.py_buffer(b"0123456789"))
+    os.truncate(tmp_path / writer.name, 7)
+    with pytest.raises(UnavailableError, match="cut short: 3 of 10 bytes are missing") as raised:
+        take_block(str(tmp_path), writer.name, start, size)
+    assert raised.value.retryable
+    os.remove(tmp_path / writer.name)
+    with pytest.raises(UnavailableError, match=rf"{writer.name}: cannot read the shuffle file: No such file"):
+        take_block(str(tmp_path), writer.name, start, size)
+
+
+def test_a_full_disk_is_said(tmp_path: Path) -> None:
+    with BlockWriter(str(tmp_path)) as writer, largest_file(1500):
+        assert writer.write(pa.py_buffer(bytes(1000))) == (0, 1000)
+        with pytest.raises(UnavailableError, match="cannot write the shuffle file: File too large"):
+            writer.write(pa.py_buffer(bytes(1000)))
+    with pytest.raises(UnavailableError, match="cannot create a folder for shuffle files: No such file"):
+        block_folder(str(tmp_path / "missing")).__enter__()
+
+
+def test_a_folder_goes_with_its_shuffle_and_not_with_anothers(tmp_path: Path) -> None:
+    with block_folder(str(tmp_path)) as outer:
+        for error in (None, ValueError("a task failed")):
+            with suppress(ValueError), block_folder(str(tmp_path)) as inner, BlockWriter(inner) as writer:
+                writer.write(pa.py_buffer(b"x"))
+                assert Path(inner).parent == Path(outer).parent == tmp_path
+                if error:
+                    raise error
+            assert [str(f) for f in tmp_path.iterdir()] == [outer]
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+import pyarrow as pa
+from lakeidx.tasks.blocks import BlockWriter, block_folder
+with block_folder(sys.argv[1]) as folder, BlockWriter(folder) as writer:
+    writer.write(pa.py_buffer(b"rows"))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_goes_with_the_next_shuffle(tmp_path: Path) -> None:
+    other = tmp_path / "lakeidx-tables"
+    other.mkdir()
+    with block_folder(str(tmp_path)) as mine:
+        subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False, timeout=HANGS_SECONDS)
+        (left,) = (f for f in tmp_path.iterdir() if str(f) not in (mine, str(other)))
+        assert len(list(left.iterdir())) == 1
+        with block_folder(str(tmp_path)) as later:
+            assert sorted(map(str, tmp_path.iterdir())) == sorted([str(other), mine, later])
+
+
+# ---- memory that is free goes back to the machine --------------------------------------------------------------------
+
+
+ARRAYS, MIB = 200, 1 << 20
+#: What stays in use above what is freed, so that the C library does not give it back by itself.
+PINS: list[np.ndarray] = []
+
+
+def resident_before_and_after(release: Callable[[], None] = release_free_memory) -> tuple[int, int]:
+    # One large array that is freed makes the C library keep smaller ones from then on.
+    large = np.ones(16 * MIB, np.uint8)
+    del large
+    arrays = [np.ones(MIB, np.uint8) for _ in range(ARRAYS)]
+    PINS.extend(np.ones(MIB // 4, np.uint8) for _ in range(4))
+    arrays.clear()
+    before = psutil.Process().memory_info().rss
+    release()
+    after = psutil.Process().memory_info().rss
+    return before // MIB, after // MIB
+
+
+@pytest.mark.slow
+def test_what_is_free_goes_back() -> None:
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        before, after = pool.submit(resident_before_and_after).result(HANGS_SECONDS)
+    assert before - after > ARRAYS // 2

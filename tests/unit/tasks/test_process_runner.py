@@ -21,7 +21,7 @@ from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.shuffles import Tasks
-from tests.unit.tasks.test_free_memory import ARRAYS, MIB, resident_before_and_after
+from tests.unit.tasks.test_blocks import ARRAYS, MIB, resident_before_and_after
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def end(item: int) -> int:
 
 
 def hold_much(_: str, blocks: Iterator[Block]) -> int:
-    """Free what a process keeps for later; see `test_free_memory`."""
+    """Free what a process keeps for later; see `test_blocks`."""
     assert [*blocks] == []
     return resident_before_and_after(release=lambda: None)[0]
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from lakeidx.api.inspect.files import inspect_file
+from lakeidx.api.inspect.files import describe_lookup_file, inspect_file
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.errors import CorruptFileError, NotFoundError, UnsupportedError
@@ -26,10 +26,14 @@ from lakeidx.format.manifest_list import encode_manifest_list
 from lakeidx.format.paths import TablePaths
 from lakeidx.format.schema.schema_file import encode_schema, new_schema
 from lakeidx.format.tag import Tag, encode_tag
+from lakeidx.key_index.bucket.consistent_hashing import encode_metadata, initial_metadata
+from lakeidx.lookup.store import StoreType
+from lakeidx.pipeline_file.partitions import CurrentBatch
 from lakeidx.storage import LocalStore
 from lakeidx.types import parse_type
 from tests.kit.scalar_twins import encode_statistics
 from tests.unit.format import test_manifest, test_snapshot, test_statistics, test_tag
+from tests.unit.lookup.stores import build, factory
 
 STORE = LocalStore(sync=False)
 SCHEMA = new_schema(
@@ -196,3 +200,85 @@ def test_files_of_nobody(paths: TablePaths) -> None:
     for data in (b"hello", b'{"a":1}'):
         with pytest.raises(UnsupportedError):
             inspected(f"{paths.root}/readme", data)
+
+
+# ---- lookup files ----------------------------------------------------------------------------------------------------
+
+
+ENTRIES = [(bytes.fromhex("000001000000"), b"\x11"), (bytes.fromhex("000002000000"), b"\x12")]
+
+
+def test_a_sort_store_is_described(tmp_path: Path) -> None:
+    build(factory(StoreType.SORT, compression="none", bloom_fpp=None), tmp_path / "x", ENTRIES)
+    # Numbers of the worked file in the format sheet.
+    assert json.loads(json.dumps(describe_lookup_file(LocalStore(), str(tmp_path / "x")))) == {
+        "kind": "lookup store, sort",
+        "size": 84,
+        "entries": 2,
+        "footer": {
+            "bloom_offset": 0, "bloom_size": 0, "bloom_entries": 0, "index_offset": 28, "index_size": 15,
+            "magic": 1481571681,
+        },
+        "blocks": [
+            {"offset": 0, "size": 23, "compression": "none", "body_size": 23, "aligned": True, "entries": 2,
+             "last_key": "000002000000"}
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["x", "x.context"])
+def test_a_hash_store_is_described(tmp_path: Path, name: str) -> None:
+    build(factory(StoreType.HASH, compression="none"), tmp_path / "x", [*ENTRIES, (b"a", b"bcd")])
+    described = json.loads(json.dumps(describe_lookup_file(LocalStore(), str(tmp_path / name))))
+    assert (described["kind"], described["entries"], described["pages"]) == ("lookup store, hash", 3, 1)
+    assert [(s["key_length"], s["count"], s["slots"]) for s in described["key_lengths"]] == [(1, 1, 1), (6, 2, 3)]
+
+
+def test_what_is_neither(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"something else entirely, longer than a footer")
+    with pytest.raises(CorruptFileError, match="magic"):
+        describe_lookup_file(LocalStore(), str(tmp_path / "x"))
+    with pytest.raises(NotFoundError):
+        describe_lookup_file(LocalStore(), str(tmp_path / "y"))
+
+
+# ---- files beside a table that only some histories leave there -------------------------------------------------------
+
+
+def beside(folder: Path, name: str) -> str:
+    return str(folder / "wh/_lakeidx/d/t" / name)
+
+
+def test_each_kind_by_where_it_lies(tmp_path: Path) -> None:
+    turn = {"kind": "turn", "batch_id": "b", "partitions": ["00"], "lost": 2, "seconds_per_try": 10.5}
+    ring = encode_metadata(initial_metadata("p=1", 2))
+    pointer = json.dumps(asdict(CurrentBatch("b7", "table"))).encode()
+    kinds = {
+        "_commit_priority.json": (json.dumps(turn).encode(), "commit priority", ("lost", 2)),
+        "_index/consistent-hashing/p=1/00000000000000.hashing_meta": (ring, "consistent hashing ring", ("num_buckets", 2)),
+        "_index/consistent-hashing/p=1/20260101.commit": (b"", "commit marker of a ring", ("instant", "20260101")),
+        "_index/commits/user-1": (b"12", "commit marker", ("snapshotId", 12)),
+        "_partitions/2013-01-0a": (pointer, "current batch of a partition", ("batch_id", "b7")),
+        "_committed/0f": (b"b7", "committed landing file", ("batch_id", "b7")),
+    }  # fmt: skip
+    for name, (data, kind, (key, value)) in kinds.items():
+        found = inspected(beside(tmp_path, name), data)
+        assert (found["kind"], found[key]) == (kind, value), name
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("_commit_priority.json", b'{"kind": "turn"}'),
+        ("b/ingest.json", b'{"stage": "ingest", "rows": 1}'),
+        ("_partitions/x", b'{"batch": 1}'),
+        ("_index/commits/user-1", b"twelve"),
+        ("_index/r/1.hashing_meta", b"{}"),
+        ("b/x.arrow", b"ARROW1\0\0 and no more"),
+        ("b/changes", b'LXCHG1\n[["new"'),
+    ],
+)
+def test_damage_is_named(tmp_path: Path, name: str, data: bytes) -> None:
+    with pytest.raises(CorruptFileError) as error:
+        inspected(beside(tmp_path, name), data)
+    assert error.value.path == beside(tmp_path, name)

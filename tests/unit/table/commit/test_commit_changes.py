@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
 from lakeidx.errors import CommitConflictError, CommitUnknownError, UnavailableError
 from lakeidx.format.snapshot import CommitKind
-from lakeidx.table.commit.commit_changes import commit_changes
+from lakeidx.table.commit.changes import CommitRequest, TableChanges
+from lakeidx.table.commit.commit_changes import commit_changes, put_newest_hint, renew_passed_hint
 from lakeidx.table.view import load_view
 from lakeidx.testing.fault_store import FaultStore
+from tests.kit.metered_store import MeteredStore
 from tests.kit.small_tables import content, filled_table, make_table, rows, upsert
 from tests.kit.upserts import upsert_table
 
@@ -190,3 +193,83 @@ def test_many_commits_keep_the_manifest_list_short(tmp_path: Path) -> None:
     assert table.snapshot is not None
     assert len(table.metadata.load_manifest_list(table.snapshot.base_manifest_list)) <= 5
     assert content(table) == expected
+
+
+# ---- requests --------------------------------------------------------------------------------------------------------
+
+
+NEW_FILES = 500
+
+
+def test_five_hundred_new_files_are_not_listed_one_by_one(tmp_path: Path) -> None:
+    made = filled_table(tmp_path, [(1, k, "a") for k in range(10)])
+    before = load_view(made.metadata, made.snapshot).entries[0]
+    files = [
+        replace(before, file=replace(before.file, file_name=f"data-new-{i}.parquet", min_sequence_number=1000 + i,
+                                     max_sequence_number=1000 + i))
+        for i in range(NEW_FILES)
+    ]  # fmt: skip
+    table = Table.open(made.uri)
+    store = MeteredStore(table.metadata.store)
+    table.metadata.store = store
+    request = CommitRequest(commit_user="batch", changes=TableChanges(append=tuple(files)), base_snapshot_id=1)
+    commit_changes(table.metadata, request)
+    counts = {verb: count.requests for verb, count in store.counts.items()}
+    assert counts["list"] <= 5, counts
+    assert counts.get("info", 0) + counts.get("size", 0) + counts.get("exists", 0) <= 5, counts
+    assert sum(counts.values()) <= 25, counts
+    store.reset()
+    view = load_view(table.metadata, table.snapshot)
+    assert {e.file.file_name for e in view.entries} >= {e.file.file_name for e in files}
+    assert store.total.requests <= 10, store.counts
+
+
+# ---- the hint LATEST: what is put, by whom, and with how many requests -----------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Snapshots 2 and 3; 1 is gone."""
+    made = make_table(tmp_path)
+    for number in range(3):
+        upsert(made, [(1, number, "row")])
+    made.store.delete(made.paths.snapshot_path(1))
+    return Table.open(made.uri)
+
+
+def test_a_snapshot_that_is_there_is_named_as_asked(table: Table) -> None:
+    store = FaultStore(table.store)
+    metadata = Table(store, table.paths).metadata
+    store.calls.clear()
+    put_newest_hint(metadata, 2)
+    assert table.metadata.latest_hint() == 2
+    assert [verb for verb, _ in store.calls] == ["put", "exists"]
+
+
+def test_in_place_of_one_that_is_gone_the_newest_is_named(table: Table) -> None:
+    put_newest_hint(table.metadata, 1)
+    assert table.metadata.latest_hint() == 3
+
+
+def test_the_newest_may_go_meanwhile(table: Table) -> None:
+    """A rollback takes snapshot 3 when it has been listed."""
+    store = FaultStore(table.store)
+    store.fail("put", "/LATEST", when="after", act=lambda *_: table.store.delete(table.paths.snapshot_path(3)), times=2)
+    put_newest_hint(Table(store, table.paths).metadata, 1)
+    assert table.metadata.latest_hint() == 2
+
+
+def test_no_snapshot_at_all_ends_too(table: Table) -> None:
+    for number in (2, 3):
+        table.store.delete(table.paths.snapshot_path(number))
+    put_newest_hint(table.metadata, 2)
+    assert table.metadata.latest_hint() == 2
+
+
+@pytest.mark.parametrize(("hint", "after"), [(b"1", 3), (b"2", 2), (b"3", 3), (None, None)])
+def test_an_expiry_renews_what_names_an_expired_one(table: Table, hint: bytes | None, after: int | None) -> None:
+    table.store.delete(table.paths.latest)
+    if hint is not None:
+        table.store.put(table.paths.latest, hint)
+    renew_passed_hint(table.metadata, 2)
+    assert table.metadata.latest_hint() == after

@@ -7,18 +7,26 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.format.consumer import encode_consumer
+from lakeidx.format.paths import TablePaths
 from lakeidx.format.tag import now_local_ns
+from lakeidx.storage import open_store
 from lakeidx.table.expiration.expire import ExpireReport, expire_table
 from lakeidx.table.expiration.files_to_delete import Role
 from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.read import read_tags
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.expiration.tags import create_tag, delete_tag
+from lakeidx.table.history import changelog_ids
+from lakeidx.table.metadata import TableMetadata
+from lakeidx.table.stream.consumer import StreamConsumer
+from lakeidx.table.stream.position import Position
+from lakeidx.table.stream.start import Start, StartMode
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.metered_store import MeteredStore
 from tests.kit.reachable import files_on_disk, reachable, reopened
@@ -234,3 +242,36 @@ def test_going_back_to_a_tag_whose_snapshot_has_expired(tmp_path: Path) -> None:
     assert files_on_disk(table) == reachable(table)
     upsert(table, [(1, 50, "x")])
     assert content(reopened(table)) == wanted | {(1, 50): "x"}
+
+
+# ---- beside a stream that begins -------------------------------------------------------------------------------------
+
+
+def test_an_expiry_of_changelogs_and_a_stream_that_begin_at_once(tmp_path: Path) -> None:
+    """Of changelogs that outlive their snapshots, too, what goes is said first, and consumers are looked at after that."""
+    options = {"bucket": "1", "changelog-producer": "input", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1",
+               "changelog.num-retained.min": "9", "changelog.num-retained.max": "9"}  # fmt: skip
+    table = Table.create(
+        f"{tmp_path}/d.db/t", {"fields": [{"name": "k", "type": "INT"}], "primaryKeys": ["k"], "options": options}
+    )
+    for k in range(5):
+        table.upsert(pa.table({"k": [k]}))
+    expire_table(table.metadata, table.schema, now_ms=1 << 60)
+    assert changelog_ids(table.metadata) == [1, 2, 3, 4]
+    table.alter(set={"changelog.num-retained.min": "2", "changelog.num-retained.max": "2"})
+    store = FaultStore(open_store(table.uri))
+    expiring = TableMetadata(store, TablePaths.of(table.uri, table.schema))
+    streams: list[Position] = []
+
+    def begin(verb: str, path: str) -> None:
+        streams.append(StreamConsumer(table.metadata).begin(Start(StartMode.FROM_SNAPSHOT, snapshot=0)))
+
+    store.fail("put", "changelog/EARLIEST", when="before", act=begin)
+    assert expire_table(expiring, table.schema, now_ms=1 << 60).changelogs == ()
+    assert Path(table.paths.changelog_earliest).read_text() == "1"
+    for lease in (Path(table.uri) / "consumer").glob("*"):
+        lease.unlink()
+    store.heal()
+    store.fail("put", "changelog/EARLIEST", when="after", act=begin)
+    assert expire_table(expiring, table.schema, now_ms=1 << 60).changelogs == (1, 2, 3)
+    assert [p.snapshot for p in streams] == [0, 3]
