@@ -20,9 +20,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.kind_rules import KIND_COLUMN
 from lakeidx.types import BYTES_ROOTS, INT_ROOTS, STRING_ROOTS, DataType, Field, Root, from_arrow, is_list
+from lakeidx.types.widening import is_widening
 
 #: Names that are none: blank, and what Arrow calls the index of a pandas frame that has no name.
 _UNNAMED = re.compile(r"\s*|__index_level_\d+__")

@@ -24,9 +24,9 @@ from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.format.paths import split_branch_name
 from lakeidx.format.schema.edits import Difference, SchemaEdits
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
-from lakeidx.format.schema.widening import is_widening, same_shape
 from lakeidx.table.handle import TableHandle
 from lakeidx.types import Field, format_type
+from lakeidx.types.widening import is_widening, same_shape
 
 log = logging.getLogger(__name__)
 

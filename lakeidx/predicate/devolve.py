@@ -11,9 +11,10 @@ from functools import cache
 
 from lakeidx.predicate.bind import bind
 from lakeidx.predicate.tree import FALSE, TRUE, And, IsNull, Leaf, Or, Predicate, and_, or_, rename
-from lakeidx.types import INT_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Field, Root
+from lakeidx.types import INT_ROOTS, STRING_ROOTS, DataType, Field, Root
+from lakeidx.types.widening import is_widening
 
-_WIDTH = {Root.TINYINT: 1, Root.SMALLINT: 2, Root.INT: 4, Root.BIGINT: 8}
+_FLOAT_ROOTS = frozenset({Root.FLOAT, Root.DOUBLE})
 
 
 def devolve(pred: Predicate, table_fields: Sequence[Field], file_fields: Sequence[Field]) -> Predicate:
@@ -54,16 +55,5 @@ def devolve(pred: Predicate, table_fields: Sequence[Field], file_fields: Sequenc
 @cache
 def keeps_values(old: DataType, new: DataType) -> bool:
     """Return whether reading a column of type `old` as `new` leaves every value what it was, in the same internal form."""
-    if old.with_nullable(True) == new.with_nullable(True):
-        return True
-    if old.root in INT_ROOTS and new.root in INT_ROOTS:
-        return _WIDTH[old.root] <= _WIDTH[new.root]
-    if old.root is Root.FLOAT and new.root is Root.DOUBLE:
-        return True
-    if old.root in STRING_ROOTS and new.root is Root.VARCHAR:
-        return old.length <= new.length
-    if old.root is Root.VARBINARY and new.root is Root.VARBINARY:
-        return old.length <= new.length
-    if old.root is Root.DECIMAL and new.root is Root.DECIMAL:
-        return old.scale <= new.scale and old.precision - old.scale <= new.precision - new.scale
-    return old.root in TIMESTAMP_ROOTS and old.root is new.root and old.precision <= new.precision
+    alike = ({old.root, new.root} <= roots for roots in (INT_ROOTS, STRING_ROOTS, _FLOAT_ROOTS))
+    return is_widening(old, new) and (old.root is new.root or any(alike))

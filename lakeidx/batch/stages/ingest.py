@@ -28,7 +28,6 @@ from lakeidx.data.parquet.chunks import FooterChunks
 from lakeidx.errors import InvalidInputError, RejectedRowsError
 from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.schema.table_schema import VALUE_KIND
-from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.cast_rows import CompleteRows, RefuseRows, cast_piece
 from lakeidx.landing.changes import OP_COLUMN, OTHER_TABLES, ReadChanges, change_formats, message_formats, refuse_tables
 from lakeidx.landing.kind_rules import KIND_COLUMN, KindRules, check_on_delete, has_upserts
@@ -55,6 +54,7 @@ from lakeidx.tasks.in_parallel import in_parallel
 from lakeidx.tasks.logs import stage_logs
 from lakeidx.tasks.runner import Runner
 from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, DataType, Field, Root, to_arrow
+from lakeidx.types.widening import is_widening
 
 if TYPE_CHECKING:
     from lakeidx.lookup.point.table_lookup import TableLookup

@@ -17,8 +17,8 @@ from lakeidx.errors import InvalidInputError, did_you_mean
 from lakeidx.format.schema.option_changes import SchemaChange
 from lakeidx.format.schema.rules import check_schema
 from lakeidx.format.schema.schema_file import TableSchema, highest_field_id
-from lakeidx.format.schema.widening import is_widening
 from lakeidx.types import DataType, Field, Root, assign_field_ids
+from lakeidx.types.widening import is_widening
 
 #: The columns of a table, or the fields of one ROW.
 Siblings = tuple[Field, ...]

@@ -29,7 +29,6 @@ from typing import Any
 import pyarrow as pa
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.schema.widening import is_widening
 from lakeidx.landing.cdc.connect_schema import split_runs
 from lakeidx.landing.cdc.envelopes import ENVELOPES, Envelope
 from lakeidx.landing.cdc.events import at_path, payload_of, rows_in
@@ -42,6 +41,7 @@ from lakeidx.landing.text.json_values import parse_json, type_of_value
 from lakeidx.landing.types import BadLine
 from lakeidx.storage.base import ObjectStore
 from lakeidx.types import DataType
+from lakeidx.types.widening import is_widening
 
 #: Where a message of a row has the names of the primary key's columns.
 _ROW_KEYS = {"canal": "pkNames", "maxwell": "primary_key_columns", "ogg": "primary_keys"}

@@ -19,8 +19,8 @@ from lakeidx.format.schema.changes import (
 )
 from lakeidx.format.schema.option_changes import IMMUTABLE_OPTIONS, SchemaChange, remove_options, set_options
 from lakeidx.format.schema.schema_file import TableSchema, new_schema
-from lakeidx.format.schema.widening import is_widening
 from lakeidx.types import parse_type
+from lakeidx.types.widening import is_widening
 
 
 def base(**options: str) -> TableSchema:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeidx.types import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
+from lakeidx.types.model import BYTES_ROOTS, STRING_ROOTS, TIMESTAMP_ROOTS, DataType, Root
 
 _INT_ORDER = (Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT)
 _INT_DIGITS = {Root.TINYINT: 3, Root.SMALLINT: 5, Root.INT: 10, Root.BIGINT: 19}
