@@ -195,10 +195,6 @@ class RangeFile(io.RawIOBase):
             self._tail = self._fetch([(tail_start, self._size - tail_start)])[0]
         return self._tail[start - tail_start : start - tail_start + length]
 
-    def readall(self) -> bytes:
-        """Read all remaining bytes."""
-        return self.read(-1)
-
 
 class RemoteInput(pa.PythonFile):  # type: ignore[misc]
     """A `RangeFile` as Arrow reads it."""

@@ -318,17 +318,8 @@ def _read_manifests(
         wanted = where_partition(partition_matcher(predicate, schema))
         where = metadata.paths.manifest_path(snapshot.base_manifest_list)
         entries = live_files(metadata.load_manifests(kept, keep=wanted), where=where)
-    trace.append(
-        LayerTrace(
-            "manifest",
-            "manifests",
-            len(metas),
-            len(kept),
-            sum(m.file_size for m in metas),
-            sum(m.file_size for m in kept),
-            time.monotonic() - started,
-        )
-    )
+    before, after = ([m.file_size for m in some] for some in (metas, kept))
+    trace.append(_traced("manifest", before, after, started, "manifests"))
     return entries
 
 
@@ -341,8 +332,8 @@ def _trace_partitions(found: Entries, trace: list[LayerTrace]) -> None:
 def _column_layer(trace: list[LayerTrace], name: str, entries: Entries, prune: Callable[[Entries], Entries]) -> Entries:
     started = time.monotonic()
     kept = prune(entries)
-    before, after = (int(e.column("file_size").sum()) for e in (entries, kept))
-    trace.append(LayerTrace(name, "files", len(entries), len(kept), before, after, time.monotonic() - started))
+    before, after = (e.column("file_size").tolist() for e in (entries, kept))
+    trace.append(_traced(name, before, after, started))
     return kept
 
 
@@ -355,22 +346,15 @@ def _layer(
 ) -> list[ManifestEntry]:
     started = time.monotonic() if started is None else started
     kept = [e for e in entries if keep(e)]
-    trace.append(_files_trace(name, [e.file for e in entries], [e.file for e in kept], started))
+    before, after = ([e.file.file_size for e in some] for some in (entries, kept))
+    trace.append(_traced(name, before, after, started))
     return kept
 
 
-def _files_trace(
-    name: str, before: Sequence[DataFileMeta], after: Sequence[DataFileMeta], started: float
-) -> LayerTrace:
-    return LayerTrace(
-        name,
-        "files",
-        len(before),
-        len(after),
-        sum(f.file_size for f in before),
-        sum(f.file_size for f in after),
-        time.monotonic() - started,
-    )
+def _traced(name: str, before: Sequence[int], after: Sequence[int], started: float, unit: str = "files") -> LayerTrace:
+    """Return the trace of a layer that left some files, or other units, of those before: bytes of each."""
+    seconds = time.monotonic() - started
+    return LayerTrace(name, unit, len(before), len(after), sum(before), sum(after), seconds)
 
 
 _Grouped = dict[tuple[bytes, int, int], list[DataFileMeta]]
@@ -401,7 +385,7 @@ def _prune_values(
     def may_match(file: DataFileMeta) -> bool:
         return _values_may_match(file, bound, metadata.load_schema(file.schema_id))
 
-    before = [f for files in grouped.values() for f in files]
+    before = [f.file_size for files in grouped.values() for f in files]
     # Above level 0, deletion vectors leave one version of a key; elsewhere a merge chooses among versions.
     alone = not schema.primary_keys or (skips_level_0(schema) and not with_level_0)
     engine_keeps_values = schema.table_options.merge_engine in ("deduplicate", "first-row")
@@ -410,15 +394,15 @@ def _prune_values(
             grouped[place] = [f for f in files if may_match(f)]
         else:
             grouped[place] = _prune_bucket_by_values(files, may_match, whole_bucket_rule=engine_keeps_values)
-    trace.append(_files_trace("value statistics", before, [f for files in grouped.values() for f in files], started))
+    after = [f.file_size for files in grouped.values() for f in files]
+    trace.append(_traced("value statistics", before, after, started))
 
 
 def _prune_embedded(
     metadata: TableMetadata, buckets: tuple[BucketFiles, ...], test: EmbeddedTest, trace: list[LayerTrace]
 ) -> tuple[BucketFiles, ...]:
     """Drop files by their embedded indexes, where no other file has an older or newer version of their rows."""
-    before = [f for b in buckets for f in b.files()]
-    if not any(f.embedded_index for f in before):
+    if not any(f.embedded_index for b in buckets for f in b.files()):
         return buckets
     started = time.monotonic()
     out = []
@@ -433,7 +417,8 @@ def _prune_embedded(
                 sections.append((run,))
         if sections:
             out.append(replace(bucket, sections=tuple(sections)))
-    trace.append(_files_trace("embedded file index", before, [f for b in out for f in b.files()], started))
+    sizes = ([f.file_size for b in some for f in b.files()] for some in (buckets, out))
+    trace.append(_traced("embedded file index", *sizes, started))
     return tuple(out)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakeidx.codec.containers.checksum import crc32
 from lakeidx.codec.containers.compress import BlockCodec
-from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
+from lakeidx.errors import CorruptFileError, UnsupportedError
 from lakeidx.format.lookup.hash_store import (
     HashContext,
     LengthSection,
@@ -43,7 +43,6 @@ def test_what_is_encoded_is_decoded() -> None:
     data = encode_context(CONTEXT)
     again = decode_context(data)
     assert same(again, CONTEXT)
-    assert again.page_checksums is not None
     assert again.page_checksums.tolist() == [1, 0xFFFFFFFF, 3]
     assert encode_context(again) == data
     assert (again.entries, again.file_size) == (4, 82)
@@ -109,11 +108,6 @@ def section(**changes: int) -> tuple[LengthSection, ...]:
 def test_a_context_that_contradicts_itself_is_damaged(changes: dict[str, object], what: str) -> None:
     with pytest.raises(CorruptFileError, match=what):
         check_context(replace(CONTEXT, **changes), path="c")  # type: ignore[arg-type]
-
-
-def test_without_page_checksums_there_is_no_file() -> None:
-    with pytest.raises(InvalidInputError):
-        encode_context(replace(CONTEXT, page_checksums=None))
 
 
 # From the format sheet, as Java gave them.
