@@ -38,7 +38,7 @@ def batch_results(
     table = TableHandle(context.metadata.store, context.paths)
     if gone:
         whole = verify_whole(config, table, runner=runner)
-        return _of_batch(whole, check_staged_rows_committed([]))
+        return _of_batch(whole, check_staged_rows_committed(None))
     reports = read_reports(context.files)
     entries = committed_entries(table.metadata, reports)
     written = None if entries is None else {e.file.file_name for e in entries}
@@ -88,8 +88,7 @@ def _committed_rows(metadata: TableMetadata, reports: BatchResult) -> CommittedR
 
 def check_batch(metadata: TableMetadata, reports: BatchResult) -> list[RuleResult]:
     """Run the rules over one committed batch."""
-    rows = _committed_rows(metadata, reports)
     return [
-        check_rows_accounted([batch_counts(reports.ingest, reports.assign)]),
-        check_staged_rows_committed([] if rows is None else [rows]),
+        check_rows_accounted(batch_counts(reports.ingest, reports.assign)),
+        check_staged_rows_committed(_committed_rows(metadata, reports)),
     ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from lakeidx.quality.result import PartitionName, RuleResult, Severity, bounded
+from lakeidx.quality.result import RuleResult, Severity
 
 _COUNTS = ("ingested", "inserted", "updated", "upserted", "deleted", "rejected")
 
@@ -36,70 +35,44 @@ class BatchCounts:
         return self.inserted + self.updated + self.upserted + self.deleted + self.rejected
 
 
-def check_rows_accounted(batches: Iterable[BatchCounts]) -> RuleResult:
-    """Check that ingested = inserted + updated + upserted + deleted + rejected, in every batch, and none of them negative."""
-    checked = list(batches)
-    offenders = []
-    for b in checked:
-        counts = {n: getattr(b, n) for n in _COUNTS}
-        if b.ingested != b.accounted or min(counts.values()) < 0:
-            offenders.append({"batch_id": b.batch_id, **counts, "difference": b.ingested - b.accounted})
+def check_rows_accounted(batch: BatchCounts) -> RuleResult:
+    """Check that ingested = inserted + updated + upserted + deleted + rejected, and none of them negative."""
+    counts = {n: getattr(batch, n) for n in _COUNTS}
+    difference = batch.ingested - batch.accounted
+    passed = difference == 0 and min(counts.values()) >= 0
     return RuleResult(
         name="batch_rows_accounted",
-        passed=not offenders,
+        passed=passed,
         severity=Severity.ERROR,
-        metrics={
-            "batches": len(checked),
-            **{n: sum(getattr(b, n) for b in checked) for n in _COUNTS},
-            "rows_unaccounted": sum(abs(b.ingested - b.accounted) for b in checked),
-        },
-        sample=bounded(offenders),
+        metrics={"batches": 1, **counts, "rows_unaccounted": abs(difference)},
+        sample=() if passed else ({"batch_id": batch.batch_id, **counts, "difference": difference},),
         description="Every ingested row was inserted, updated (or one of the two), deleted or rejected.",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedRows:
-    """Rows of a batch on their way into a bucket; `partition` and `bucket` None: of the whole batch.
+    """Rows of a batch on their way into the table.
 
     staged      rows that were staged for it
     superseded  of these, rows that a later row of the same batch replaced before anything was written
     committed   rows of the data files that the batch's snapshot adds
     """
 
-    partition: bytes | None = None
-    bucket: int | None = None
-    staged: int
+    staged: int = 0
     superseded: int = 0
-    committed: int
+    committed: int = 0
 
 
-def check_staged_rows_committed(
-    rows: Iterable[CommittedRows], *, partition_name: PartitionName = bytes.hex
-) -> RuleResult:
-    """Check that staged rows = committed rows + rows superseded inside the batch, bucket by bucket."""
-    checked = list(rows)
-    offenders = [r for r in checked if r.staged != r.committed + r.superseded]
+def check_staged_rows_committed(rows: CommittedRows | None) -> RuleResult:
+    """Check that staged rows = committed rows + rows superseded inside the batch; nothing is known where the snapshot expired."""
+    counts = asdict(rows or CommittedRows())
+    lost = counts["staged"] - counts["superseded"] - counts["committed"]
     return RuleResult(
         name="staged_rows_committed",
-        passed=not offenders,
+        passed=lost == 0,
         severity=Severity.ERROR,
-        metrics={
-            "staged": sum(r.staged for r in checked),
-            "superseded": sum(r.superseded for r in checked),
-            "committed": sum(r.committed for r in checked),
-            "rows_lost": sum(max(0, r.staged - r.committed - r.superseded) for r in checked),
-            "rows_too_many": sum(max(0, r.committed + r.superseded - r.staged) for r in checked),
-        },
-        sample=bounded(
-            {
-                "partition": None if r.partition is None else partition_name(r.partition),
-                "bucket": r.bucket,
-                "staged": r.staged,
-                "superseded": r.superseded,
-                "committed": r.committed,
-            }
-            for r in offenders
-        ),
+        metrics={**counts, "rows_lost": max(0, lost), "rows_too_many": max(0, -lost)},
+        sample=(counts,) if lost else (),
         description="Every staged row was committed, or replaced by a later row of its batch.",
     )

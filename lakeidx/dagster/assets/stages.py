@@ -329,7 +329,7 @@ def _assign(step: _Step) -> StageEvents:
     step.spark.submit_stage(context, "bucket_assignment", pipeline, batch.context)
     report = run_bucket_assignment(batch.context, files.latest_attempt())
     yield from step.made(assign_metadata(report))
-    accounted = check_rows_accounted([batch_counts(files.require(IngestReport), report)])
+    accounted = check_rows_accounted(batch_counts(files.require(IngestReport), report))
     results = check_results(pipeline, "bucket_assignment", [accounted])
     return (yield from report_checks(context, assignment_checks(pipeline), results))
 

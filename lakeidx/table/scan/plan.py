@@ -417,8 +417,8 @@ def _prune_embedded(
                 sections.append((run,))
         if sections:
             out.append(replace(bucket, sections=tuple(sections)))
-    sizes = ([f.file_size for b in some for f in b.files()] for some in (buckets, out))
-    trace.append(_traced("embedded file index", *sizes, started))
+    before, after = ([f.file_size for b in some for f in b.files()] for some in (buckets, out))
+    trace.append(_traced("embedded file index", before, after, started))
     return tuple(out)
 
 

@@ -74,12 +74,7 @@ class Table:
     batch: BatchCounts = field(
         default_factory=lambda: BatchCounts(batch_id="b1", ingested=100, inserted=60, updated=30, deleted=7, rejected=3)
     )
-    committed: list[CommittedRows] = field(
-        default_factory=lambda: [
-            CommittedRows(partition=P, bucket=0, staged=50, superseded=4, committed=46),
-            CommittedRows(partition=Q, bucket=0, staged=9, committed=9),
-        ]
-    )
+    committed: CommittedRows = field(default_factory=lambda: CommittedRows(staged=59, superseded=4, committed=55))
     files: dict[str, int | None] = field(default_factory=lambda: {"a.parquet": 10, "b.parquet": None, "index-0": 160})
     listing: dict[str, int] = field(default_factory=lambda: {"a.parquet": 10, "b.parquet": 7, "index-0": 160, "old": 5})
     orphans: dict[str, int] = field(default_factory=lambda: {"old": 5})
@@ -135,8 +130,8 @@ class Table:
             check_keys_unique(keys, partition_name=bytes.decode, key_name=bytes.decode),
             check_bucket_rows(rows, target_rows=TARGET, max_buckets=self.max_buckets, partition_name=bytes.decode),
             check_bucket_skew(rows, partition_name=bytes.decode),
-            check_rows_accounted([self.batch]),
-            check_staged_rows_committed(self.committed, partition_name=bytes.decode),
+            check_rows_accounted(self.batch),
+            check_staged_rows_committed(self.committed),
             check_snapshot_chain(self.snapshots, latest_hint=self.latest_hint),
             check_referenced_files(self.files, self.listing),
             check_orphans(self.orphans, max_files=1),
@@ -240,11 +235,11 @@ def negative_count(t: Table) -> None:
 
 
 def lose_rows(t: Table) -> None:
-    t.committed[1] = replace(t.committed[1], committed=7)
+    t.committed = replace(t.committed, committed=53)
 
 
 def commit_rows_twice(t: Table) -> None:
-    t.committed[0] = replace(t.committed[0], committed=92)
+    t.committed = replace(t.committed, committed=101)
 
 
 def lose_snapshot(t: Table) -> None:
@@ -301,8 +296,8 @@ DAMAGES: list[tuple[Callable[[Table], None], list[str], dict[str, Any]]] = [
     (too_many_buckets, ["bucket_rows_within_target"], {"partition": "p", "buckets": 2, "max_buckets": 1}),
     (miscount, ["batch_rows_accounted"], {"batch_id": "b1", "ingested": 100, "difference": 2}),
     (negative_count, ["batch_rows_accounted"], {"deleted": -27, "difference": 0}),
-    (lose_rows, ["staged_rows_committed"], {"partition": "q", "bucket": 0, "staged": 9, "committed": 7}),
-    (commit_rows_twice, ["staged_rows_committed"], {"partition": "p", "staged": 50, "superseded": 4, "committed": 92}),
+    (lose_rows, ["staged_rows_committed"], {"staged": 59, "superseded": 4, "committed": 53}),
+    (commit_rows_twice, ["staged_rows_committed"], {"staged": 59, "superseded": 4, "committed": 101}),
     (lose_snapshot, ["snapshot_chain"], {"fault": "hole", "from": 10, "to": 10}),
     (forge_snapshot_total, ["snapshot_chain"], {"fault": "total_does_not_add_up", "snapshot": 11, "total": 96, "expected": 95}),
     (forge_snapshot_id, ["snapshot_chain"], {"fault": "other_id", "snapshot": 11, "says": 7}),
