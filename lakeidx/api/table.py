@@ -244,12 +244,33 @@ class Table(HistoryMethods, TableHandle):
         kinds        with `incremental`: rows have their kind in ``_rowkind``, deletes among them; else only new and changed rows
         batch        a held batch (`held_batches`): read the table as it would be with it; with `incremental` what it would change
         """
-        from lakeidx.api.reads import scan_of
+        from lakeidx.table.scan.table_scan import scan_table
+        from lakeidx.table.times import epoch_ms
 
-        return scan_of(
-            self, where, columns=columns, snapshot=snapshot, tag=tag, timestamp=timestamp, timestamp_ms=timestamp_ms,
-            limit=limit, incremental=incremental, mode=mode, kinds=kinds, batch=batch,
-        )  # fmt: skip
+        table: TableHandle = self
+        if batch is not None:
+            from lakeidx.api.reads import with_batch
+
+            table = with_batch(self, batch)
+        if incremental is None:
+            if kinds or mode != "auto":
+                raise InvalidInputError("kinds and mode need incremental, the two states whose changes are read")
+            if timestamp is not None and timestamp_ms is not None:
+                raise InvalidInputError("give timestamp or timestamp_ms, not both")
+            ms = timestamp_ms if timestamp is None else epoch_ms(timestamp)
+            return scan_table(
+                table, where=where, columns=columns, snapshot=snapshot, tag=tag, timestamp_ms=ms, limit=limit
+            )
+        if any(v is not None for v in (snapshot, tag, timestamp, timestamp_ms)):
+            raise InvalidInputError("incremental=(after, upto) cannot be combined with another state")
+        from lakeidx.table.scan.changes import scan_between
+        from lakeidx.table.scan.incremental import IncrementalMode
+        from lakeidx.table.scan.layout import Layout
+
+        layout = Layout.KINDS if kinds else Layout.PLAIN
+        return scan_between(
+            table.metadata, incremental, where, columns=columns, limit=limit, mode=IncrementalMode(mode), layout=layout
+        )
 
     def changes(
         self,
