@@ -22,7 +22,6 @@ from lakeidx.types import (
     TIMESTAMP_ROOTS,
     DataType,
     Root,
-    to_arrow,
 )
 
 _TRUE_FALSE = {"true": True, "t": True, "yes": True, "y": True, "1": True,
@@ -58,16 +57,21 @@ def cast_changed(array: pa.Array, wanted: DataType, target: pa.DataType) -> Cast
     if pa.types.is_dictionary(array.type):
         inner = cast_array(array.dictionary, wanted)
         return _take_back(inner, array.indices)
+    if wanted.root in NESTED_ROOTS or wanted.root is Root.VARIANT:
+        # Either is imported for few columns.
+        if is_text(array.type):
+            from lakeidx.landing.text.nested_json import cast_json
+
+            return cast_json(array, wanted)
+        from lakeidx.landing.cast_nested import cast_nested
+
+        return cast_nested(array, wanted)
     if is_text(array.type):
         try:
             return CastColumn(_cast_text(array, wanted, target))
         except _VALUE_ERRORS:
             encoded = array.dictionary_encode()
             return _take_back(_cast_texts(encoded.dictionary, wanted, target), encoded.indices)
-    if wanted.root in NESTED_ROOTS or wanted.root is Root.VARIANT:
-        from lakeidx.landing.cast_nested import cast_nested
-
-        return cast_nested(array, wanted)
     if pa.types.is_boolean(array.type) != (wanted.root is Root.BOOLEAN) and not pa.types.is_string(target):
         raise InvalidInputError(f"{array.type} does not cast to {wanted}")
     try:
@@ -180,14 +184,10 @@ def _cast_timestamp(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _cast_text(array: pa.Array, wanted: DataType, target: pa.DataType) -> pa.Array:
-    from lakeidx.landing.text.nested_json import nested_from_json
-
     if pa.types.is_string(target):
         return pc.cast(array, target)
     if wanted.root in BYTES_ROOTS:
         return decode_hex(pc.cast(array, pa.string()))
-    if wanted.root in NESTED_ROOTS or wanted.root is Root.VARIANT:
-        return nested_from_json(pc.cast(array, pa.string()), wanted, lambda text, t: _cast_text(text, t, to_arrow(t)))
     text = pc.utf8_trim_whitespace(pc.cast(array, pa.string()))
     if wanted.root is Root.BOOLEAN:
         lowered = pc.utf8_lower(text)
