@@ -27,7 +27,7 @@ def compaction_conflicts(
     """
     there = view.entries.of_places({(e.partition, e.bucket) for e in data} | set(request.exact_files))
     return [
-        *vector_conflicts(deletion_vectors(view.index), data, request.vectors),
+        *_vector_conflicts(deletion_vectors(view.index), data, request.vectors),
         *_level_overlaps(there, data, key_reader(key_types)),
         *_exact_file_conflicts(there, request.exact_files),
     ]
@@ -91,7 +91,7 @@ def _exact_file_conflicts(
     ][:MOST_FINDINGS]
 
 
-def vector_conflicts(live: VectorPlaces, delta: Sequence[ManifestEntry], read: VectorPlaces) -> list[str]:
+def _vector_conflicts(live: VectorPlaces, delta: Sequence[ManifestEntry], read: VectorPlaces) -> list[str]:
     """Check rule 9: the files whose rows a compaction has read have the deletion vectors they were read with.
 
     live, read   now, and when the compaction was planned. A file that only changes its level keeps its vector
