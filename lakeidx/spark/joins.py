@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -35,26 +35,90 @@ _LOOKUPS: dict[tuple[str, str, int | None, bool], TableLookup] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Join:
-    """Input of the tasks; pickles.
+class Join:
+    """A join as its tasks do it; pickles.
 
     keys      (column of the frame, key column of the table)
     columns   (column of the table, its name in the result)
-    added     the latter as Spark takes them
     zone      of the session
+    added     the columns as Spark takes them
     unseen    of the table alone, also rows that readers see after a compaction: for what writes
     """
 
     metadata: TableMetadata
     keys: tuple[tuple[str, str], ...]
     columns: tuple[tuple[str, str], ...]
-    inner: bool
-    cache_dir: str | None
-    cache_bytes: int | None
+    zone: str | None
     added: pa.Schema
     key_fields: tuple[Field, ...]
-    zone: str | None
+    inner: bool = True
+    cache_dir: str | None = None
+    cache_bytes: int | None = None
     unseen: bool = False
+
+    def shard(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Add the shard of every row's key."""
+        for batch in batches:
+            keys = self._keys_of(batch)
+            shards = self._ask(lambda lookup, keys=keys: lookup.shards(keys))  # type: ignore[misc]
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, pa.array(shards, pa.int32())], names=[*batch.schema.names, _SHARD]
+            )
+
+    def join(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Add the looked-up columns."""
+        for batch in batches:
+            keys = self._keys_of(batch)
+            answer = self._ask(lambda lookup, keys=keys: lookup.lookup(keys))  # type: ignore[misc]
+            names = [n for n in batch.schema.names if n != _SHARD]
+            arrays = [batch.column(batch.schema.get_field_index(n)) for n in names]
+            found = answer.rows.select([c for c, _ in self.columns]).rename_columns(self.added.names)
+            for column in to_spark(found, self.added).columns:
+                looked_up = column.combine_chunks()
+                arrays.append(looked_up if isinstance(looked_up, pa.Array) else pa.concat_arrays(looked_up.chunks))
+            out = pa.RecordBatch.from_arrays(arrays, names=[*names, *self.added.names])
+            yield out.filter(pa.array(answer.found)) if self.inner else out
+
+    def find(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give the rows of keys; a task looks up all of its own at once: a data file without a lookup file is read each time."""
+        found = list(batches)
+        if not found:
+            return
+        # Equal keys are of one shard, and so of one task.
+        keys = pa.Table.from_batches(found).group_by([k for _, k in self.keys]).aggregate([])
+        keys = in_zone(keys, self.key_fields, self.zone)
+        answer = self._ask(lambda lookup: lookup.lookup(keys))
+        rows = answer.rows.select([c for c, _ in self.columns]).filter(pa.array(answer.found))
+        yield from to_spark(rows, self.added).to_batches(max_chunksize=_BATCH_ROWS)
+
+    def _keys_of(self, batch: pa.RecordBatch) -> pa.Table:
+        keys = pa.Table.from_arrays([batch.column(c) for c, _ in self.keys], names=[k for _, k in self.keys])
+        return in_zone(keys, self.key_fields, self.zone)
+
+    def _ask(self, question: Callable[[TableLookup], T]) -> T:
+        """Look up keys in this worker's lookup of the table; of the new table when it was dropped and created again."""
+        key = (self.metadata.paths.root, self.metadata.paths.branch, self.cache_bytes, self.unseen)
+        try:
+            if key not in _LOOKUPS:
+                _LOOKUPS[key] = self._open_lookup(self.metadata)
+            return question(_LOOKUPS[key])
+        except TableReplacedError:
+            _LOOKUPS.pop(key, None)
+            _LOOKUPS[key] = self._open_lookup(self.metadata.reopened())
+            return question(_LOOKUPS[key])
+
+    def _open_lookup(self, metadata: TableMetadata) -> TableLookup:
+        schema = metadata.latest_schema()
+        asked = {k for _, k in self.keys} | {c for c, _ in self.columns}
+        missing = sorted(asked - set(schema.field_names))
+        if missing or sorted(schema.primary_keys) != sorted(k for _, k in self.keys):
+            why = f"no column {missing[0]!r}" if missing else f"the primary key {', '.join(schema.primary_keys)}"
+            raise InvalidInputError(
+                f"the table was created again and has {why}: start the join again", path=metadata.paths.root
+            )
+        disk = self.cache_bytes or schema.table_options.lookup_cache_max_disk_size
+        files = LookupFileCache(self.cache_dir, disk)
+        return TableLookup(metadata, files=files, unseen=self.unseen, falls_back=not self.unseen)
 
 
 def lookup_join(
@@ -97,22 +161,9 @@ def lookup_join(
     twice = [a for _, a in added if a in df.columns]
     if twice:
         raise InvalidInputError(f"the frame already has a column {twice[0]!r}: give the new one another name")
-    new = spark_schema([Field(0, name, schema.field(column).type.with_nullable(True)) for column, name in added])
-    join = _Join(
-        table.metadata,
-        keys,
-        columns=added,
-        inner=how == "inner",
-        cache_dir=cache_dir,
-        cache_bytes=cache_bytes,
-        added=arrow_schema(new),
-        key_fields=tuple(schema.field(k) for _, k in keys),
-        zone=df.sparkSession.conf.get(TIME_ZONE),
-    )
+    join, new = _joined(df, table, keys, added, inner=how == "inner", cache_dir=cache_dir, cache_bytes=cache_bytes)
     result = StructType([*df.schema.fields, *new.fields])
-    if by_bucket:
-        df = _by_bucket(df, join)
-    return df.mapInArrow(_Joining(join), result)
+    return (_by_bucket(df, join) if by_bucket else df).mapInArrow(join.join, result)
 
 
 def find_rows(keys: DataFrame, table: TableHandle, columns: Sequence[str]) -> DataFrame:
@@ -120,110 +171,26 @@ def find_rows(keys: DataFrame, table: TableHandle, columns: Sequence[str]) -> Da
 
     keys   the columns of the primary key, without nulls; a task holds those of its buckets
     """
+    own = tuple((k, k) for k in table.schema.primary_keys)
+    join, found = _joined(keys, table, own, tuple((n, n) for n in columns), unseen=True)
+    return _by_bucket(keys, join).mapInArrow(join.find, found)
+
+
+def _joined(
+    df: DataFrame,
+    table: TableHandle,
+    keys: tuple[tuple[str, str], ...],
+    columns: tuple[tuple[str, str], ...],
+    **how: Any,
+) -> tuple[Join, StructType]:
+    """Return a join of a frame, and the columns that it adds as Spark has them; keys, columns and how as of `Join`."""
     schema = table.schema
-    found = spark_schema([Field(0, name, schema.field(name).type.with_nullable(True)) for name in columns])
-    join = _Join(
-        table.metadata,
-        keys=tuple((k, k) for k in schema.primary_keys),
-        columns=tuple((n, n) for n in columns),
-        inner=True,
-        cache_dir=None,
-        cache_bytes=None,
-        added=arrow_schema(found),
-        key_fields=tuple(schema.field(k) for k in schema.primary_keys),
-        zone=keys.sparkSession.conf.get(TIME_ZONE),
-        unseen=True,
-    )
-    return _by_bucket(keys, join).mapInArrow(_Finding(join), found)
+    new = spark_schema([Field(0, name, schema.field(column).type.with_nullable(True)) for column, name in columns])
+    fields = tuple(schema.field(k) for _, k in keys)
+    zone = df.sparkSession.conf.get(TIME_ZONE)
+    return Join(table.metadata, keys, columns, zone, arrow_schema(new), fields, **how), new
 
 
-def _by_bucket(df: DataFrame, join: _Join) -> DataFrame:
+def _by_bucket(df: DataFrame, join: Join) -> DataFrame:
     shard = StructType([*df.schema.fields, StructField(_SHARD, IntegerType(), False)])
-    return df.mapInArrow(_Sharding(join), shard).repartition(_SHARD)
-
-
-def _look_up(join: _Join, question: Callable[[TableLookup], T]) -> T:
-    """Look up keys in this worker's lookup of the table; of the new table when it was dropped and created again."""
-    key = (join.metadata.paths.root, join.metadata.paths.branch, join.cache_bytes, join.unseen)
-    try:
-        if key not in _LOOKUPS:
-            _LOOKUPS[key] = _open_lookup(join, join.metadata)
-        return question(_LOOKUPS[key])
-    except TableReplacedError:
-        _LOOKUPS.pop(key, None)
-        _LOOKUPS[key] = _open_lookup(join, join.metadata.reopened())
-        return question(_LOOKUPS[key])
-
-
-def _open_lookup(join: _Join, metadata: TableMetadata) -> TableLookup:
-    schema = metadata.latest_schema()
-    asked = {k for _, k in join.keys} | {c for c, _ in join.columns}
-    missing = sorted(asked - set(schema.field_names))
-    if missing or sorted(schema.primary_keys) != sorted(k for _, k in join.keys):
-        why = f"no column {missing[0]!r}" if missing else f"the primary key {', '.join(schema.primary_keys)}"
-        raise InvalidInputError(
-            f"the table was created again and has {why}: start the join again", path=metadata.paths.root
-        )
-    disk = join.cache_bytes or schema.table_options.lookup_cache_max_disk_size
-    files = LookupFileCache(join.cache_dir, disk)
-    return TableLookup(metadata, files=files, unseen=join.unseen, falls_back=not join.unseen)
-
-
-def _keys_of(join: _Join, batch: pa.RecordBatch) -> pa.Table:
-    keys = pa.Table.from_arrays([batch.column(c) for c, _ in join.keys], names=[k for _, k in join.keys])
-    return in_zone(keys, join.key_fields, join.zone)
-
-
-class _Sharding:
-    """Adds the shard of every row's key."""
-
-    def __init__(self, join: _Join) -> None:
-        self._join = join
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            keys = _keys_of(self._join, batch)
-            shards = _look_up(self._join, lambda lookup, keys=keys: lookup.shards(keys))  # type: ignore[misc]
-            yield pa.RecordBatch.from_arrays(
-                [*batch.columns, pa.array(shards, pa.int32())], names=[*batch.schema.names, _SHARD]
-            )
-
-
-class _Joining:
-    """Adds the looked-up columns."""
-
-    def __init__(self, join: _Join) -> None:
-        self._join = join
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            keys = _keys_of(self._join, batch)
-            answer = _look_up(self._join, lambda lookup, keys=keys: lookup.lookup(keys))  # type: ignore[misc]
-            names = [n for n in batch.schema.names if n != _SHARD]
-            arrays = [batch.column(batch.schema.get_field_index(n)) for n in names]
-            found = answer.rows.select([c for c, _ in self._join.columns]).rename_columns(self._join.added.names)
-            for column in to_spark(found, self._join.added).columns:
-                looked_up = column.combine_chunks()
-                arrays.append(looked_up if isinstance(looked_up, pa.Array) else pa.concat_arrays(looked_up.chunks))
-            names += self._join.added.names
-            out = pa.RecordBatch.from_arrays(arrays, names=names)
-            yield out.filter(pa.array(answer.found)) if self._join.inner else out
-
-
-class _Finding:
-    """Gives the rows of keys; a task looks up all of its own at once: a data file without a lookup file is read each time."""
-
-    def __init__(self, join: _Join) -> None:
-        self._join = join
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = list(batches)
-        if not found:
-            return
-        names = [k for _, k in self._join.keys]
-        # Equal keys are of one shard, and so of one task.
-        keys = pa.Table.from_batches(found).group_by(names).aggregate([])
-        keys = in_zone(keys, self._join.key_fields, self._join.zone)
-        answer = _look_up(self._join, lambda lookup: lookup.lookup(keys))
-        rows = answer.rows.select([c for c, _ in self._join.columns]).filter(pa.array(answer.found))
-        yield from to_spark(rows, self._join.added).to_batches(max_chunksize=_BATCH_ROWS)
+    return df.mapInArrow(join.shard, shard).repartition(_SHARD)

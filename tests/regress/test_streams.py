@@ -102,15 +102,13 @@ def test_a_stream_over_a_dropped_table_stops(table: Table) -> None:
 
 
 def test_a_join_worker_opens_the_table_that_was_created_again(table: Table) -> None:
-    def join_of(handle: Table) -> joins._Join:
+    def join_of(handle: Table) -> joins.Join:
         added, keys = pa.schema([("name", pa.string())]), tuple(handle.schema.field(n) for n in "pk")
-        return joins._Join(
-            handle.metadata, (("p", "p"), ("k", "k")), (("v", "name"),), False, None, None, added, keys, "UTC"
-        )
+        return joins.Join(handle.metadata, (("p", "p"), ("k", "k")), (("v", "name"),), "UTC", added, keys, inner=False)
 
-    def joined(join: joins._Join) -> list[str | None]:
+    def joined(join: joins.Join) -> list[str | None]:
         batches = rows([(1, 1, None), (1, 9, None)]).select(["p", "k"]).to_batches()
-        found: list[str | None] = pa.Table.from_batches(joins._Joining(join)(batches)).column("name").to_pylist()
+        found: list[str | None] = pa.Table.from_batches(join.join(batches)).column("name").to_pylist()
         return found
 
     join = join_of(table)
