@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -19,36 +18,53 @@ from lakeidx.spark.task_errors import one_line
 from lakeidx.spark.values import to_spark
 from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, scan_changes, unit_reader, units_of, without_units
 from lakeidx.table.scan.incremental import IncrementalMode
-from lakeidx.table.scan.incremental_diff import DiffPlan, DiffUnit
+from lakeidx.table.scan.incremental_diff import DiffUnit
 from lakeidx.table.scan.states import Fallback, State, check_range, find_fallback, snapshot_state, time_travel
 from lakeidx.table.scan.table_scan import bind_where, plan_state
 from lakeidx.table.stream.start import StartMode
 
-T = TypeVar("T")
+#: A unit of reading, and the plan that it is of.
+Planned = tuple[ChangePlan, ChangeUnit]
 
 
 class Split(InputPartition):
     """Share of one task.
 
-    plan     the plan without its units: schema and predicate
+    parts    plans without their units (schema and predicate), each with units to read, one after another
     as_new   give the rows of a state as new ones (see `lakeidx.table.scan.changes.ChangeScan`)
     """
 
-    def __init__(self, plan: ChangePlan, units: Sequence[ChangeUnit], *, as_new: bool = False) -> None:
+    def __init__(self, parts: Sequence[tuple[ChangePlan, Sequence[ChangeUnit]]], *, as_new: bool = False) -> None:
         super().__init__(None)
-        self.plan = plan
-        self.units = list(units)
+        self.parts = list(parts)
         self.as_new = as_new
 
 
-def make_splits(plan: ChangePlan, *, target_bytes: int, open_cost: int) -> list[Split]:
-    """Pack what a plan reads into splits of about the same size: largest first, each to the lightest split.
+def make_splits(
+    groups: Sequence[Sequence[Planned]], *, target_bytes: int, open_cost: int, as_new: bool = False
+) -> list[Split]:
+    """Pack groups of units into splits of about the same size: largest first, each to the lightest split.
 
-    A section stays whole, for its files are merged. A table without rows to read gives no split.
+    A group stays together, in order, and a section whole, for its files are merged. Without units there is no split.
     """
-    sized = [(unit_bytes(unit, open_cost), n, alone(unit)) for n, unit in enumerate(units_of(plan))]
-    rest = without_units(plan)
-    return [Split(rest, units) for units in packed(sized, target_bytes)]
+    files = [[f for _, unit in group for f in unit_files(unit)] for group in groups]
+    sized = [(sum(max(f.file_size, open_cost) for f in found), n) for n, found in enumerate(files)]
+    count = min(len(sized), max(1, -(-sum(size for size, _ in sized) // target_bytes))) if sized else 0
+    loads: list[tuple[int, int, list[int]]] = [(0, i, []) for i in range(count)]
+    for size, number in sorted(sized, key=lambda s: (-s[0], s[1])):
+        load, i, taken = heapq.heappop(loads)
+        heapq.heappush(loads, (load + size, i, [*taken, number]))
+    out = []
+    for _, _, taken in sorted(loads, key=lambda entry: entry[1]):
+        parts: list[tuple[ChangePlan, list[ChangeUnit]]] = []
+        last: ChangePlan | None = None
+        for plan, unit in (planned for number in sorted(taken) for planned in groups[number]):
+            if plan is not last:
+                parts.append((without_units(plan), []))
+                last = plan
+            parts[-1][1].append(_alone(unit))
+        out.append(Split(parts, as_new=as_new))
+    return out
 
 
 def unit_files(unit: ChangeUnit) -> list[DataFileMeta]:
@@ -56,12 +72,7 @@ def unit_files(unit: ChangeUnit) -> list[DataFileMeta]:
     return list(unit.files()) if isinstance(unit, DiffUnit) else [f for run in unit[1] for f in run]
 
 
-def unit_bytes(unit: ChangeUnit, open_cost: int) -> int:
-    """Return what a unit weighs in a split."""
-    return sum(max(f.file_size, open_cost) for f in unit_files(unit))
-
-
-def alone(unit: ChangeUnit) -> ChangeUnit:
+def _alone(unit: ChangeUnit) -> ChangeUnit:
     """Return a section with no more of its bucket than it needs."""
     if isinstance(unit, DiffUnit):
         return unit
@@ -69,17 +80,6 @@ def alone(unit: ChangeUnit) -> ChangeUnit:
     vectors = {f.file_name: bucket.deletion_vectors[f.file_name] for run in section for f in run
                if f.file_name in bucket.deletion_vectors}  # fmt: skip
     return replace(bucket, sections=(section,), deletion_vectors=vectors), section
-
-
-def packed(sized: Sequence[tuple[int, int, T]], target_bytes: int) -> list[list[T]]:
-    """Pack (size, number, unit) into lists of about the same size, by number within each."""
-    count = min(len(sized), max(1, -(-sum(s for s, _, _ in sized) // target_bytes))) if sized else 0
-    loads: list[tuple[int, int, list[tuple[int, T]]]] = [(0, i, []) for i in range(count)]
-    for size, number, unit in sorted(sized, key=lambda s: (-s[0], s[1])):
-        load, i, units = heapq.heappop(loads)
-        heapq.heappush(loads, (load + size, i, [*units, (number, unit)]))
-    ordered = sorted(loads, key=lambda entry: entry[1])
-    return [[u for _, u in sorted(units, key=lambda n: n[0])] for _, _, units in ordered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +147,15 @@ class TableReader(DataSourceReader):
             raise InvalidInputError(
                 "scan.mode compacted-full is where a stream begins; read a state by its scan.snapshot-id"
             )
-        return [split for plan in self.state.plans(self.options.where) for split in _splits_of(plan, self.options)]
+        plans = self.state.plans(self.options.where)
+        target, cost = split_sizes(self.state.schema, self.options)
+        groups = [[(plan, unit)] for plan in plans for unit in units_of(plan)]
+        return make_splits(groups, target_bytes=target, open_cost=cost)
 
     @one_line
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
-        # A plan without splits: Spark runs one task all the same, with no partition.
-        splits = [partition] if isinstance(partition, Split) else []
-        yield from read_splits(self.options, self.columns, self.arrow_schema, splits)
+        yield from read_split(self.options, self.columns, self.arrow_schema, partition)
 
 
 def system_table(options: ReadOptions) -> SystemTable:
@@ -199,12 +200,6 @@ class SystemReader(DataSourceReader):
         yield from to_spark(partition.rows, self.arrow_schema).to_batches()
 
 
-def _splits_of(plan: ChangePlan, options: ReadOptions) -> list[Split]:
-    """Return the splits of a plan."""
-    target, cost = split_sizes(plan.plan.schema if isinstance(plan, DiffPlan) else plan.schema, options)
-    return make_splits(plan, target_bytes=target, open_cost=cost)
-
-
 def split_sizes(schema: TableSchema, options: ReadOptions) -> tuple[int, int]:
     """Return (bytes of a split, least bytes a file counts) by the options of the read, then those of the table."""
     table = schema.table_options
@@ -214,14 +209,17 @@ def split_sizes(schema: TableSchema, options: ReadOptions) -> tuple[int, int]:
     return target, min(cost, target)
 
 
-def read_splits(
-    options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema, splits: Sequence[Split]
+def read_split(
+    options: ReadOptions, columns: Sequence[str], arrow_schema: pa.Schema, split: InputPartition | None
 ) -> Iterator[pa.RecordBatch]:
-    """Read the rows of splits, one after the other, in the Arrow types that Spark expects."""
+    """Read the rows of a split in the Arrow types that Spark expects."""
+    if not isinstance(split, Split):
+        # A plan without splits: Spark runs one task all the same, with no partition.
+        return
     metadata = options.open().metadata
     names = [n for n in columns if n not in options.layout.kind_columns]
-    for split in splits:
-        read = unit_reader(metadata, split.plan, names, options.layout, as_new=split.as_new)
-        for rows in (rows for unit in split.units for rows in read(unit)):
+    for plan, units in split.parts:
+        read = unit_reader(metadata, plan, names, options.layout, as_new=split.as_new)
+        for rows in (rows for unit in units for rows in read(unit)):
             if rows.num_rows:
                 yield from to_spark(rows, arrow_schema).to_batches()

@@ -19,6 +19,7 @@ from lakeidx.errors import InvalidInputError
 from lakeidx.spark.datasource import FORMAT, read_table, register
 from lakeidx.spark.table_reader import make_splits
 from lakeidx.table.expiration.tags import create_tag
+from lakeidx.table.scan.changes import units_of
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.small_tables import table_spec
 
@@ -317,8 +318,9 @@ def test_a_missing_table_and_bad_options_are_named(spark: SparkSession, table: T
 def test_splits_hold_every_section_once_and_weigh_about_the_same(spark: SparkSession, table: Table) -> None:
     save(frame(spark, range(400), "a"), table)
     scan = table.scan()
-    splits = make_splits(scan.plan, target_bytes=4000, open_cost=1)
-    files = [[f for unit in s.units if isinstance(unit, tuple) for run in unit[1] for f in run] for s in splits]
+    splits = make_splits([[(scan.plan, unit)] for unit in units_of(scan.plan)], target_bytes=4000, open_cost=1)
+    units = [[unit for _, units in s.parts for unit in units if isinstance(unit, tuple)] for s in splits]
+    files = [[f for unit in found for run in unit[1] for f in run] for found in units]
     names = [f.file_name for split in files for f in split]
     assert sorted(names) == sorted(f.file_name for b in scan.plan.buckets for f in b.files())
     sizes = [sum(f.file_size for f in split) for split in files]

@@ -29,10 +29,10 @@ from pyspark.sql.streaming.datasource import (
 from lakeidx.errors import InvalidInputError
 from lakeidx.format.schema.table_schema import TableSchema
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.table_reader import Split, alone, packed, read_splits, split_sizes, unit_bytes, unit_files
+from lakeidx.spark.table_reader import Planned, make_splits, read_split, split_sizes, unit_files
 from lakeidx.spark.task_errors import one_line
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan.changes import ChangePlan, ChangeUnit, units_of, without_units
+from lakeidx.table.scan.changes import ChangeUnit, units_of
 from lakeidx.table.scan.incremental_diff import DiffUnit
 from lakeidx.table.stream.consumer import StreamConsumer
 from lakeidx.table.stream.follow import ChangeFollower, StreamStep
@@ -41,16 +41,6 @@ from lakeidx.table.stream.position import Position, check_history
 _BEGIN = {"begin": True}
 #: In the end of the first batch: the position where it began.
 _BEGAN = "began"
-
-_Planned = tuple[ChangePlan, ChangeUnit]
-
-
-class _BucketsSplit(InputPartition):
-    """Changes of some buckets, commit after commit."""
-
-    def __init__(self, parts: Sequence[Split]) -> None:
-        super().__init__(None)
-        self.parts = list(parts)
 
 
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -109,7 +99,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         self._hold(first)
         self._check(last)
-        groups: dict[Hashable, list[_Planned]] = {}
+        groups: dict[Hashable, list[Planned]] = {}
         for step in self._follow().steps(first, held=True):
             if step.snapshot.id > last.snapshot:
                 break
@@ -117,14 +107,14 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # No two units of a state hold the same key, so those may go to any task.
                 key: Hashable = len(groups) if step.whole else _bucket(unit)
                 groups.setdefault(key, []).append((plan, unit))
-        return self._splits(list(groups.values()), as_new=first.whole and first.units is not None)
+        target, cost = split_sizes(self._schema(), self.options)
+        as_new = first.whole and first.units is not None
+        return make_splits(list(groups.values()), target_bytes=target, open_cost=cost, as_new=as_new)
 
     @one_line
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
-        # A batch without splits: Spark runs one task all the same, with no partition.
-        parts = partition.parts if isinstance(partition, _BucketsSplit) else []
-        yield from read_splits(self.options, self.columns, self.arrow_schema, parts)
+        yield from read_split(self.options, self.columns, self.arrow_schema, partition)
 
     @one_line
     def commit(self, end: Mapping[str, Any]) -> None:
@@ -165,22 +155,6 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = self._metadata().latest_snapshot()
         return Position(0) if newest is None else Position(newest.id, newest.identity)
 
-    def _splits(self, groups: Sequence[Sequence[_Planned]], *, as_new: bool) -> list[InputPartition]:
-        """Pack groups of units into splits; a group stays together, in order."""
-        target, cost = split_sizes(self._schema(), self.options)
-        sized = [(sum(unit_bytes(u, cost) for _, u in g), n, g) for n, g in enumerate(groups)]
-        out: list[InputPartition] = []
-        for some in packed(sized, target):
-            parts: list[Split] = []
-            last: ChangePlan | None = None
-            for plan, unit in (entry for group in some for entry in group):
-                if plan is not last:
-                    parts.append(Split(without_units(plan), [], as_new=as_new))
-                    last = plan
-                parts[-1].units.append(alone(unit))
-            out.append(_BucketsSplit(parts))
-        return out
-
     def _hold(self, position: Position) -> None:
         """Check that the table goes on from a position, and let expiry leave what comes after it, when it does not do so yet."""
         known = self._consumer is not None
@@ -214,11 +188,11 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return schema
 
 
-def _units(step: StreamStep) -> list[_Planned]:
+def _units(step: StreamStep) -> list[Planned]:
     return [(plan, unit) for plan in step.changes.plans for unit in units_of(plan)]
 
 
-def _part(step: StreamStep, first: Position, last: Position) -> list[_Planned]:
+def _part(step: StreamStep, first: Position, last: Position) -> list[Planned]:
     """Return the units of a step between two positions."""
     planned = _units(step)
     begin, end = 0, len(planned)
