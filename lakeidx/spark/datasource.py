@@ -19,9 +19,8 @@ by ``.schema("a BIGINT, b STRING")``, by ``.option("columns", "a,b")``, or use `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +30,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-    InputPartition,
 )
 from pyspark.sql.types import StructField, StructType
 
@@ -48,11 +46,6 @@ if TYPE_CHECKING:
     from lakeidx.spark.table_reader import ReadState
 
 FORMAT = "lakeidx"
-#: Found when a frame is written: Spark starts several processes to plan, read and write, and what each does not need takes longer
-#: to load than to use.
-_WRITER = "lakeidx.spark.table_writer:TableWriter"
-_STREAM_READER = "lakeidx.spark.streams.reader:TableStreamReader"
-_STREAM_WRITER = "lakeidx.spark.streams.writer:StreamWriter"
 #: Where Spark keeps the type of a CHAR column, a string otherwise: CharVarcharUtils of Spark 4.0.
 _CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -83,6 +76,7 @@ class LakeIdxDataSource(DataSource):
     @one_line
     def schema(self) -> StructType:
         """Return the columns that are read, in Spark's types."""
+        # Spark starts several processes to plan, read and write; what each does not need takes longer to load than to use.
         from lakeidx.spark.table_reader import system_table
 
         options = ReadOptions.parse(self.options)
@@ -112,22 +106,25 @@ class LakeIdxDataSource(DataSource):
                 raise InvalidInputError(f"${options.system} is read whole, not as a stream; audit_log and binlog are")
         except LakeIdxError as error:
             return _RefusedStream(error, self.options)
-        made: DataSourceStreamReader = resolve_name(_STREAM_READER)(options, schema.names, arrow_schema(schema))
-        return made
+        from lakeidx.spark.streams.reader import TableStreamReader
+
+        return TableStreamReader(options, schema.names, arrow_schema(schema))
 
     @one_line
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of one batch."""
+        from lakeidx.spark.table_writer import TableWriter
+
         options = ReadOptions.parse(options_of_write(self.options), writes=True)
-        made: DataSourceWriter = resolve_name(_WRITER)(options, arrow_schema(schema), overwrite=overwrite)
-        return made
+        return TableWriter(options, arrow_schema(schema), overwrite=overwrite)
 
     @one_line
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Make a writer of one micro-batch."""
+        from lakeidx.spark.streams.writer import StreamWriter
+
         given = {k.lower(): v for k, v in options_of_write(self.options).items()}
-        made: DataSourceStreamWriter = resolve_name(_STREAM_WRITER)(given, arrow_schema(schema), overwrite=overwrite)
-        return made
+        return StreamWriter(given, arrow_schema(schema), overwrite=overwrite)
 
     def _find(self, options: ReadOptions) -> ReadState:
         if self._found is None:
@@ -148,24 +145,10 @@ class _RefusedStream(DataSourceStreamReader):
         self._error = error
 
     @one_line
-    def initialOffset(self) -> dict[str, Any]:
-        """Raise the error."""
+    def _refuse(self, *_: Any) -> Any:
         raise self._error
 
-    @one_line
-    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
-        """Raise the error."""
-        raise self._error
-
-    @one_line
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Raise the error."""
-        raise self._error
-
-    @one_line
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Raise the error."""
-        raise self._error
+    initialOffset = latestOffset = partitions = read = _refuse  # type: ignore[assignment]
 
 
 def register(spark: SparkSession) -> None:
