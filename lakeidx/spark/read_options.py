@@ -49,9 +49,9 @@ properties of a name in its catalog (``TBLPROPERTIES``) are the user's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import Any
 
 from lakeidx.errors import InvalidInputError, NotFoundError, did_you_mean
 from lakeidx.landing.kind_rules import ON_DELETE_DEFAULT
@@ -84,6 +84,8 @@ _NEW_TABLE = ("primary-key", "partition")
 _MERGE = ("write.merge-schema", "mergeschema", "merge_schema")
 _STATE = "scan.snapshot-id, scan.tag-name or scan.timestamp-millis"
 _RANGE = "incremental-between or incremental-between-timestamp"
+_BETWEEN = ("incremental-between", "incremental-between-tag", "incremental-between-timestamp")
+_CHANGELOG = "read.changelog"
 #: Names by which Delta, Iceberg, Hudi and JDBC sources choose rows, in lower case, and what to write here.
 _OF_OTHER_SOURCES = {
     **dict.fromkeys(
@@ -106,27 +108,13 @@ OF_SPARK = frozenset({
     "path", "paths", "queryname", "checkpointlocation", "comment", "location", "owner", "provider", "external",
     "is_managed_location", "collation",
 })  # fmt: skip
-_OURS = frozenset({
-    "columns", "where", "scan.mode", "scan.snapshot-id", "scan.tag-name", *_VERSION, *_TIME, "read.changelog", "read.committed",
-    "incremental-between", "incremental-between-tag", "incremental-between-timestamp", "incremental-between-scan-mode",
-    "incremental-between-tag-to-snapshot", *_LIMITS, *(_STREAM + name for name in _LIMITS), "consumer-id",
-    "consumer.ignore-progress", "source.split.target-size", "source.split.open-file-cost", "batch-id", "replay", *_MERGE,
-    "missing", "on-delete", "limits", "traceback",
-})  # fmt: skip
-
-
-class AskedState(TypedDict):
-    """Arguments of `lakeidx.table.scan.states.time_travel`."""
-
-    snapshot_id: int | None
-    tag: str | None
-    timestamp_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of one read or write; see the table above. ``incremental`` is (after, upto].
+    """Options of one read or write; see the table above.
 
+    between         two states by the option that names them, one at most
     table_options   of a write: those of the table that it makes where there is none, its keys among them
     """
 
@@ -149,9 +137,7 @@ class ReadOptions:
     missing: str = MISSING_DEFAULT
     on_delete: str = ON_DELETE_DEFAULT
     limits: str | None = None
-    between: tuple[str, str] | None = None
-    between_tags: tuple[str, str] | None = None
-    between_times: tuple[str, str] | None = None
+    between: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     layout: Layout = Layout.PLAIN
     system: str | None = None
     version: str | None = None
@@ -171,57 +157,34 @@ class ReadOptions:
                 'name the table: .load("/lake/db.db/flights") or .option("path", ...); in SQL '
                 "CREATE TABLE name USING lakeidx LOCATION '/lake/db.db/table'"
             )
-        columns = given.get("columns")
         table_options = _of_a_new_table(given, writes=writes)
-        mode = given.get("incremental-between-scan-mode", "auto")
-        if mode not in {str(m.value) for m in IncrementalMode}:
-            raise InvalidInputError(
-                f"incremental-between-scan-mode: {mode!r} is not auto, delta, changelog, derived or diff"
-            )
-        scan_mode = given.get("scan.mode", "default")
-        if scan_mode not in _SCAN_MODES:
-            raise InvalidInputError(f"scan.mode: {scan_mode!r} is not {', '.join(StartMode)}")
+        between = {key: _pair(given[key], key) for key in _BETWEEN if key in given}
+        if len(between) > 1:
+            raise InvalidInputError(f"give one of {', '.join(_BETWEEN)}")
         root, system = split_system_name(path)
-        kinds = Layout.KINDS if _flag(given, "read.changelog") else Layout.PLAIN
+        kinds = Layout.KINDS if _flag(given.get(_CHANGELOG, "false"), _CHANGELOG) else Layout.PLAIN
+        in_layout = system in (Layout.AUDIT_LOG, Layout.BINLOG)
         return cls(
             path=root,
-            layout=Layout(system) if system in (Layout.AUDIT_LOG, Layout.BINLOG) else kinds,
-            system=None if system in (Layout.AUDIT_LOG, Layout.BINLOG) else system,
-            columns=None if columns is None else tuple(c.strip() for c in columns.split(",") if c.strip()),
-            where=given.get("where"),
-            snapshot=_number(given, "scan.snapshot-id"),
-            tag=given.get("scan.tag-name"),
+            layout=Layout(str(system)) if in_layout else kinds,
+            system=None if in_layout else system,
             timestamp_ms=_time(given),
-            mode=IncrementalMode(mode),
-            scan_mode=scan_mode,
             stream_limit=_stream_limit(given),
-            consumer=given.get("consumer-id"),
-            ignore_progress=_flag(given, "consumer.ignore-progress"),
-            split_bytes=_size(given, "source.split.target-size"),
-            open_cost=_size(given, "source.split.open-file-cost"),
-            batch_id=given.get("batch-id"),
             replay=_replay(given),
             merge_schema=merge_policy(_one_of(given, _MERGE) or "refuse"),
-            missing=given.get("missing", MISSING_DEFAULT),
-            on_delete=given.get("on-delete", ON_DELETE_DEFAULT),
-            limits=given.get("limits"),
-            between=_pair(given, "incremental-between"),
-            between_tags=_pair(given, "incremental-between-tag"),
-            between_times=_pair(given, "incremental-between-timestamp"),
+            between=between,
             version=_one_of(given, _VERSION),
-            tag_to_snapshot=_flag(given, "incremental-between-tag-to-snapshot"),
-            committed=_flag(given, "read.committed"),
-            traceback=_flag(given, "traceback"),
             table_options=table_options,
             storage={k[len(_STORAGE) :]: v for k, v in given.items() if k.startswith(_STORAGE)},
+            **{name: read(given[key], key) for key, (name, read) in _FIELDS.items() if key in given},
         )
 
     def open(self) -> TableHandle:
         """Open the table."""
         return TableHandle.open(self.path, self.storage or None)
 
-    def state(self, metadata: TableMetadata) -> AskedState:
-        """Return which state is requested; nothing for the newest."""
+    def state(self, metadata: TableMetadata) -> dict[str, Any]:
+        """Return which state is requested, as arguments of `lakeidx.table.scan.states.time_travel`."""
         snapshot, tag = self.snapshot, self.tag
         if self.version is not None:
             if self.version in tag_names(metadata):
@@ -235,7 +198,7 @@ class ReadOptions:
 
         errors   InvalidInputError for options of batch reads
         """
-        if self.is_incremental or self.tag is not None or self.version is not None:
+        if self.between or self.tag is not None or self.version is not None:
             raise InvalidInputError(
                 "a stream begins by scan.mode, scan.snapshot-id or scan.timestamp-millis, and has no end"
             )
@@ -248,29 +211,18 @@ class ReadOptions:
         mode = modes.get(self.scan_mode) or StartMode(self.scan_mode)
         return Start(mode, self.snapshot, self.timestamp_ms)
 
-    @property
-    def is_incremental(self) -> bool:
-        """Whether the rows between two states are read."""
-        return any(p is not None for p in (self.between, self.between_tags, self.between_times))
-
     def between_states(self, metadata: TableMetadata) -> tuple[tuple[State, State], IncrementalMode] | None:
         """Return the ends of an incremental read and how it is read; None for a read of one state."""
-        given = [p for p in (self.between, self.between_tags, self.between_times) if p is not None]
-        if not given:
+        if not self.between:
             return None
-        if len(given) > 1:
-            raise InvalidInputError(
-                "give one of incremental-between, incremental-between-tag, incremental-between-timestamp"
-            )
-        (pair,) = given
+        _, tag, timestamp = _BETWEEN
+        ((key, pair),) = self.between.items()
         tags = set(tag_names(metadata))
-        by_tags = set(pair) <= tags and self.between_times is None
-        if self.between_tags is not None and not by_tags:
+        by_tags = set(pair) <= tags and key != timestamp
+        if key == tag and not by_tags:
             missing, have = sorted(set(pair) - tags), ", ".join(sorted(tags)) or "none"
-            raise NotFoundError(
-                f"incremental-between-tag: no tag {missing[0]!r}; tags: {have}", path=metadata.paths.root
-            )
-        if self.between_times is not None:
+            raise NotFoundError(f"{tag}: no tag {missing[0]!r}; tags: {have}", path=metadata.paths.root)
+        if key == timestamp:
             first, last = (epoch_ms(t) for t in pair)
             ends = (state_at(metadata, first), state_at(metadata, last))
         else:
@@ -331,21 +283,37 @@ def _one_of(given: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
     return values.pop() if values else None
 
 
-def _pair(given: Mapping[str, str], key: str) -> tuple[str, str] | None:
-    text = given.get(key)
-    if text is None:
-        return None
+def _pair(text: str, key: str) -> tuple[str, str]:
     parts = [p.strip() for p in text.split(",")]
     if len(parts) != 2:
         raise InvalidInputError(f"{key}: expected two values with a comma between, found {text!r}")
     return parts[0], parts[1]
 
 
-def _flag(given: Mapping[str, str], key: str) -> bool:
-    text = given.get(key, "false").lower()
-    if text not in ("true", "false"):
-        raise InvalidInputError(f"{key}: write true or false, not {text!r}")
-    return text == "true"
+def _text(text: str, _: str) -> str:
+    return text
+
+
+def _names(text: str, _: str) -> tuple[str, ...]:
+    return tuple(c.strip() for c in text.split(",") if c.strip())
+
+
+def _mode(text: str, key: str) -> IncrementalMode:
+    if text not in {str(m.value) for m in IncrementalMode}:
+        raise InvalidInputError(f"{key}: {text!r} is not auto, delta, changelog, derived or diff")
+    return IncrementalMode(text)
+
+
+def _scan_mode(text: str, key: str) -> str:
+    if text not in _SCAN_MODES:
+        raise InvalidInputError(f"{key}: {text!r} is not {', '.join(StartMode)}")
+    return text
+
+
+def _flag(text: str, key: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidInputError(f"{key}: write true or false, not {text.lower()!r}")
+    return text.lower() == "true"
 
 
 def _int(text: str) -> int:
@@ -355,14 +323,18 @@ def _int(text: str) -> int:
         raise InvalidInputError(f"{text!r} is neither a number nor the name of a tag") from None
 
 
-def _number(given: Mapping[str, str], key: str) -> int | None:
-    text = given.get(key)
-    if text is None:
-        return None
+def _number(text: str, key: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise InvalidInputError(f"{key}: {text!r} is not a whole number") from None
+
+
+def _size(text: str, key: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise InvalidInputError(f"{key}: {error}") from error
 
 
 def _stream_limit(given: Mapping[str, str]) -> tuple[str, int] | None:
@@ -372,18 +344,33 @@ def _stream_limit(given: Mapping[str, str]) -> tuple[str, int] | None:
         raise InvalidInputError(f"a batch has one limit: give one of {', '.join(k for k, _ in found)}")
     for key, name in found:
         counted = _LIMITS[name]
-        most = _size(given, key) if counted == "bytes" else _number(given, key)
-        if most is None or most < 1:
+        most = _size(given[key], key) if counted == "bytes" else _number(given[key], key)
+        if most < 1:
             raise InvalidInputError(f"{key}: write a number of {counted}, at least 1, not {given[key]!r}")
         return counted, most
     return None
 
 
-def _size(given: Mapping[str, str], key: str) -> int | None:
-    text = given.get(key)
-    if text is None:
-        return None
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise InvalidInputError(f"{key}: {error}") from error
+#: Options that are each a field: its name, and how the option's text is read.
+_FIELDS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "columns": ("columns", _names),
+    "where": ("where", _text),
+    "scan.snapshot-id": ("snapshot", _number),
+    "scan.tag-name": ("tag", _text),
+    "scan.mode": ("scan_mode", _scan_mode),
+    "incremental-between-scan-mode": ("mode", _mode),
+    "incremental-between-tag-to-snapshot": ("tag_to_snapshot", _flag),
+    "read.committed": ("committed", _flag),
+    "consumer-id": ("consumer", _text),
+    "consumer.ignore-progress": ("ignore_progress", _flag),
+    "source.split.target-size": ("split_bytes", _size),
+    "source.split.open-file-cost": ("open_cost", _size),
+    "batch-id": ("batch_id", _text),
+    "missing": ("missing", _text),
+    "on-delete": ("on_delete", _text),
+    "limits": ("limits", _text),
+    "traceback": ("traceback", _flag),
+}
+_OURS = frozenset({
+    *_FIELDS, *_VERSION, *_TIME, *_BETWEEN, *_LIMITS, *(_STREAM + name for name in _LIMITS), *_MERGE, _CHANGELOG, "replay",
+})  # fmt: skip

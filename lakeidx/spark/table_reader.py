@@ -184,7 +184,7 @@ class SystemReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Read the rows of the state that the options name."""
         opened, options = system_table(self.options), self.options
-        if options.is_incremental:
+        if options.between:
             raise InvalidInputError(f"${options.system} has no rows between two states; audit_log and binlog have")
         asked = options.state(opened.table.metadata)
         found = opened.scan(
