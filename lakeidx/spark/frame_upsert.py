@@ -10,12 +10,9 @@ tasks, only processes beside it. Here the caller's session runs it.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
 from lakeidx.batch.committed_batch import BatchResult
@@ -24,12 +21,10 @@ from lakeidx.options.arguments import PathLike, path_text
 from lakeidx.spark.catalog_tables import refresh_names
 from lakeidx.spark.jobs import described
 from lakeidx.spark.read_options import ReadOptions
-from lakeidx.spark.runner import SparkRunner
+from lakeidx.spark.runner import RESULT_SCHEMA, SparkRunner, collected, result_row
 from lakeidx.spark.table_writer import TableWriter
 from lakeidx.spark.values import TIME_ZONE, arrow_schema, check_names
 from lakeidx.spark.workers.python import check_worker_python, python_errors
-
-_RESULT = "ok boolean, result binary"
 
 
 def upsert(
@@ -88,13 +83,8 @@ def write_frame(
     numbered = frame.toDF(*map(str, range(len(columns))))
     try:
         with described(session, stage), python_errors():
-            found = numbered.mapInArrow(_staging(writer, columns.names), _RESULT).toArrow()
-        messages = []
-        for ok, payload in zip(found.column("ok").to_pylist(), found.column("result").to_pylist(), strict=True):
-            value = pickle.loads(payload)  # noqa: S301 - pickled by this job, sent by Spark
-            if not ok:
-                raise value
-            messages.append(value)
+            found = collected(numbered.mapInArrow(_staging(writer, columns.names), RESULT_SCHEMA))
+        messages = [message for _, message in found]
         if read_on is not None and not any(m.rows for m in messages):
             return None
         result = writer.finish(messages, SparkRunner(session, parallelism=parallelism))
@@ -109,12 +99,9 @@ def _staging(writer: TableWriter, names: list[str]) -> Callable[[Iterator[pa.Rec
     """Return the function of a task that stages its rows, and returns the parts."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        value: Any
         try:
-            ok, value = True, writer.write(b.rename_columns(names) for b in batches)
+            yield result_row(0, True, writer.write(b.rename_columns(names) for b in batches))
         except LakeIdxError as error:
-            ok, value = False, error
-        payload = bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
-        yield pa.record_batch([pa.array([ok]), pa.array([payload], pa.binary())], names=["ok", "result"])
+            yield result_row(0, False, error)
 
     return run

@@ -17,7 +17,6 @@ Only settings that the block shuffle needs are set, each with its reason; everyt
 
 from __future__ import annotations
 
-import gc
 import os
 import pickle
 import re
@@ -68,7 +67,7 @@ TASKS_PER_SLOT = 4
 #: Weight (rows) worth a reduce task of its own; small batches get no more tasks than slots.
 TASK_WEIGHT = 400_000
 
-_RESULT_SCHEMA = "number long, ok boolean, result binary"
+RESULT_SCHEMA = "number long, ok boolean, result binary"
 _BLOCK_SCHEMA = "task int, group int, ord int, piece int, payload binary"
 _BLOCK_COLUMNS = pa.schema([*((n, pa.int32()) for n in ("task", "group", "ord", "piece")), ("payload", pa.binary())])
 _ITEM_SCHEMA = pa.schema([("task", pa.int32()), ("number", pa.int64()), ("item", pa.binary())])
@@ -109,7 +108,7 @@ class SparkRunner:
         if not items:
             return []
         rows, carried = self._items(items)
-        frame = rows.mapInArrow(_settling(_map_function(task, carried)), _RESULT_SCHEMA)
+        frame = rows.mapInArrow(_map_function(task, carried), RESULT_SCHEMA)
         with described(self.session, label), python_errors():
             return _collect(frame, len(items))
 
@@ -145,26 +144,23 @@ class SparkRunner:
         carries = len(items) > 0 and sum(rows.nbytes for rows in of_groups) <= _CLOSURE_BYTES
         rows, carried = self._items(items)
         sends = _split_function(work.split, carried, groups, of_groups if carries else [], folder)
-        blocks = rows.mapInArrow(_settling(sends), _BLOCK_SCHEMA)
+        blocks = rows.mapInArrow(sends, _BLOCK_SCHEMA)
         if not carries:
             blocks = blocks.union(self.session.createDataFrame(pa.Table.from_batches(of_groups)))
         moved = _to_tasks(blocks, groups.tasks).sortWithinPartitions("group", "ord", "piece")
-        return moved.mapInArrow(_settling(_combine_function(work.combine, folder), release=True), _RESULT_SCHEMA)
+        return moved.mapInArrow(_combine_function(work.combine, folder), RESULT_SCHEMA)
 
     def _items(self, items: Sequence[Any]) -> tuple[DataFrame, list[bytes] | None]:
         """Make one row per item; return also the pickled items that the function has to carry, None when the rows do."""
         payloads = [_pickled(item) for item in items]
-        if _fits_function(payloads):
+        if sum(map(len, payloads)) <= _CLOSURE_BYTES:
             return self.session.range(0, len(items), 1, numPartitions=len(items)), payloads
-        return self._item_rows(payloads), None
-
-    def _item_rows(self, payloads: Sequence[bytes]) -> DataFrame:
-        """Make one row per item, spread over tasks in turn."""
+        # Spread over tasks in turn.
         count = min(len(payloads), self._parallelism * _MAP_TASKS_PER_SLOT)
         numbers = range(len(payloads))
         columns = [[n % count for n in numbers], list(numbers), payloads]
         table = pa.table([pa.array(c, f.type) for c, f in zip(columns, _ITEM_SCHEMA, strict=True)], schema=_ITEM_SCHEMA)
-        return _to_tasks(self.session.createDataFrame(table), count).select("number", "item")
+        return _to_tasks(self.session.createDataFrame(table), count).select("number", "item"), None
 
 
 def task_count(weight: int, slots: int) -> int:
@@ -178,65 +174,28 @@ def _to_tasks(blocks: DataFrame, count: int) -> DataFrame:
 
 
 def _collect(frame: DataFrame, count: int) -> list[Any]:
-    table = frame.toArrow()
-    out: list[Any] = [None] * count
-    seen = 0
-    failures: list[LakeIdxError] = []
-    for number, ok, payload in zip(*(table.column(c).to_pylist() for c in ("number", "ok", "result")), strict=True):
-        value = pickle.loads(payload)  # noqa: S301 - pickled by this job, sent by Spark
+    found = dict(collected(frame))
+    if len(found) != count:
+        raise InternalError(f"{count} tasks should have returned a result, {len(found)} did")
+    return [found[number] for number in range(count)]
+
+
+def collected(frame: DataFrame) -> list[tuple[int, Any]]:
+    """Run a query whose rows are of `result_row`; return numbers and values, or raise the first error among them."""
+    rows = frame.toArrow().select(["number", "ok", "result"]).to_pydict().values()
+    found = [(n, ok, pickle.loads(value)) for n, ok, value in zip(*rows, strict=True)]  # noqa: S301 - pickled by this job, sent by Spark
+    for _, ok, value in found:
         if not ok:
-            failures.append(value)
-            continue
-        out[number] = value
-        seen += 1
-    if failures:
-        raise failures[0]
-    if seen != count:
-        raise InternalError(f"{count} tasks should have returned a result, {seen} did")
-    return out
-
-
-def _fits_function(payloads: Sequence[bytes]) -> bool:
-    """Return True for few and small things, which the function carries: every task reads them all."""
-    return sum(map(len, payloads)) <= _CLOSURE_BYTES
+            raise value
+    return [(number, value) for number, _, value in found]
 
 
 def _pickled(value: Any) -> bytes:
     return bytes(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
 
-_settled = False
-
-
-def _settle() -> None:
-    """Freeze the garbage collector after imports: Spark runs gc.collect() after each task and would scan all loaded modules."""
-    global _settled
-    if not _settled:
-        gc.collect()
-        gc.freeze()
-        _settled = True
-
-
-def _settling(
-    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], *, release: bool = False
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Run what a task does, then what its worker does after it.
-
-    release   give what is free then back: for tasks that hold much, and are few
-    """
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from function(batches)
-        settle()
-        if release:
-            release_free_memory()
-
-    # By reference, so that the flag is the worker's and not a copy pickled with the function.
-    settle = _settle
-    return run
-
-
-def _result(number: int, ok: bool, value: Any) -> pa.RecordBatch:
+def result_row(number: int, ok: bool, value: Any) -> pa.RecordBatch:
+    """Return what a task says: a value, or an error that the driver raises as it is."""
     payload = _pickled(value)
     return pa.record_batch(
         [pa.array([number], pa.int64()), pa.array([ok]), pa.array([payload], pa.binary())],
@@ -264,9 +223,9 @@ def _map_function(
         for batch in batches:
             for number, item in _numbered(batch, payloads):
                 try:
-                    yield _result(number, True, task(item))
+                    yield result_row(number, True, task(item))
                 except LakeIdxError as error:
-                    yield _result(number, False, error)
+                    yield result_row(number, False, error)
 
     return run
 
@@ -355,7 +314,7 @@ def _combine_function(
             if group == _ERROR_GROUP:
                 failed = True
                 for _, number, payload in received:
-                    yield _result(number, False, pickle.loads(payload))  # noqa: S301 - pickled by this job, sent by Spark
+                    yield result_row(number, False, pickle.loads(payload))  # noqa: S301 - pickled by this job, sent by Spark
             elif failed:
                 # The stage has failed; what this task would write, no one would use.
                 for _ in received:
@@ -365,9 +324,11 @@ def _combine_function(
                 arrived = (decode_block(of, order, _sent(payload, folder)) for of, order, payload in received)
                 for target, blocks in blocks_by_target(arrived, list(known)):
                     try:
-                        yield _result(target, True, combine(pickle.loads(known[target]), blocks))  # noqa: S301 - as above
+                        yield result_row(target, True, combine(pickle.loads(known[target]), blocks))  # noqa: S301 - as above
                     except LakeIdxError as error:
-                        yield _result(target, False, error)
+                        yield result_row(target, False, error)
+        # Such a task holds much, and there are few of them.
+        release_free_memory()
 
     return run
 
@@ -386,13 +347,13 @@ def session_slots(session: SparkSession) -> int:
 
     errors   InvalidInputError when dynamic allocation has no upper limit, or Spark knows of no slot: says what to set
     """
-    master = _setting(session, "spark.master") or ""
+    master = session.conf.get("spark.master", None) or ""
     if master == "local":
         return 1
     if master.startswith("local["):
         inside = master[len("local[") : -1].split(",")[0]
         return available_cores() if inside == "*" else int(inside)
-    per_task = int(_setting(session, "spark.task.cpus") or 1)
+    per_task = int(session.conf.get("spark.task.cpus", None) or 1)
     cores = _configured_cores(session, master)
     slots = cores // per_task if cores is not None else _slots_by_query(session)
     if slots < 1:
@@ -402,13 +363,15 @@ def session_slots(session: SparkSession) -> int:
 
 def _configured_cores(session: SparkSession, master: str) -> int | None:
     """Return the cores of the application by the configuration; None when only Spark knows."""
-    most = _setting(session, "spark.cores.max")
+    most = session.conf.get("spark.cores.max", None)
     if most:
         return int(most)
     # A standalone worker's executor takes all of its cores unless configured otherwise; elsewhere the default is one.
-    per_executor = _setting(session, "spark.executor.cores") or ("" if master.startswith("spark://") else "1")
-    dynamic = (_setting(session, "spark.dynamicAllocation.enabled") or "false").lower() == "true"
-    executors = _setting(session, "spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances")
+    per_executor = session.conf.get("spark.executor.cores", None) or ("" if master.startswith("spark://") else "1")
+    dynamic = (session.conf.get("spark.dynamicAllocation.enabled", None) or "false").lower() == "true"
+    executors = session.conf.get(
+        "spark.dynamicAllocation.maxExecutors" if dynamic else "spark.executor.instances", None
+    )
     if executors and per_executor:
         return int(executors) * int(per_executor)
     if dynamic:
@@ -424,11 +387,6 @@ def _slots_by_query(session: SparkSession) -> int:
     with described(session, "slots: how many tasks run at a time"):
         session.range(1).count()
         return int(session.range(1 << 20).select(sf.spark_partition_id().alias("part")).distinct().count())
-
-
-def _setting(session: SparkSession, key: str) -> str | None:
-    found = session.conf.get(key, None)
-    return None if found is None else str(found)
 
 
 def session_runner(master: str | None, remote: str | None, name: str, parallelism: int | None) -> SparkRunner:
