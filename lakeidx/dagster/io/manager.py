@@ -14,8 +14,7 @@ import dagster as dg
 from pydantic import Field
 
 from lakeidx.api import Table, Warehouse
-from lakeidx.batch.artifacts import BatchFiles
-from lakeidx.batch.committed_batch import BatchResult, read_reports
+from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import new_batch_id
 from lakeidx.dagster.failures import failures_explained
 from lakeidx.dagster.io.frames import is_spark_frame, load_rows, rows_of, schema_of
@@ -151,20 +150,18 @@ class LakeIdxIOManager(dg.ConfigurableIOManager):
     def _write_frame(
         self, table: Table, rows: Any, mode: WriteMode, where: Predicate | None, batch_id: str
     ) -> BatchResult | None:
-        """Write a Spark data frame: its tasks stage the rows, nothing passes through this process but keys to delete."""
+        """Write a Spark data frame, in Spark's tasks: nothing passes through this process but keys to delete."""
         if mode == "delete":
             return table.delete(rows.toArrow(), batch_id=batch_id, runner=self._spark().runner(table.uri))
         if mode == "overwrite" and where is None and table.schema.partition_keys:
             # Spark's overwrite of a partitioned table would leave the partitions that the frame has no rows for.
             return table.overwrite(rows.toArrow(), whole_table=True, batch_id=batch_id)
-        load_plugin(TOOLS, "spark_tables").register(rows.sparkSession)
         options = {f"storage.{k}": str(v) for k, v in (self._options() or {}).items()}
         if where is not None:
             options["where"] = format_predicate(bind_where(where, table.schema), table.schema.fields)
-        writer = rows.write.format("lakeidx").options(**options).option("batch-id", batch_id)
-        writer.mode("overwrite" if mode == "overwrite" else "append").save(table.uri)
-        reports = read_reports(BatchFiles(table.store, table.paths, batch_id))
-        return BatchResult(reports.ingest, reports.assign, reports.write, reports.commit)
+        upsert = load_plugin(TOOLS, "spark_tables").upsert
+        done: BatchResult = upsert(rows, table.uri, batch_id=batch_id, overwrite=mode == "overwrite", options=options)
+        return done
 
 
 def _place(context: dg.InputContext | dg.OutputContext) -> str:
