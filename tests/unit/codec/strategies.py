@@ -137,7 +137,8 @@ def laid_out(column: pa.Array, t: DataType, layout: str) -> pa.Array | pa.Chunke
     n = len(column)
     is_bytes = t.root in STRING_ROOTS or t.root in BYTES_ROOTS
     if layout == "sliced":
-        return pa.concat_arrays([column, column, column]).slice(n, n)
+        back = column.take(pa.array(range(n)[::-1], pa.int64()))
+        return pa.concat_arrays([back, column, back]).slice(n, n)
     if layout == "chunked":
         return pa.chunked_array([column.slice(0, n // 2), column.slice(n // 2)], column.type)
     if layout == "many_chunks":

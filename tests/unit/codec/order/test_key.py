@@ -43,53 +43,34 @@ def test_equals_the_scalar_order(table: tuple[list[DataType], list[list[Any]]], 
     assert run_starts(ordered, types).tolist() == scalar_starts(in_order, types)
 
 
-def random_columns(name: str, n: int) -> tuple[list[pa.Array], list[DataType]]:
-    rng = np.random.default_rng(42)
-    paths = [f"https://example.org/{i % 7}/{'x' * (i % 5)}/a/rather/long/path/{i % 211:05d}" for i in range(n)]
-    big = pa.array(rng.integers(-(2**63), 2**63 - 1, n))
-    cases: dict[str, tuple[list[Any], list[DataType]]] = {
-        "wide integers": ([big], [BIGINT]),
-        "narrow integers": ([pa.array(rng.integers(10**15, 10**15 + n // 4, n))], [BIGINT]),
-        "gaps between the bits that vary": ([pa.array(rng.integers(0, 50, n) << 40 | rng.integers(0, 9, n))], [BIGINT]),
-        "few groups, then wide": ([pa.array(rng.integers(0, 3, n).astype(np.int32)), big], [INT, BIGINT]),
-        "wide twice": ([pa.array(np.asarray(big) >> 60 << 60), big], [BIGINT, BIGINT]),
-        "coarse steps": ([pa.array(rng.integers(-(10**9), 10**9, n) * 3_600_000_000)], [BIGINT]),
-        "coarse steps but for one": ([pa.array(np.where(np.arange(n) == 17, 5, rng.integers(0, 9, n) * 1000))], [BIGINT]),
-        "one value": ([pa.array(np.full(n, 7))], [BIGINT]),
-        "long shared prefixes": ([pa.array(paths).take(pa.array(rng.permutation(n)))], [STRING]),
-        "text, then integers": ([pa.array(paths).take(pa.array(rng.permutation(n))), big], [STRING, BIGINT]),
-        "zero bytes at the end": ([pa.array([b"k" * 9 + b"\0" * int(z) for z in rng.integers(0, 20, n)])],
-                                  [parse_type("BYTES")]),
-        "empty and null": ([pa.array([None, "", "\0"] * n)[:n]], [STRING]),
-        "reversed": ([pa.array(np.arange(n)[::-1].copy())], [BIGINT]),
-        "sorted but for the last": ([pa.array(np.append(np.arange(n - 1), 0))], [BIGINT]),
-    }  # fmt: skip
-    return cases[name]
-
-
-MANY = [
-    "wide integers",
-    "narrow integers",
-    "gaps between the bits that vary",
-    "few groups, then wide",
-    "wide twice",
-    "coarse steps",
-    "coarse steps but for one",
-    "one value",
-    "long shared prefixes",
-    "text, then integers",
-    "zero bytes at the end",
-    "empty and null",
-    "reversed",
-    "sorted but for the last",
-]
+N = 3000
+RNG = np.random.default_rng(42)
+PATHS = pa.array([f"https://example.org/{i % 7}/{'x' * (i % 5)}/a/rather/long/path/{i % 211:05d}" for i in range(N)])
+BIG = pa.array(RNG.integers(-(2**63), 2**63 - 1, N))
+MANY: dict[str, tuple[list[Any], list[DataType]]] = {
+    "wide integers": ([BIG], [BIGINT]),
+    "narrow integers": ([pa.array(RNG.integers(10**15, 10**15 + N // 4, N))], [BIGINT]),
+    "gaps between the bits that vary": ([pa.array(RNG.integers(0, 50, N) << 40 | RNG.integers(0, 9, N))], [BIGINT]),
+    "few groups, then wide": ([pa.array(RNG.integers(0, 3, N).astype(np.int32)), BIG], [INT, BIGINT]),
+    "wide twice": ([pa.array(np.asarray(BIG) >> 60 << 60), BIG], [BIGINT, BIGINT]),
+    "coarse steps": ([pa.array(RNG.integers(-(10**9), 10**9, N) * 3_600_000_000)], [BIGINT]),
+    "coarse steps but for one": ([pa.array(np.where(np.arange(N) == 17, 5, RNG.integers(0, 9, N) * 1000))], [BIGINT]),
+    "one value": ([pa.array(np.full(N, 7))], [BIGINT]),
+    "long shared prefixes": ([PATHS.take(pa.array(RNG.permutation(N)))], [STRING]),
+    "text, then integers": ([PATHS.take(pa.array(RNG.permutation(N))), BIG], [STRING, BIGINT]),
+    "zero bytes at the end": ([pa.array([b"k" * 9 + b"\0" * int(z) for z in RNG.integers(0, 20, N)])],
+                              [parse_type("BYTES")]),
+    "empty and null": ([pa.array([None, "", "\0"] * N)[:N]], [STRING]),
+    "reversed": ([pa.array(np.arange(N)[::-1].copy())], [BIGINT]),
+    "sorted but for the last": ([pa.array(np.append(np.arange(N - 1), 0))], [BIGINT]),
+}  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MANY)
 def test_many_rows_sort_as_tuples_do(name: str) -> None:
     """Enough rows for several rounds of ties, against Python's own order of tuples."""
-    columns, types = random_columns(name, 3000)
+    columns, types = MANY[name]
     keys = [tuple((v is not None, v if v is not None else "") for v in row)
             for row in zip(*(c.to_pylist() for c in columns), strict=True)]  # fmt: skip
     if types[0] == STRING:
