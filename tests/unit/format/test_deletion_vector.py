@@ -5,9 +5,7 @@ import zlib
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pyroaring import BitMap, BitMap64
+from pyroaring import BitMap
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.deletion_vector import (
@@ -45,26 +43,6 @@ def test_the_bytes_of_both_forms() -> None:
         assert list(decode_vector(body, meta)) == [1, 5]
         offset, size = vector_range(meta)
         assert list(decode_vector((b"\x01" + body + b"more")[offset : offset + size], meta)) == [1, 5]
-
-
-rows = st.frozensets(st.integers(0, 200_000) | st.integers(0, 50), max_size=60) | st.builds(
-    lambda a, n: frozenset(range(a, a + n)), st.integers(0, 100_000), st.integers(0, 3000)
-)
-vectors = st.dictionaries(st.text(min_size=1, max_size=8), rows, max_size=4)
-
-
-@given(vectors=vectors, bitmap64=st.booleans())
-def test_round_trip(vectors: dict[str, frozenset[int]], bitmap64: bool) -> None:
-    data, metas = encode_deletion_vectors(vectors, bitmap64=bitmap64)
-    assert [m.data_file_name for m in metas] == list(vectors)
-    assert [m.cardinality for m in metas] == [len(v) for v in vectors.values()]
-    back = read(data, metas)
-    assert {name: frozenset(v) for name, v in back.items()} == vectors
-    assert all(isinstance(v, BitMap64 if bitmap64 else BitMap) for v in back.values())
-    assert [frozenset(v.positions) for v in scan_deletion_vectors(data)] == list(vectors.values())
-    assert [(v.offset, v.length) for v in scan_deletion_vectors(data)] == [(m.offset, m.length) for m in metas]
-    some = metas[::2]
-    assert set(read(data, some)) == {m.data_file_name for m in some}
 
 
 def test_no_vectors_is_one_byte() -> None:

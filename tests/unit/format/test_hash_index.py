@@ -14,13 +14,6 @@ from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.hash_index import check_checksum, decode_hash_index, encode_hash_index, has_its_checksum
 
 
-def test_the_sheet_s_example() -> None:
-    # ids 1, 3, 2 of an INT key
-    data = bytes.fromhex("5759f99e d206e547 4fe4bbf0")
-    assert decode_hash_index(data).tolist() == [1465514398, -771300025, 1340390384]
-    assert encode_hash_index(decode_hash_index(data)) == data
-
-
 @given(hnp.arrays(np.int32, st.integers(0, 50)))
 def test_as_struct_does(hashes: np.ndarray) -> None:
     data = encode_hash_index(hashes)

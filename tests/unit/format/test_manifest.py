@@ -49,22 +49,15 @@ CODECS: list[Any] = [
 ]
 
 
+VALUES = {ManifestEntry: manifest_entries, ManifestFileMeta: manifest_files, IndexEntry: index_entries}
+
+
+@pytest.mark.parametrize(("encode", "decode", "value"), CODECS)
 @settings(max_examples=30, deadline=None)
-@given(st.lists(manifest_entries, max_size=6), st.sampled_from(["zstd", "null", "deflate", "snappy"]))
-def test_manifest_round_trip(entries: list[ManifestEntry], codec: str) -> None:
-    assert decode_manifest(encode_manifest(entries, codec)) == entries
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(manifest_files, max_size=6))
-def test_manifest_list_round_trip(metas: list[ManifestFileMeta]) -> None:
-    assert decode_manifest_list(encode_manifest_list(metas)) == metas
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(index_entries, max_size=6))
-def test_index_manifest_round_trip(entries: list[IndexEntry]) -> None:
-    assert decode_index_manifest(encode_index_manifest(entries)) == entries
+@given(data=st.data(), codec=st.sampled_from(["zstd", "null", "deflate", "snappy"]))
+def test_round_trip(encode: Any, decode: Any, value: Any, data: st.DataObject, codec: str) -> None:
+    values: list[Any] = data.draw(st.lists(VALUES[type(value)], max_size=6))
+    assert decode(encode(values, codec)) == values
 
 
 @pytest.mark.slow
