@@ -144,10 +144,3 @@ def test_a_sort_file_opened_in_another_order_is_found_out(tmp_path: Path) -> Non
         factory(StoreType.SORT).open_reader(file.path)
     with pytest.raises(CorruptFileError, match=r"key order: rows of \(STRING\)"):
         factory(StoreType.SORT, order=KeyOrder.row_compacted([parse_type("STRING")])).open_reader(file)
-
-
-@BOTH
-def test_an_empty_store_has_no_keys(store_type: StoreType, tmp_path: Path) -> None:
-    made_by = factory(store_type)
-    reader = made_by.open_reader(build(made_by, tmp_path / "x", []))
-    assert ask(reader, [b"", b"a"]) == [None, None]

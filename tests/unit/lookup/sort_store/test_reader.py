@@ -72,20 +72,6 @@ def test_columns_that_are_slices_of_others(tmp_path: Path) -> None:
     assert (found.tolist(), got.to_list()) == ([False, True, True], [b"", b"22", b""])
 
 
-def test_damage_in_any_block_is_found(tmp_path: Path) -> None:
-    made_by = factory(StoreType.SORT, block_size=500, compression="zstd", bloom_fpp=None)
-    entries = [(b"%05d" % i, b"%d" % i * 9) for i in range(1000)]
-    built = build(made_by, tmp_path / "x", entries)
-    whole = Path(built.path).read_bytes()
-    blocks = [block["offset"] for block in show(built)["blocks"]]
-    for place in blocks[:: len(blocks) // 8]:
-        Path(built.path).write_bytes(whole[: place + 3] + bytes([whole[place + 3] ^ 1]) + whole[place + 4 :])
-        reader = made_by.open_reader(built)
-        with pytest.raises(CorruptFileError) as error:
-            reader.lookup_many(RowBytes.from_list([key for key, _ in entries]))
-        assert error.value.offset == place
-
-
 def test_entries_are_checked_once_for_a_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made_by = factory(StoreType.SORT, cache=BlockCache(0), block_size=500, compression="zstd")
     entries = [(b"%05d" % i, b"%d" % i * 9) for i in range(300)]
