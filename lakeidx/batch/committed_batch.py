@@ -100,9 +100,9 @@ class BatchResult(Result):
         }
 
 
-def read_reports(files: BatchFiles) -> BatchResult:
-    """Read all reports of a batch; InvalidInputError names the stage that has not run."""
-    commit = files.require(CommitReport)
+def read_reports(files: BatchFiles, commit: CommitReport | None = None) -> BatchResult:
+    """Read all reports of a batch, the last one unless it is given; InvalidInputError names the stage that has not run."""
+    commit = commit or files.require(CommitReport)
     return BatchResult(
         files.require(IngestReport),
         files.require(BucketAssignmentReport, attempt=commit.attempt),

@@ -13,7 +13,6 @@ import pyarrow as pa
 from lakeidx.batch.artifacts import (
     BucketAssignmentReport,
     CommitReport,
-    IndexWriteReport,
     IngestReport,
 )
 from lakeidx.batch.context import BatchContext
@@ -137,7 +136,7 @@ def _new_columns(context: BatchContext, schema: TableSchema | None) -> set[str]:
 
 def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
     """Run the stages after ingest."""
-    from lakeidx.batch.committed_batch import BatchResult
+    from lakeidx.batch.committed_batch import read_reports
 
     attempt = context.files.latest_attempt()
     tell("bucket_assignment")
@@ -146,12 +145,7 @@ def finish_batch(context: BatchContext, tell: OnStage) -> BatchResult:
     write_attempt(context, attempt)
     tell("commit")
     commit = commit_batch(context, staged=False)
-    result = BatchResult(
-        context.files.require(IngestReport),
-        context.files.require(BucketAssignmentReport, attempt=commit.attempt),
-        context.files.require(IndexWriteReport, attempt=commit.attempt),
-        commit,
-    )
+    result = read_reports(context.files, commit)
     snapshot = max(commit.snapshot_ids, default=None)
     with logged(table=context.paths.root, batch=context.files.batch_id, stage="commit", snapshot=snapshot):
         log.info("%s: %r", context.paths.root, result)
@@ -205,16 +199,14 @@ def write_attempt(context: BatchContext, attempt: int) -> int:
     returns  the attempt that was written
     errors   NotFoundError for a landing file, or when the state expired again and again
     """
-    for _ in range(_EXPIRED_TRIES):
+    for left in reversed(range(_EXPIRED_TRIES + 1)):
         try:
             run_bucket_assignment(context, attempt)
             run_index_write(context, attempt)
             return attempt
         except NotFoundError as error:
-            if not context.is_of_table(error):
+            if not left or not context.is_of_table(error):
                 raise
             log.info("attempt %d of batch %s is planned again: %s", attempt, context.files.batch_id, error)
             attempt += context.files.read(BucketAssignmentReport, attempt=attempt) is not None
-    run_bucket_assignment(context, attempt)
-    run_index_write(context, attempt)
-    return attempt
+    raise AssertionError("unreachable")

@@ -125,7 +125,7 @@ def run_lookup_store(
     if tasks.failed and is_superseded(metadata, view.snapshot):
         tasks.take_missing()  # What others have replaced meanwhile needs none.
     tasks.raise_failed(len(todo), len(made))
-    removed = len(clean_lookup_files(metadata).files) if remove else 0
+    removed = len(clean_lookup_files(metadata)) if remove else 0
     return LookupStoreReport(
         snapshot_id=view.snapshot.id,
         store_type=store_type,
@@ -175,30 +175,18 @@ def _list_files(
     in_parallel(add, list(new))
 
 
-@dataclass(frozen=True, slots=True)
-class LookupCleanReport:
-    """Lookup files and listings that were removed, or in a dry run would be."""
-
-    files: tuple[FileInfo, ...]
-    dry_run: bool
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the files."""
-        return sum(f.size for f in self.files)
-
-
-def clean_lookup_files(metadata: TableMetadata, *, dry_run: bool = False) -> LookupCleanReport:
+def clean_lookup_files(metadata: TableMetadata, *, dry_run: bool = False) -> tuple[FileInfo, ...]:
     """Remove lookup files whose data file no snapshot, tag or branch refers to, and listings of buckets that have none left.
 
     Call it after snapshots have expired.
+    returns  what was removed, or in a dry run would be
     errors   CorruptFileError, UnavailableError: while a snapshot cannot be read it is unknown what it needs
     """
     places = LookupPlaces(metadata.paths)
     # What is built in the meantime is not among the files examined: they are listed before the metadata.
     found = parallel_walk(metadata.store, places.root)
     if not found:
-        return LookupCleanReport((), dry_run)
+        return ()
     used = used_names(metadata)
     gone, kept, listings = [], set(), []
     for file in found:
@@ -212,7 +200,7 @@ def clean_lookup_files(metadata: TableMetadata, *, dry_run: bool = False) -> Loo
     gone += [f for f in listings if _is_listing(f, places) and parent_of(f.path) not in kept]
     if not dry_run:
         metadata.store.delete_many(f.path for f in gone)
-    return LookupCleanReport(tuple(gone), dry_run)
+    return tuple(gone)
 
 
 def _is_listing(file: FileInfo, places: LookupPlaces) -> bool:

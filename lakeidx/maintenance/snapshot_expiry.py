@@ -68,5 +68,5 @@ def run_snapshot_expiry(
             "bytes": cleaned.bytes,
         }
     lookup = clean_lookup_files(table.metadata, dry_run=dry_run)
-    out["lookup"] = {"files": len(lookup.files), "bytes": lookup.bytes}
+    out["lookup"] = {"files": len(lookup), "bytes": sum(f.size for f in lookup)}
     return {**out, "seconds": round(time.monotonic() - begun, 6), "memory": peak_bytes()}

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from lakeidx.batch.artifacts import BucketAssignmentReport, IngestReport, SourceFile, StagedPart
-from lakeidx.batch.assignment.keyed_batch import read_batch, read_located, sourced_parts
+from lakeidx.batch.assignment.keyed_batch import read_batch, read_located
+from lakeidx.batch.assignment.row_keys import part_items
 from lakeidx.batch.context import BatchContext
 from lakeidx.batch.index_types import TableIndex
 from lakeidx.batch.target_files import read_part_targets
@@ -97,11 +98,8 @@ class CommittedKeys:
 
 def committed_parts(ingest: IngestReport, assign: BucketAssignmentReport) -> list[CommittedPart]:
     """Return the parts of a batch whose index keeps something outside the table."""
-    paths = zip(sourced_parts(ingest), assign.located_paths, assign.targets_paths, assign.placed_by, strict=True)
-    return [
-        CommittedPart(number, part, source, located, targets, tasks)
-        for number, ((part, source), located, targets, tasks) in enumerate(paths)
-    ]
+    paths = zip(part_items(ingest), assign.located_paths, assign.targets_paths, assign.placed_by, strict=True)
+    return [CommittedPart(*item, located, targets, tasks) for item, located, targets, tasks in paths]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lakeidx.batch.artifacts import IngestReport, SourceFile, StagedPart
+from lakeidx.batch.artifacts import SourceFile, StagedPart
 from lakeidx.batch.assignment.row_keys import PartRows, ReceivedKeys, partition_codes, placing_columns
 from lakeidx.batch.parts import read_part
 from lakeidx.batch.target_files import located_path, read_columns, share_path, write_columns
@@ -78,15 +78,10 @@ def keyed_rows(received: ReceivedKeys, schema: TableSchema) -> KeyedBatch:
     return KeyedBatch(keys, np.concatenate([none, *retract]), starts, [p.rows for p in received.parts])
 
 
-def sourced_parts(ingest: IngestReport) -> list[tuple[StagedPart, SourceFile | None]]:
-    """Return the parts of a batch, each with the landing file that it is taken from by reference."""
-    return [(part, ingest.source_of(part)) for part in ingest.parts]
-
-
 def read_batch(
     store: ObjectStore, parts: Sequence[tuple[StagedPart, SourceFile | None]], schema: TableSchema
 ) -> tuple[KeyBatch, NDArray[np.bool_]]:
-    """Read the keys of parts (`sourced_parts`), and which rows are of kind -U or -D; memory follows their keys."""
+    """Read the keys of parts, each with the landing file it is taken from, and which rows are of kind -U or -D."""
     from lakeidx.key_index.table_view import key_batch
 
     names = list(schema.identity_columns)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import NamedTuple
 
 from lakeidx.batch.artifacts import UPSERT, BucketAssignmentReport, IngestReport
 from lakeidx.batch.assignment.placing import check_buckets_fit, place_batch
@@ -48,12 +47,11 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
     ingest = context.files.require(IngestReport)
     schema = staged_schema(context.metadata, context.files)
     check_index_type(schema)
-    plan = _place(context, ingest, schema)
-    placed, latest, view = plan.placed, plan.latest, plan.view
+    placed, latest, view, directory = _place(context, ingest, schema)
     check_buckets_fit(schema, len(placed.places))
     targets, new_buckets = describe_targets(schema, view, placed, fresh=context.overwrite is not None)
     for task, numbers in placed.numbers.items():
-        write_numbers(context.files.store, plan.directory, task, numbers)
+        write_numbers(context.files.store, directory, task, numbers)
     counts = placed.counts
     report = BucketAssignmentReport(
         batch_id=context.files.batch_id,
@@ -72,7 +70,7 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
         new_buckets=new_buckets,
         index_type=TableIndex.of(schema).name,
         index_metrics=dict(placed.metrics),
-        moves_path=plan.directory if placed.moves else None,
+        moves_path=directory if placed.moves else None,
         moved=placed.moved,
         dropped=placed.dropped,
         global_index=placed.is_global,
@@ -84,17 +82,13 @@ def run_bucket_assignment(context: BatchContext, attempt: int = 1) -> BucketAssi
     return context.files.close(report, attempt=attempt)
 
 
-class _Plan(NamedTuple):
-    """The plan of an assignment on one snapshot: state of the touched partitions, and the place of the targets' files."""
+def _place(
+    context: BatchContext, ingest: IngestReport, schema: TableSchema
+) -> tuple[BatchTargets, Snapshot | None, SnapshotView, str]:
+    """Place the batch on the newest snapshot; on a newer one when that expires, or the index type's own state is newer.
 
-    placed: BatchTargets
-    latest: Snapshot | None
-    view: SnapshotView
-    directory: str
-
-
-def _place(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> _Plan:
-    """Place the batch on the newest snapshot; on a newer one when that expires, or the index type's own state is newer."""
+    returns   also the snapshot, the state of the partitions that get rows, and the folder of the targets' files
+    """
     for left in reversed(range(_TRIES)):
         latest, directory = context.metadata.latest_snapshot(), context.files.new_dir("bucket_assignment")
         try:
@@ -106,7 +100,7 @@ def _place(context: BatchContext, ingest: IngestReport, schema: TableSchema) -> 
                 and schema.bucket_mode is BucketMode.HASH_DYNAMIC
             ):
                 check_indexed(context.paths, view)
-            return _Plan(placed, latest, view, directory)
+            return placed, latest, view, directory
         except CommitConflictError:
             if not left:
                 raise

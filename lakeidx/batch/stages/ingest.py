@@ -298,7 +298,7 @@ class IngestTask:
         return None if self.share is None else self.share.number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class IngestedFile:
     """Parts that a task made of its landing file, or share of one.
 
@@ -311,12 +311,12 @@ class IngestedFile:
     notes     what was guessed about the file
     """
 
-    parts: tuple[StagedPart, ...]
-    rows_in: int
+    parts: tuple[StagedPart, ...] = ()
+    rows_in: int = 0
     rejected: RejectedRows = field(default_factory=RejectedRows)
-    skipped: Mapping[str, int] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
     newest_ms: int | None = None
-    extra: Mapping[str, DataType] = field(default_factory=dict)
+    extra: dict[str, DataType] = field(default_factory=dict)
     present: frozenset[str] = frozenset()
     upserts: bool = False
     brought: frozenset[str] = frozenset()
@@ -349,9 +349,10 @@ def _stage_files(tasks: Sequence[IngestTask]) -> list[IngestedFile]:
         name = share_name(task.source, task.share_number)
         with RejectWriter(task.store, task.out_dir, name) as rejects:
             out.append(_ingest_file(task, refuse, complete, rejects))
-    if complete is None or lookup is None or not lookup.metrics.keys:
-        return out
-    return [replace(file, asked=lookup.snapshot_id or 0) for file in out]
+    if complete is not None and lookup is not None and lookup.metrics.keys:
+        for file in out:
+            file.asked = lookup.snapshot_id or 0
+    return out
 
 
 def _ingest_file(
@@ -363,39 +364,31 @@ def _ingest_file(
     lacking = LackingRows(task.schema, missing, task.new, task.options.optional)
     writer = PartWriter(task.store, task.out_dir, task.source, task.share_number)
     kinds = KindRules(task.schema, task.options.on_delete)
-    rows_in = ignored = 0
-    present: set[str] = set()
-    upserts = False
-    skipped: Counter[str] = Counter()
-    extra: dict[str, DataType] = {}
-    newest: int | None = None
-    tables = frozenset[str]()
-    notes: tuple[str, ...] = ()
+    out = IngestedFile()
     for piece in _read(task):
-        tables |= piece.tables
-        notes += piece.notes
-        skipped.update(piece.skipped)
-        extra |= {n: t if n not in extra else wider_of_values(extra[n], t) for n, t in piece.extra.items()}
+        out.tables |= piece.tables
+        out.notes += piece.notes
+        out.skipped.update(piece.skipped)
+        out.extra |= {n: t if n not in out.extra else wider_of_values(out.extra[n], t) for n, t in piece.extra.items()}
         if piece.newest_ms is not None:
-            newest = piece.newest_ms if newest is None else max(newest, piece.newest_ms)
-        if extra:
+            out.newest_ms = piece.newest_ms if out.newest_ms is None else max(out.newest_ms, piece.newest_ms)
+        if out.extra:
             # Nothing is staged under this schema any more; what follows may have more such columns.
             continue
-        present |= set(piece.rows.column_names)
-        upserts = upserts or has_upserts(piece.rows)
+        out.present |= set(piece.rows.column_names)
+        out.upserts = out.upserts or has_upserts(piece.rows)
         kept, bad = cast_piece(
             piece, task.schema.fields, task.file.path, keys=key_names(task.schema), refuse=[lacking, *refuse],
             kinds=kinds, complete=complete, spelling=task.options,
         )  # fmt: skip
         mine = piece.rows.num_rows + len(piece.bad_lines)
-        rows_in += mine
-        ignored += mine - kept.num_rows - bad.num_rows
+        out.rows_in += mine
+        out.ignored += mine - kept.num_rows - bad.num_rows
         rejects.add(bad)
         writer.add(kept)
-    return IngestedFile(
-        writer.finish(), rows_in, rejects.finish(), dict(skipped), newest, extra, frozenset(present), upserts,
-        frozenset(lacking.brought), frozenset(lacking.passed), ignored, tables, notes=notes,
-    )  # fmt: skip
+    out.parts, out.rejected = writer.finish(), rejects.finish()
+    out.brought, out.passed = frozenset(lacking.brought), frozenset(lacking.passed)
+    return out
 
 
 def _read(task: IngestTask) -> Iterator[Piece]:

@@ -223,7 +223,7 @@ def _expire(step: Upkeep) -> StepEvents:
         if partitions:
             metadata[f"lakeidx/partitions_{name}"] = list(partitions)
     lookup = clean_lookup_files(table.metadata, dry_run=config.dry_run)
-    metadata["lakeidx/lookup_files_deleted"] = len(lookup.files)
+    metadata["lakeidx/lookup_files_deleted"] = len(lookup)
     if config.clean_staging:
         staging = clean_staging(table.metadata, now_ms=now_ms, dry_run=config.dry_run)
         metadata["lakeidx/staging_files_deleted"] = len(staging.files)

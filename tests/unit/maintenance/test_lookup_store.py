@@ -94,7 +94,7 @@ def test_listings_go_with_the_last_lookup_file_of_a_bucket(tmp_path: Path) -> No
     (file,) = Path(table.uri, "lookup", "p=1").rglob("data-*.lookup")
     gone = file.rename(file.with_name(f"data-gone{file.name[file.name.index('.') :]}"))
     cleaned = clean_lookup_files(table.metadata)
-    assert {Path(f.path) for f in cleaned.files} == {old, gone, gone.with_name(LISTING_NAME)}
+    assert {Path(f.path) for f in cleaned} == {old, gone, gone.with_name(LISTING_NAME)}
     assert sorted(listings(table)) == [f"lookup/p={p}/bucket-0" for p in (0, 2, 3, 4)]
     assert build(table).built == 1
 

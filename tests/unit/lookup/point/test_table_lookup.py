@@ -153,11 +153,11 @@ def test_orphan_cleaning_and_expiry_know_lookup_files(tmp_path: Path) -> None:
     build(table)
     there = lookup_files(table)
     clean_orphans(table.metadata, now_ms=1 << 50, older_than_ms=0, dry_run=False)
-    assert clean_lookup_files(table.metadata).files == ()
+    assert clean_lookup_files(table.metadata) == ()
     assert lookup_files(table) == there
     stray = there[0].with_name("data-0-gone.parquet.12.value.v1.lookup")
     stray.write_bytes(b"x")
-    assert [f.name for f in clean_lookup_files(table.metadata, dry_run=True).files] == [stray.name]
+    assert [f.name for f in clean_lookup_files(table.metadata, dry_run=True)] == [stray.name]
     assert stray.exists()
     clean_lookup_files(table.metadata)
     assert not stray.exists()
