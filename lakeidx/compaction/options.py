@@ -6,7 +6,7 @@ source   org.apache.paimon.CoreOptions, org.apache.paimon.lookup.LookupStrategy,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lakeidx.compaction.pick import OffPeak, PickOptions
 from lakeidx.errors import InvalidInputError
@@ -18,36 +18,28 @@ _DEFAULT_TARGET_FILE_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionOptions:
-    """Options of one table.
+    """Options of one table, and what follows from them.
 
-    num_levels                levels of the tree, 0 included
     target_file_bytes         where a rewrite starts the next file
     small_file_bytes          a file below this is rewritten with its neighbours rather than upgraded
-    changelog_producer        none, input, lookup or full-compaction
-    needs_lookup              level 0 must be compacted for its rows to be seen (lookup, deletion vectors, first-row)
-    must_empty_level_0        needs_lookup, or compaction.force-up-level-0
+    must_empty_level_0        its rows are seen only then, or compaction.force-up-level-0
     gentle_runs               lookup-compact=gentle: runs in level 0 that force it up in a compaction after a batch; None: one does
     last_record_wins          deduplicate without sequence field: merging never changes a newer row
-    file_format, file_format_per_level   names of formats
+    file_format_per_level     of levels whose format is another than the table's
     """
 
+    table: TableOptions
     pick: PickOptions
-    num_levels: int
     target_file_bytes: int
     small_file_bytes: int
-    force_rewrite_all_files: bool
-    changelog_producer: str
-    deletion_vectors: bool
-    needs_lookup: bool
     must_empty_level_0: bool
     gentle_runs: int | None
     last_record_wins: bool
-    file_format: str = "parquet"
-    file_format_per_level: Mapping[int, str] = field(default_factory=dict)
+    file_format_per_level: Mapping[int, str]
 
     def file_format_of(self, level: int) -> str:
         """Format of the files of a level."""
-        return self.file_format_per_level.get(level, self.file_format)
+        return self.file_format_per_level.get(level, self.table.file_format)
 
 
 def compaction_options(schema: TableSchema) -> CompactionOptions:
@@ -57,9 +49,8 @@ def compaction_options(schema: TableSchema) -> CompactionOptions:
     """
     o = schema.table_options
     target = o.target_file_size if o.target_file_size is not None else _DEFAULT_TARGET_FILE_BYTES
-    lookup_producer = o.changelog_producer == "lookup"
-    needs_lookup = lookup_producer or o.deletion_vectors_enabled or o.merge_engine == "first-row" or o.force_lookup
     return CompactionOptions(
+        table=o,
         pick=PickOptions(
             max_size_amplification_percent=o.compaction_max_size_amplification_percent,
             size_ratio_percent=o.compaction_size_ratio,
@@ -71,17 +62,11 @@ def compaction_options(schema: TableSchema) -> CompactionOptions:
                 o.compaction_offpeak_start_hour, o.compaction_offpeak_end_hour, o.compaction_offpeak_ratio
             ),
         ),
-        num_levels=o.max_levels,
         target_file_bytes=target,
         small_file_bytes=target // 10 * 7,
-        force_rewrite_all_files=o.compaction_force_rewrite_all_files,
-        changelog_producer=o.changelog_producer,
-        deletion_vectors=o.deletion_vectors_enabled,
-        needs_lookup=needs_lookup,
-        must_empty_level_0=needs_lookup or o.compaction_force_up_level_0,
+        must_empty_level_0=o.needs_lookup or o.compaction_force_up_level_0,
         gentle_runs=_gentle_runs(o),
         last_record_wins=o.merge_engine == "deduplicate" and not o.sequence_field,
-        file_format=o.file_format,
         file_format_per_level=_by_level(o.file_format_per_level),
     )
 

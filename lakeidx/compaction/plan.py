@@ -121,10 +121,13 @@ def plan_compaction(
     errors                    CorruptFileError naming overlapping or unreadable files; InvalidInputError for bad options
     """
     options = compaction_options(schema)
-    levels = build_levels(files, schema.key_types, num_levels=options.num_levels)
+    levels = build_levels(files, schema.key_types, num_levels=options.table.max_levels)
     if full:
         unit = pick_full(
-            levels.num_levels, levels.runs, force_rewrite=options.force_rewrite_all_files, must_rewrite=must_rewrite
+            levels.num_levels,
+            levels.runs,
+            force_rewrite=options.table.compaction_force_rewrite_all_files,
+            must_rewrite=must_rewrite,
         )
     else:
         if last_full_compaction_ms is None:
@@ -174,7 +177,7 @@ def _plan_unit(
     order   key order; a large file is never skipped by the rewrite of its neighbours, so outputs stay in key order
     """
     drop_delete = unit.output_level != 0 and (
-        unit.output_level >= levels.non_empty_highest_level or options.deletion_vectors
+        unit.output_level >= levels.non_empty_highest_level or options.table.deletion_vectors_enabled
     )
     planner = _StepPlanner(unit.output_level, levels.max_level, drop_delete, options, frozenset(must_rewrite))
     if unit.file_rewrite:
@@ -252,7 +255,7 @@ class _StepPlanner:
         alone: Section = ((file,),)
         if (
             (self._output_level == self._max_level and has_deletes)
-            or self._options.force_rewrite_all_files
+            or self._options.table.compaction_force_rewrite_all_files
             or file.file_name in self._must_rewrite
         ):
             return self._rewrite_of([alone])
@@ -262,7 +265,7 @@ class _StepPlanner:
         if how == "rewrite":
             # What a lookup upgrade rewrites drops deletes only for deletion vectors, whatever the level.
             changelog = self._makes_changelog(lookup=True)
-            return Rewrite((alone,), self._options.deletion_vectors, changelog, True)
+            return Rewrite((alone,), self._options.table.deletion_vectors_enabled, changelog, True)
         lookup = how == "changelog" and self._looks_up([file])
         return Upgrade(file, self._makes_changelog(lookup=lookup), lookup)
 
@@ -272,22 +275,22 @@ class _StepPlanner:
         Java does not for a full-compaction producer with force-lookup, though readers of such a table (Java's, too) take a record
         above level 0 for all that lies below it: what its compaction brings up makes older columns and sums vanish.
         """
-        return self._options.needs_lookup and self._output_level > 0 and any(f.level == 0 for f in files)
+        return self._options.table.needs_lookup and self._output_level > 0 and any(f.level == 0 for f in files)
 
     def _makes_changelog(self, *, lookup: bool) -> bool:
-        if self._options.changelog_producer == "full-compaction":
+        if self._options.table.changelog_producer == "full-compaction":
             return self._output_level == self._max_level
-        return lookup and self._options.changelog_producer == "lookup"
+        return lookup and self._options.table.changelog_producer == "lookup"
 
     def _upgrade_strategy(self, file: DataFileMeta, has_deletes: bool) -> Literal["plain", "changelog", "rewrite"]:
         options = self._options
-        if options.changelog_producer == "full-compaction" and self._output_level == self._max_level:
+        if options.table.changelog_producer == "full-compaction" and self._output_level == self._max_level:
             return "changelog"
-        if not options.needs_lookup or file.level != 0:
+        if not options.table.needs_lookup or file.level != 0:
             return "plain"
         if options.file_format_of(0) != options.file_format_of(self._output_level):
             return "rewrite"
-        if options.deletion_vectors and has_deletes:
+        if options.table.deletion_vectors_enabled and has_deletes:
             return "rewrite"
         if self._output_level == self._max_level or options.last_record_wins:
             return "changelog"

@@ -179,11 +179,11 @@ class _Steps:
             return KeysOfBucket()
         options = self._options
         assert options is not None
-        if not (options.deletion_vectors or self._first_row or self._merges_above(step)):
+        if not (options.table.deletion_vectors_enabled or self._first_row or self._merges_above(step)):
             return KeysOfBucket()
         new = [f for f in step.files if f.level == 0]
         found = find_keys_above(self._reader, self._work.schema, new, self._above)
-        if options.deletion_vectors:
+        if options.table.deletion_vectors_enabled:
             for name, positions in found.above.items():
                 before = self.made.deleted.get(name)
                 self.made.deleted[name] = positions if before is None else np.union1d(before, positions)
@@ -243,7 +243,7 @@ class _Steps:
 
     def _changelog(self, writer: DataFileWriter) -> Changelog:
         assert self._options is not None
-        top = self._work.task.max_level if self._options.changelog_producer == "full-compaction" else None
+        top = self._work.task.max_level if self._options.table.changelog_producer == "full-compaction" else None
         return Changelog(self._work.schema, writer.write, top_level=top)
 
     def _changelog_writer(self) -> DataFileWriter:

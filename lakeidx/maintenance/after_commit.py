@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from lakeidx.batch.artifacts import BucketAssignmentReport
 from lakeidx.errors import NotFoundError
-from lakeidx.format.schema.schema_file import TableSchema
 from lakeidx.format.snapshot import CommitKind
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.tasks.runner import Runner
@@ -45,7 +44,7 @@ def compact_after_commit(
 
         mark_batch_done(metadata, assign)
     every = options.full_compaction_delta_commits
-    waits = options.lookup_wait is True and _needs_lookup(schema)
+    waits = options.lookup_wait is True and options.needs_lookup
     if options.write_only or not (options.commit_force_compact or every is not None or waits):
         return None
     # Most batches end here: what merges files is imported by those that go on.
@@ -66,12 +65,6 @@ def table_with(context: BatchContext) -> BatchContext:
     trial = commit_in_memory(context, write_attempt)
     compact_after_commit(trial.metadata, trial.runner)
     return trial
-
-
-def _needs_lookup(schema: TableSchema) -> bool:
-    from lakeidx.compaction.options import compaction_options
-
-    return compaction_options(schema).needs_lookup
 
 
 def _commits_since_full_compaction(metadata: TableMetadata, enough: int, full_user: str) -> int:

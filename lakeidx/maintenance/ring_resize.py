@@ -34,7 +34,6 @@ from pydantic import BaseModel, ConfigDict
 from lakeidx.batch.commit_priority import commit_with_priority
 from lakeidx.bucket_assignment.hash_set import sorted_distinct
 from lakeidx.codec.rows.binary_row_vec import hash_columns
-from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.rewrite import check_can_compact
 from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.levels import with_level
@@ -298,7 +297,7 @@ def _write_bucket(work: RingRewrite, bucket: int, children: _ChildBuckets) -> tu
         store=work.metadata.store,
         bucket_dir=work.metadata.paths.bucket_dir(partition, bucket),
         names=NewFileNames(),
-        level=compaction_options(schema).num_levels - 1,
+        level=schema.table_options.max_levels - 1,
         file_source=FileSource.COMPACT,
         **built_beside(schema),
     ).write_all(watched())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 
+@cache
 def cgroup_cores(root: Path) -> int | None:
     """Return the CPUs that the control groups of this process grant, rounded up; None without a limit.
 
@@ -15,6 +17,7 @@ def cgroup_cores(root: Path) -> int | None:
     return -int(-min(limits) // 1) if limits else None
 
 
+@cache
 def cgroup_bytes(root: Path) -> int | None:
     """Return the memory that the control groups of this process grant; None without a limit.
 

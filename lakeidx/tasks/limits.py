@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from functools import cache
 from pathlib import Path
+
+from lakeidx.tasks.cgroups import cgroup_bytes, cgroup_cores
 
 _ROOT = Path("/")
 
@@ -14,7 +15,7 @@ _ROOT = Path("/")
 def available_cores() -> int:
     """Return the processors this process may use; in a container, the CPUs that its limit grants, rounded up."""
     some = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    granted = _granted_cores()
+    granted = cgroup_cores(_ROOT)
     return some if granted is None else max(1, min(some, granted))
 
 
@@ -25,7 +26,7 @@ def available_bytes() -> int:
     """
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     own, _ = resource.getrlimit(resource.RLIMIT_AS)
-    limits = (whole, _granted_bytes(), None if own == resource.RLIM_INFINITY else own)
+    limits = (whole, cgroup_bytes(_ROOT), None if own == resource.RLIM_INFINITY else own)
     return min(limit for limit in limits if limit is not None)
 
 
@@ -33,17 +34,3 @@ def peak_bytes() -> int:
     """Return the memory that this process has had at its largest."""
     # Kibibytes, but bytes on macOS.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-@cache
-def _granted_cores() -> int | None:
-    from lakeidx.tasks.cgroups import cgroup_cores
-
-    return cgroup_cores(_ROOT)
-
-
-@cache
-def _granted_bytes() -> int | None:
-    from lakeidx.tasks.cgroups import cgroup_bytes
-
-    return cgroup_bytes(_ROOT)

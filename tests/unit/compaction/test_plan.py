@@ -243,10 +243,10 @@ def test_options_by_their_names() -> None:
     assert (pick.run_trigger, pick.max_size_amplification_percent, pick.size_ratio_percent) == (3, 50, 7)
     assert (pick.total_size_threshold, pick.incremental_size_threshold) == (1 << 20, 2048)
     assert pick.off_peak == OffPeak(start_hour=22, end_hour=4, ratio_percent=40)
-    assert options.num_levels == 4
+    assert options.table.max_levels == 4
     assert [options.file_format_of(level) for level in (0, 1, 5)] == ["avro", "parquet", "orc"]
     defaults = compaction_options(schema_with())
-    assert (defaults.num_levels, defaults.target_file_bytes, defaults.pick.off_peak) == (6, 128 * MB, None)
+    assert (defaults.table.max_levels, defaults.target_file_bytes, defaults.pick.off_peak) == (6, 128 * MB, None)
     assert not defaults.must_empty_level_0
 
 

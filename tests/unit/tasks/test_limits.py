@@ -48,7 +48,7 @@ def test_what_control_groups_grant(tmp_path: Path, files: dict[str, str], cores:
 def test_a_grant_above_the_affinity_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
     for granted, cores in ((None, 6), (2, 2), (64, 6)):
-        monkeypatch.setattr("lakeidx.tasks.limits._granted_cores", lambda granted=granted: granted)
+        monkeypatch.setattr("lakeidx.tasks.limits.cgroup_cores", lambda _, granted=granted: granted)
         assert available_cores() == cores
 
 
@@ -70,7 +70,7 @@ def test_memory_that_control_groups_grant(tmp_path: Path, files: dict[str, str],
 def test_memory_is_that_of_the_machine_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 100}.__getitem__)
     for granted, found in ((None, 409_600), (1000, 1000), (1 << 60, 409_600)):
-        monkeypatch.setattr("lakeidx.tasks.limits._granted_bytes", lambda granted=granted: granted)
+        monkeypatch.setattr("lakeidx.tasks.limits.cgroup_bytes", lambda _, granted=granted: granted)
         assert available_bytes() == found
 
 
@@ -79,7 +79,7 @@ def test_a_limit_of_the_process_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = available_bytes()
     monkeypatch.setattr(resource, "getrlimit", lambda _: (7 << 20, 8 << 20))
     assert available_bytes() == 7 << 20
-    monkeypatch.setattr("lakeidx.tasks.limits._granted_bytes", lambda: 5 << 20)
+    monkeypatch.setattr("lakeidx.tasks.limits.cgroup_bytes", lambda _: 5 << 20)
     assert available_bytes() == 5 << 20
     monkeypatch.undo()
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
