@@ -59,8 +59,9 @@ class KeyedTable:
     def context(self, options: Mapping[str, str], pool: LocalRunner | None = None) -> IndexContext:
         """Return a fresh view of the table: nothing cached from an earlier round."""
         metadata = Table.open(self.handle.paths.root).metadata
-        found = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=str(self.index_folder), pool=pool)
-        return dataclasses.replace(found, options=IndexOptions({**metadata.latest_schema().options, **options}))
+        found = make_tag_context(metadata, metadata.latest_snapshot(), index_dir=str(self.index_folder))
+        own = IndexOptions({**metadata.latest_schema().options, **options})
+        return dataclasses.replace(found, options=own, pool=pool or found.pool)
 
     def fresh_batch(self) -> KeyBatch:
         """Return the batch without anything that an earlier round has worked out."""

@@ -412,12 +412,12 @@ class BatchFiles:
             with logged(**({"snapshot": max(ids)} if ids else {})):
                 log.info("%s: %s of batch %s took %.2f s", self.table, stage_name(type(report)), self.batch_id, seconds)
 
-    def replace(self, report: AnyReport, *, attempt: int = 1) -> None:
+    def replace(self, report: AnyReport) -> None:
         """Replace a report of a finished batch by a shorter one."""
         text = report.model_dump_json(exclude_defaults=True)
         stage = f'{{"stage":"{stage_name(type(report))}",'
         self._published.clear()
-        self.store.put(self._report_path(type(report), attempt), seal((stage + text[1:]).encode()))
+        self.store.put(self._report_path(type(report), 1), seal((stage + text[1:]).encode()))
 
     def closed_ms(self, model: type[BaseModel], *, attempt: int = 1) -> int:
         """Return when a report was published, epoch ms by the store's clock; 0 when it was not."""

@@ -105,7 +105,6 @@ def plan_compaction(
     full: bool,
     now_ms: int | None = None,
     hour: int | None = None,
-    last_full_compaction_ms: int | None = None,
     must_rewrite: Collection[str] = (),
     gentle: bool = False,
 ) -> CompactionTask | None:
@@ -115,7 +114,6 @@ def plan_compaction(
     full                      merge everything into the top level
     now_ms                    epoch ms, for compaction.optimization-interval
     hour                      hour of the day, for off-peak hours
-    last_full_compaction_ms   epoch ms; None = the newest creation time in the top level, if any
     must_rewrite              files with deletion vectors or expired records: never just upgraded
     gentle                    level 0 may keep some runs where lookup-compact=gentle says so; else it is emptied where that is due
     errors                    CorruptFileError naming overlapping or unreadable files; InvalidInputError for bad options
@@ -123,16 +121,10 @@ def plan_compaction(
     options = compaction_options(schema)
     levels = build_levels(files, schema.key_types, num_levels=options.table.max_levels)
     if full:
-        unit = pick_full(
-            levels.num_levels,
-            levels.runs,
-            force_rewrite=options.table.compaction_force_rewrite_all_files,
-            must_rewrite=must_rewrite,
-        )
+        forced = options.table.compaction_force_rewrite_all_files
+        unit = pick_full(levels.num_levels, levels.runs, force_rewrite=forced, must_rewrite=must_rewrite)
     else:
-        if last_full_compaction_ms is None:
-            last_full_compaction_ms = _newest_in_top_level(levels)
-        moment = PickMoment(hour=hour, now_ms=now_ms, last_full_compaction_ms=last_full_compaction_ms)
+        moment = PickMoment(hour=hour, now_ms=now_ms, last_full_compaction_ms=_newest_in_top_level(levels))
         unit = _pick_next(levels, options, moment, options.gentle_runs if gentle else None)
     if unit is None:
         return None

@@ -167,17 +167,13 @@ def hashes_of(rows: pa.Table, names: Sequence[str], types: Sequence[DataType]) -
     return hash_columns([rows.column(n) for n in names], list(types))
 
 
-def file_of(rows: pa.Table, path: str | None = None) -> FoundFile:
-    """Return which file some rows are of.
-
-    path     of the file that the rows come from, for errors
-    errors   CorruptFileError
-    """
+def file_of(rows: pa.Table) -> FoundFile:
+    """Return which file some rows are of; CorruptFileError."""
     try:
         partition, bucket, level, sequence = json.loads((rows.schema.metadata or {})[_FILE])
         return FoundFile(bytes.fromhex(partition), int(bucket), int(level), int(sequence))
     except (KeyError, ValueError, TypeError) as error:
-        raise CorruptFileError(f"keys of a data file do not say which: {error}", path=path) from error
+        raise CorruptFileError(f"keys of a data file do not say which: {error}") from error
 
 
 def locate_joined(

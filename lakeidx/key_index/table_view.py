@@ -185,17 +185,10 @@ class SnapshotTable:
         return self._parts[key]
 
 
-def make_tag_context(
-    metadata: TableMetadata,
-    snapshot: Snapshot | None,
-    *,
-    index_dir: str,
-    pool: LocalRunner | None = None,
-) -> IndexContext:
+def make_tag_context(metadata: TableMetadata, snapshot: Snapshot | None, *, index_dir: str) -> IndexContext:
     """Build what a key index needs to work on a table.
 
     index_dir   directory on the table's store for an index's own files, outside the table's directory
-    pool        where files are checked; default threads of this process, as many as ``index.threads`` says
     """
     view = SnapshotTable(metadata, snapshot, index_dir=index_dir)
     schema = view.schema
@@ -207,7 +200,7 @@ def make_tag_context(
         reader=ParquetKeyReader(metadata.store, keys, _OtherFormats(metadata, schema), order),
         # How keys are looked for is of now, whatever it was when the snapshot was written.
         options=index_options_of(metadata.latest_schema()),
-        pool=pool or LocalRunner(options.index_threads or available_cores()),
+        pool=LocalRunner(options.index_threads or available_cores()),
         store=metadata.store,
         index_dir=index_dir,
         deletes_hide=deletes_hide(options),

@@ -63,19 +63,17 @@ def roll_back_table(
     return report
 
 
-def _supersede_batches(metadata: TableMetadata) -> list[str]:
-    """Mark batches whose rows are no longer in the table as superseded; returns their ids.
+def _supersede_batches(metadata: TableMetadata) -> None:
+    """Mark batches whose rows are no longer in the table as superseded.
 
     A batch that comes again finds that out itself, as long as its snapshot id tells; after that only this note does.
     cost   two small requests per batch that has staging
     """
 
-    def supersede(batch_id: str) -> bool:
-        files = BatchFiles(metadata.store, metadata.paths, batch_id)
-        return supersede_lost(metadata, files, None) is not None
+    def supersede(batch_id: str) -> None:
+        supersede_lost(metadata, BatchFiles(metadata.store, metadata.paths, batch_id), None)
 
-    ids = batch_ids(metadata.store, metadata.paths)
-    return [i for i, gone in zip(ids, in_parallel(supersede, ids), strict=True) if gone]
+    in_parallel(supersede, batch_ids(metadata.store, metadata.paths))
 
 
 E = TypeVar("E", ManifestEntry, IndexEntry)
