@@ -229,9 +229,8 @@ def _check_pages(data: bytes, context: HashContext, path: str) -> None:
         raise CorruptFileError(f"expected {context.file_size} bytes, found {len(data)}", path=path, offset=0)
     start = 0
     for number, size in enumerate(context.page_sizes.tolist()):
-        found = crc32(data[start : start + size])
-        if context.page_checksums is not None and found != context.page_checksums[number]:
-            expected = context.page_checksums[number]
+        found, expected = crc32(data[start : start + size]), context.page_checksums[number]
+        if found != expected:
             raise CorruptFileError(f"page checksum is {found:08x}, expected {expected:08x}", path=path, offset=start)
         start += size
 
