@@ -34,7 +34,7 @@ from tests.kit.small_tables import table_spec
 # Values at the ends of their types and beyond: each is stored as it is, or its row is rejected with the reason, at every door.
 #
 # Nanoseconds without pandas and years that Python does not have ended in a traceback where the row was to be shown; times of day of
-# 24 hours and more, or below zero, were stored. The matrix of doors (tests/kit/matrix_values.py) holds days and times of day.
+# 24 hours and more, or below zero, were stored. Days with a time of day, and times beyond a day: tests/unit/landing/test_cast.py.
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 LTZ = " WITH LOCAL TIME ZONE"

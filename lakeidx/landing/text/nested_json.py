@@ -61,11 +61,12 @@ def _shaped(value: Any, t: DataType) -> Any:
         return {f.name: _shaped(value.get(f.name), f.type) for f in t.fields}
     if t.root is Root.VARIANT:
         return _variant(value)
-    if isinstance(value, (bool, str)):
-        return json_text_of(value, nested=False)
-    if t.root in STRING_ROOTS:
-        return json_text(value)
-    raise ValueError(f"{value!r} is not {t}")
+    if not isinstance(value, (bool, str)) and t.root not in STRING_ROOTS:
+        raise ValueError(f"{value!r} is not {t}")
+    text = json_text_of(value, nested=False) if isinstance(value, (bool, str)) else json_text(value)
+    # Half of a pair of surrogates is no text: UnicodeEncodeError is a ValueError.
+    text.encode()
+    return text
 
 
 def _list_of(value: Any) -> list[Any]:

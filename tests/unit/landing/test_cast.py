@@ -145,6 +145,12 @@ def test_a_timestamp_takes_the_clock_of_utc() -> None:
                      "2024-01-02 03:04:00.000", "2024-01-02 00:00:00.000"]  # fmt: skip
 
 
+def test_half_a_pair_of_surrogates_in_json_is_no_text() -> None:
+    texts = {"type": "ARRAY", "element": "STRING"}
+    assert cast(['["\\ud800"]', '["x"]'], texts) == ([None, ["x"]], [True, False])
+    assert cast(['{"\\udfff": 1}', '{"x": 1}'], COUNTS) == ([None, [("x", 1)]], [True, False])
+
+
 def test_json_text_becomes_nested_values() -> None:
     assert cast(['[1, null, "3"]'], INTS) == ([[1, None, 3]], [False])
     assert cast(['{"a": 1}', '[["b", 2]]'], COUNTS) == ([[("a", 1)], [("b", 2)]], [False, False])
@@ -172,6 +178,8 @@ NUMBERS = [
     (pa.timestamp("us"), "TIMESTAMP(3)", [datetime(2024, 1, 1, 0, 0, 0, 5000), datetime(2024, 1, 1, 0, 0, 0, 5)],
      [datetime(2024, 1, 1, 0, 0, 0, 5000), None]),
     (pa.timestamp("us"), "DATE", [datetime(2024, 1, 1), datetime(2024, 1, 1, 1)], [date(2024, 1, 1), None]),
+    (pa.date64(), "DATE", [86_400_000, 1], [date(1970, 1, 2), None]),
+    (pa.time32("s"), "TIME(3)", [86_399, 86_400, -1], [time(23, 59, 59), None, None]),
     (pa.timestamp("ms", "Europe/Warsaw"), "TIMESTAMP(3)", [1_704_067_200_000], [datetime(2024, 1, 1)]),
     (pa.binary(), "STRING", [b"ok", b"\xff"], ["ok", None]),
 ]  # fmt: skip
