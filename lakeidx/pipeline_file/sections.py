@@ -311,7 +311,7 @@ class PartitionsConfig(Strict):
     @classmethod
     def _has_group(cls, value: str | None) -> str | None:
         try:
-            groups = re.compile(value or "()").groups
+            groups = 1 if value is None else re.compile(value).groups
         except re.error as error:
             raise ValueError(f"not a regular expression: {error}") from error
         if not groups:
@@ -322,7 +322,7 @@ class PartitionsConfig(Strict):
     @classmethod
     def _is_a_time(cls, value: str | None) -> str | None:
         try:
-            datetime.fromisoformat(value or "1970-01-01")
+            datetime.fromisoformat("1970-01-01" if value is None else value)
         except ValueError:
             raise ValueError(f"{value!r} is not an ISO date or time; write 2013-01-01") from None
         return value
