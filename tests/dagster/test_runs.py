@@ -124,6 +124,16 @@ def test_a_partition_that_is_run_again_changes_nothing_unless_asked_to(tmp_path:
     assert newest(d).commit_kind.value == "OVERWRITE"
 
 
+def test_an_overwrite_that_the_table_cannot_take_leaves_the_batch_of_its_partition(tmp_path: Path) -> None:
+    d = Deployment(tmp_path, {"partitionKeys": []})
+    d.land("a.parquet", rows(0, 5, "a"))
+    d.run("a.parquet")
+    refused = d.run("a.parquet", overwrite="partitions", raise_on_error=False, selection=["ingest"])
+    assert not refused.success
+    assert d.run("a.parquet", selection=["commit"]).success
+    assert newest(d).id == 1
+
+
 def test_a_range_is_one_batch_and_its_partitions_count_as_committed(tmp_path: Path) -> None:
     d = Deployment(tmp_path)
     for i, name in enumerate(("a", "b", "c")):

@@ -300,8 +300,10 @@ def _plan(step: _Step, table: TableHandle, files: Sequence[SourceFile]) -> tuple
         run_id=run.root_run_id or run.run_id,
         still_counts=partial(still_counts, table.metadata),
     )
+    # A request that the table cannot take is refused here, and leaves the partitions with the batch they had.
+    batch = _stage_batch(step, table, current)
     set_current_batch(table.store, table.paths, keys, current)
-    return _stage_batch(step, table, current), [f.path for f in chosen]
+    return batch, [f.path for f in chosen]
 
 
 def _ingest_files(step: _Step, batch: StageBatch, files: Sequence[str]) -> IngestReport:

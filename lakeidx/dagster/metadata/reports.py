@@ -225,8 +225,13 @@ def link(path: str) -> Any:
 def records_table(rows: Sequence[Mapping[str, Any]]) -> Any:
     """Convert rows of plain values to a table; columns are all names that occur, in order of appearance."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    records = [dg.TableRecord({n: _cell(row.get(n)) for n in names}) for row in rows]
-    return dg.MetadataValue.table(records, None if records else dg.TableSchema([]))
+    columns = {n: [_cell(row.get(n)) for row in rows] for n in names}
+    types = {n: _column_type(values) for n, values in columns.items()}
+    for name, kind in types.items():
+        if kind == "string":
+            columns[name] = [str(v) for v in columns[name]]
+    records = [dg.TableRecord({n: columns[n][i] for n in names}) for i in range(len(rows))]
+    return dg.MetadataValue.table(records, dg.TableSchema([dg.TableColumn(n, types[n]) for n in names]))
 
 
 def _cell(value: Any) -> str | int | float | bool:
@@ -235,3 +240,11 @@ def _cell(value: Any) -> str | int | float | bool:
     if isinstance(value, (bool, int, float)):
         return value
     return str(value)[:_TEXT]
+
+
+def _column_type(values: Sequence[Any]) -> str:
+    """Return the type of all values; Dagster itself would look at the first one only."""
+    for name, kind in (("bool", bool), ("int", int), ("float", (int, float))):
+        if values and all(isinstance(v, kind) and (kind is bool or not isinstance(v, bool)) for v in values):
+            return name
+    return "string"
