@@ -174,9 +174,10 @@ def _to_tasks(blocks: DataFrame, count: int) -> DataFrame:
 
 
 def _collect(frame: DataFrame, count: int) -> list[Any]:
-    found = dict(collected(frame))
-    if len(found) != count:
-        raise InternalError(f"{count} tasks should have returned a result, {len(found)} did")
+    rows = collected(frame)
+    found = dict(rows)
+    if not len(rows) == len(found) == count:
+        raise InternalError(f"{count} tasks should have returned a result, {len(rows)} did")
     return [found[number] for number in range(count)]
 
 

@@ -18,11 +18,11 @@ from lakeidx.api.table import Table
 from lakeidx.batch.artifacts import BucketAssignmentReport, StagedPart, Target
 from lakeidx.batch.context import make_context
 from lakeidx.batch.stages.index_write import WriteContext
-from lakeidx.errors import UnavailableError
+from lakeidx.errors import InternalError, UnavailableError
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.maintenance.lookup_store import run_lookup_store
-from lakeidx.spark.runner import SparkRunner, default_settings, get_session
+from lakeidx.spark.runner import SparkRunner, _collect, default_settings, get_session, result_row
 from lakeidx.tasks.routed_rows import Block, RoutedRows
 from tests.kit.shuffles import Tasks
 from tests.kit.small_tables import make_table, rows
@@ -186,3 +186,12 @@ def test_a_session_that_spark_refuses_is_one_line(monkeypatch: pytest.MonkeyPatc
     said = "[APPLICATION_NAME_NOT_SET] An application name\nmust be set."
     with pytest.raises(UnavailableError, match=r"no Spark session: \[APPLICATION_NAME_NOT_SET\] An application name"):
         get_session(master="local[1]")
+
+
+def test_a_task_whose_result_comes_twice_is_no_other_task() -> None:
+    class Frame:
+        def toArrow(self) -> pa.Table:
+            return pa.Table.from_batches([result_row(0, True, "a"), result_row(0, True, "b")])
+
+    with pytest.raises(InternalError, match="1 tasks should have returned a result, 2 did"):
+        _collect(Frame(), 1)  # type: ignore[arg-type]
