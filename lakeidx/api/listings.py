@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lakeidx.api.arrow_input import Rows, as_table
 from lakeidx.batch.assignment.row_keys import partition_codes
 from lakeidx.codec.hashes.murmur import hash_words
+from lakeidx.codec.java_text import timestamp_text
 from lakeidx.codec.rows.binary_row import split_arity
 from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_vec import encode_rows
@@ -207,13 +208,18 @@ def as_line(table: TableHandle) -> str:
 
 
 def readable(value: Any, t: DataType) -> Any:
-    """Return an internal value as JSON for people: numbers and truth values as they are, bytes in hex, others as text."""
+    """Return an internal value as JSON for people: numbers and truth values as they are, bytes in hex, others as text.
+
+    A FLOAT is the shortest number that is the same FLOAT, an instant is UTC's.
+    """
     if value is None or t.root is Root.BOOLEAN or t.root in INT_ROOTS:
         return value
     if t.root in (Root.FLOAT, Root.DOUBLE) and math.isfinite(value):
-        return value
+        return float(str(np.float32(value))) if t.root is Root.FLOAT else value
     if t.root in BYTES_ROOTS:
         return bytes(value).hex()
     if t.is_nested or t.root is Root.VARIANT:
         return repr(value)
+    if t.root is Root.TIMESTAMP_LTZ:
+        return f"{timestamp_text(value, t.precision)}Z"
     return partition_value_text(value, t, legacy=False)

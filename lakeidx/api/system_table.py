@@ -181,6 +181,14 @@ class SystemTable(ArrowStream):
         """Yield the rows, as they are now, in tables of bounded size."""
         return self.scan().batches()
 
+    def to_arrow(self) -> pa.Table:
+        """Read all rows, as they are now."""
+        return self.scan().to_arrow()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Stream all rows; columns and rows are of one state."""
+        return self.scan().to_reader()
+
     def list(self) -> Listing:
         """Read all rows as a list of mappings, which shells and notebooks show as a table."""
         return Listing(self.to_arrow().to_pylist())

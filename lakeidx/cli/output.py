@@ -47,7 +47,7 @@ class ListFormat(StrEnum):
 SHOWN_ROWS = 100
 
 ListFormatOption = Annotated[ListFormat | None, typer.Option("--format", help="output format; default table")]
-OutputOption = Annotated[Path | None, typer.Option("-o", "--output", help="write to a file instead of stdout")]
+OutputOption = Annotated[Path | None, typer.Option("-o", "--output", help="write rows to a file instead of stdout")]
 _LIST_FORMAT, _AS_JSON = added_option("list_format", ListFormatOption), added_option("as_json", JsonOption, False)
 
 
@@ -250,9 +250,7 @@ class RowOutput:
 
     row_format: Annotated[
         RowFormat | None,
-        typer.Option(
-            "--format", help="default by the name of -o, else a table of the first rows on a terminal, else jsonl"
-        ),
+        typer.Option("--format", help="default by the name of -o, else a table on a terminal, else jsonl"),
     ] = None
     output: OutputOption = None
     as_json: JsonOption = False

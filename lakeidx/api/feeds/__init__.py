@@ -154,9 +154,8 @@ class FeedSync:
 
     def _limit(self) -> RejectLimit:
         """Return how many lines may be of no table."""
-        if self.strict:
-            return RejectLimit(count=0)
-        return RejectLimit() if self.max_rejected is None else RejectLimit.parse(self.max_rejected)
+        limit = RejectLimit() if self.max_rejected is None else RejectLimit.parse(self.max_rejected)
+        return RejectLimit(count=0) if self.strict else limit
 
     @property
     def by_folders(self) -> bool:

@@ -392,3 +392,9 @@ def test_a_batch_beyond_a_limit_is_held_and_the_others_get_theirs(feed: Any, dec
     again = feed(later, "canal", name="g.json", limits={"deletes": "5%"})
     assert again.tables["a"].already
     assert len(rows(feed.warehouse, "a")) == left
+
+
+def test_a_wrong_limit_of_rejected_rows_is_refused_first(feed: Any, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="rejected rows at most 'abc'"):
+        feed([canal("a", {"id": "1", "name": "x"})], "canal", strict=True, max_rejected="abc")
+    assert not (tmp_path / "lake").exists()

@@ -228,3 +228,12 @@ def test_every_door_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     for door, found in doors.items():
         assert found.column_names == wanted.column_names, door
         assert found.cast(wanted.schema).to_pylist() == wanted.to_pylist(), door
+
+
+def test_columns_and_rows_of_a_stream_are_of_one_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = make(tmp_path).system("audit_log")
+    expected = system.scan().to_arrow()
+    monkeypatch.setattr(SystemTable, "arrow_schema", property(lambda _: pytest.fail("asks for the columns of another")))
+    assert system.to_reader().read_all() == expected
+    assert pa.table(system) == expected
+    assert system.to_arrow() == expected

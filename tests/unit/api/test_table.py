@@ -150,19 +150,22 @@ def test_lists_show_dates_times_and_numbers_as_people_write_them(tmp_path: Path)
         ("at", "TIMESTAMP(3) NOT NULL"),
         ("price", "DECIMAL(6, 2) NOT NULL"),
         ("n", "INT NOT NULL"),
+        ("f", "FLOAT NOT NULL"),
+        ("z", "TIMESTAMP_LTZ(3) NOT NULL"),
     ]
     spec = {
         "fields": [{"name": n, "type": t} for n, t in fields],
-        "primaryKeys": ["day", "at", "price", "n"],
+        "primaryKeys": [n for n, _ in fields],
         "partitionKeys": ["day"],
         "options": {"bucket": "1"},
     }
     table = lakeidx.Table.create(tmp_path / "d.db" / "t", spec)
     moment, price = dt.datetime(2026, 11, 1, 8, 30), Decimal("9.50")
-    table.upsert([{"day": dt.date(2026, 11, 1), "at": moment, "price": price, "n": 7}])
+    instant = dt.datetime(2026, 11, 1, 5, 30, tzinfo=dt.timezone(dt.timedelta(hours=-7)))
+    table.upsert([{"day": dt.date(2026, 11, 1), "at": moment, "price": price, "n": 7, "f": 0.1, "z": instant}])
     (file,) = table.files()
     assert file["day"] == table.buckets()[0]["day"] == "2026-11-01"
-    assert file["min_key"] == ["2026-11-01 08:30:00.000", "9.50", 7]
+    assert file["min_key"] == ["2026-11-01 08:30:00.000", "9.50", 7, 0.1, "2026-11-01 12:30:00.000Z"]
 
 
 def test_runners_that_are_none(tmp_path: Path) -> None:
