@@ -54,7 +54,7 @@ from lakeidx.data.parquet.thrift import (
     decode_list_head,
     decode_number,
     decode_struct,
-    decode_value,
+    end_of_value,
     field,
     list_of,
     thrift_number,
@@ -159,7 +159,7 @@ def _each(items: bytes, change: Callable[[int, bytes], bytes]) -> bytes:
     number, kind, at = decode_list_head(items, 0)
     out = []
     for i in range(number):
-        _, end = decode_value(items, at, kind)
+        end = end_of_value(items, at, kind)
         out.append(change(i, items[at:end]))
         at = end
     return list_of(out, kind)
@@ -168,14 +168,18 @@ def _each(items: bytes, change: Callable[[int, bytes], bytes]) -> bytes:
 def _struct(data: bytes, changes: Mapping[int, _Change]) -> bytes:
     """Change some fields of a struct; the numbers of those that follow one that goes are counted anew."""
     out, at, last, written = [], 0, 0, 0
+    final = max(changes, default=0)
     while data[at]:
+        if last >= final and last == written:
+            # Nothing changes any more.
+            return b"".join((*out, data[at:]))
         head, at = data[at], at + 1
         if head >> 4:
             last += head >> 4
         else:
             last, at = decode_number(data, at)
         kind = head & 15
-        _, end = decode_value(data, at, kind)
+        end = end_of_value(data, at, kind)
         change = changes.get(last, bytes)
         if change is not None:
             delta = last - written

@@ -2,8 +2,9 @@
 
 A struct is a list of fields and ends with 0. A field header is ``delta << 4 | type`` (delta 0: the field id follows as a zigzag
 varint), numbers are zigzag varints, a list header is ``count << 4 | type`` (count 15: the count follows as a varint), a text is a
-varint of its length and the bytes. Writers here make bytes; readers are for kernels, check every length against the bytes there
-are, and say damage by position -1, which they pass on when they are given it.
+varint of its length and the bytes. Writers here make bytes. Readers in Python (`decode_struct` and what it calls) raise for damage;
+those for kernels (`read_field`, `skip` and others) check every length against the bytes there are, and say damage by position -1,
+which they pass on when they are given it.
 
 source   Thrift compact protocol; parquet-format 2.10
 """
@@ -46,7 +47,7 @@ def list_of(items: Sequence[bytes], kind: int) -> bytes:
 
 
 def decode_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[tuple[int, ...], Any], int]:
-    """Decode a struct of a page index: values by field id and type, of a list by that of its items too; and the position after it.
+    """Decode a struct: values by field id and type, of a list by that of its items too; and the position after it.
 
     errors   CorruptFileError, ValueError or IndexError for anything else
     """
@@ -62,11 +63,11 @@ def decode_struct(data: bytes, at: int, depth: int = 0) -> tuple[dict[tuple[int,
             inner = FALSE if data[at] & 15 == TRUE else data[at] & 15
             found[last, kind, inner], at = _decode_list(data, at, depth + 1)
         else:
-            found[last, kind], at = decode_value(data, at, kind, depth + 1)
+            found[last, kind], at = _decode_value(data, at, kind, depth + 1)
     return found, at + 1
 
 
-def decode_value(data: bytes, at: int, kind: int, depth: int = 1) -> tuple[Any, int]:
+def _decode_value(data: bytes, at: int, kind: int, depth: int = 1) -> tuple[Any, int]:
     """Decode a value of a type, as `decode_struct` has them; and the position after it."""
     if depth == _MAX_DEPTH:
         raise ValueError("structs and lists too deep")
@@ -105,9 +106,36 @@ def _decode_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
             items.append(data[at] == TRUE)
             at += 1
         else:
-            item, at = decode_value(data, at, inner, depth)
+            item, at = _decode_value(data, at, inner, depth)
             items.append(item)
     return items, at
+
+
+def end_of_value(data: bytes, at: int, kind: int) -> int:
+    """Find the position after a value without decoding it; errors as `decode_struct`, but for bytes that end inside the value."""
+    if kind in (TRUE, FALSE):
+        return at
+    if kind in (_I16, I32, I64):
+        return decode_varint(data, at, limit=_LONG)[1]
+    if kind in (_BYTE, _DOUBLE):
+        return at + (1 if kind == _BYTE else 8)
+    if kind == BINARY:
+        size, at = decode_varint(data, at)
+        return at + size
+    if kind in (LIST, _SET):
+        count, inner, at = decode_list_head(data, at)
+        for _ in range(count):
+            # Booleans in a list take a byte each.
+            at = end_of_value(data, at, _BYTE if inner in (TRUE, FALSE) else inner)
+        return at
+    if kind != STRUCT:
+        raise ValueError(f"a value of unknown type {kind}")
+    while head := data[at]:
+        at += 1
+        if not head >> 4:
+            at = decode_varint(data, at, limit=_LONG)[1]
+        at = end_of_value(data, at, head & 15)
+    return at + 1
 
 
 def decode_number(data: bytes, at: int) -> tuple[int, int]:
