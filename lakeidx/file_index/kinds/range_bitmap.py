@@ -292,6 +292,8 @@ class _RankSlices:
         return deserialize(self._cursor.view(size), path=self._path, base=self._base + at, rows=self._rows)
 
 
+#: Positions in a payload are 31 bits wide.
+_MOST_BYTES = 0x7FFFFFFF
 _SMALL = frozenset({Root.BOOLEAN, Root.TINYINT, Root.SMALLINT})
 
 
@@ -337,16 +339,18 @@ def _encode_range_bitmap(distinct: DistinctKeys, t: DataType, *, chunk_size: int
     keys = encode_keys(distinct.keys, t)
     count = len(keys)
     dictionary = _encode_dictionary(keys, t, chunk_size)
+    if dictionary is None:
+        return None
     slices = _encode_slices(distinct.codes, count)
-    if len(dictionary) + len(slices) > 0x7FFFFFFF:
+    if len(dictionary) + len(slices) > _MOST_BYTES:
         return None
     ends = keys[0] + keys[count - 1] if count else b""
     head = struct.pack(">Bii", 1, len(distinct.codes), count) + ends + struct.pack(">i", len(dictionary))
     return struct.pack(">i", len(head)) + head + dictionary + slices
 
 
-def _encode_dictionary(keys: RowBytes, t: DataType, chunk_size: int) -> bytes:
-    """Encode sorted keys as chunks."""
+def _encode_dictionary(keys: RowBytes, t: DataType, chunk_size: int) -> bytes | None:
+    """Encode sorted keys as chunks; None when they take 2 GiB or more, which positions of 31 bits cannot reach."""
     width = key_width(t)
     most = -1 if width is not None else chunk_size // 4
     bounds = split_blocks(keys.lengths, chunk_size, free_first=True, most=most) if len(keys) else np.zeros(1, np.int64)
@@ -365,6 +369,8 @@ def _encode_dictionary(keys: RowBytes, t: DataType, chunk_size: int) -> bytes:
         places.append(head_at)
         head_at += len(heads[-1])
         body_at += len(table) + len(body)
+        if head_at + body_at > _MOST_BYTES:
+            return None
     offsets = np.array(places, ">i4").tobytes()
     head = struct.pack(">iBiii", 13, 1, len(places), len(offsets), head_at)
     return b"".join((head, offsets, *heads, *bodies))

@@ -13,6 +13,7 @@ from pyroaring import BitMap
 
 from lakeidx.codec.roaring import serialize
 from lakeidx.errors import CorruptFileError
+from lakeidx.file_index.kinds import range_bitmap
 from lakeidx.file_index.kinds.range_bitmap import RangeBitmapIndexer
 from lakeidx.predicate import Leaf, col
 from lakeidx.types import parse_type
@@ -102,3 +103,12 @@ def test_a_slice_with_rows_that_have_no_value() -> None:
     broken = HEAD + DICTIONARY + slices(BitMap([0, 1, 3]), BitMap([1, 2]))
     with pytest.raises(CorruptFileError, match="rows without a value"):
         ask("INT", broken, c == 20)
+
+
+@pytest.mark.parametrize("most", [60, 120])
+def test_what_positions_cannot_reach_is_not_indexed(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the dictionary alone, and by the bitmaps beside it."""
+    monkeypatch.setattr(range_bitmap, "_MOST_BYTES", most)
+    writer = INDEXER.create_writer(parse_type("STRING"), {})
+    writer.add(pa.array(["first", "second", "third", "fourth"]))
+    assert writer.finish() is None
