@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lakeidx.bucket_assignment.routing import stable_order
+
 #: Rows of one group of targets: what a reduce task holds of targets that are not alone in their group.
 _GROUP_WEIGHT = 500_000
 
@@ -158,8 +160,7 @@ def cut_rows(routed: RoutedRows, groups: TargetGroups) -> Iterator[GroupBlock]:
         return
     rank = _ranks(groups)
     keys = rank[targets]
-    # 16-bit keys make NumPy's stable sort a radix sort.
-    permutation = np.argsort(keys.astype(np.uint16) if len(rank) < 1 << 16 else keys, kind="stable")
+    permutation = stable_order(keys, len(rank))
     from lakeidx.codec.gather import gather_rows
 
     ordered = targets[permutation]

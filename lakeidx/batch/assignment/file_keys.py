@@ -14,6 +14,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,7 +63,7 @@ def _partitions_of(work: PlaceWork, item: PartItem) -> tuple[bytes, ...]:
 
 @dataclass(frozen=True)
 class _Checks:
-    """Functions of the tasks; pickles.
+    """Functions of the tasks; pickles, without what a process has loaded.
 
     partitions   of the files; None: all
     count        of files, in the order of the view
@@ -71,6 +72,9 @@ class _Checks:
     work: PlaceWork
     partitions: tuple[bytes, ...] | None
     count: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Checks, (self.work, self.partitions, self.count)
 
     @cached_property
     def _table(self) -> tuple[IndexContext, Sequence[LiveFile]]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.codec.rows.binary_row import with_arity
 from lakeidx.codec.rows.binary_row_vec import encode_rows
 from lakeidx.codec.rows.binary_row_write import encode_row
@@ -95,12 +96,10 @@ def split_partitions(keys: pa.Table, schema: TableSchema) -> list[tuple[bytes, I
         return [(EMPTY_ROW, np.arange(keys.num_rows))]
     rows = encode_rows([keys.column(k) for k in schema.partition_keys], schema.partition_types)
     encoded = pc.dictionary_encode(rows.to_arrow())
-    codes = encoded.indices.to_numpy()
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(encoded.dictionary) + 1))
+    groups = group_rows(encoded.indices.to_numpy(), len(encoded.dictionary))
     return [
-        (with_arity(p.as_py(), len(schema.partition_keys)), order[bounds[i] : bounds[i + 1]].astype(np.int64))
-        for i, p in enumerate(encoded.dictionary)
+        (with_arity(p.as_py(), len(schema.partition_keys)), of_partition)
+        for p, of_partition in zip(encoded.dictionary, groups, strict=True)
     ]
 
 
