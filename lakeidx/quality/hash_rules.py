@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lakeidx.bucket_assignment.hash_set import missing_from, sorted_distinct
+from lakeidx.bucket_assignment.hash_set import are_known, missing_from, sorted_distinct
 from lakeidx.quality.result import SAMPLE_LIMIT, BucketId, PartitionName, RuleResult, Severity, bounded
 
 Hashes = NDArray[np.int32]
@@ -145,6 +145,6 @@ def find_duplicate_hashes(
     ordered = np.sort(np.concatenate([_NONE, *sets.values()]), kind="stable")
     found = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     shown = found[:limit]
-    holders = [(bucket, np.isin(shown, hashes)) for bucket, hashes in sets.items()]
+    holders = [(bucket, are_known(shown, hashes)) for bucket, hashes in sets.items()]
     sample = [{"hash": h, "buckets": [b for b, held in holders if held[i]]} for i, h in enumerate(shown.tolist())]
     return len(found), sample

@@ -34,6 +34,8 @@ _MANIFEST_CACHE_BYTES = 64 << 20
 _HASH_CACHE_BYTES = 64 << 20
 #: An index manifest up to so many bytes is decoded whole and kept, whatever part of it is asked for.
 _PRUNED_INDEX_BYTES = 64 << 10
+#: Bytes of an entry of a list or index manifest in memory.
+_OBJECT_BYTES = 512
 #: An index manifest up to so many bytes is kept as it lies.
 _KEPT_INDEX_BYTES = 4 << 20
 #: As many entries of a table at most are held in one piece until others are asked for.
@@ -162,7 +164,9 @@ class ManifestFiles:
 
     def keep_index_manifest(self, name: str, data: bytes, entries: Sequence[IndexEntry]) -> None:
         """Keep the entries of an index manifest that this process has written as these bytes."""
-        self._cache.keep(self.paths.manifest_path(name), Decoded(list(entries), len(data), len(data)))
+        self._cache.keep(
+            self.paths.manifest_path(name), Decoded(list(entries), len(data), _OBJECT_BYTES * len(entries))
+        )
 
     def _decode_index(self, data: bytes, path: str, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
         entries = decode_index_manifest(data, path, partitions=partitions)
@@ -192,7 +196,7 @@ class ManifestFiles:
             data = self.store.get(path)
         _check_size(len(data), size, path)
         value = decode(data, path)
-        held = value.nbytes if isinstance(value, Entries) else len(data)
+        held = value.nbytes if isinstance(value, Entries) else max(len(data), _OBJECT_BYTES * len(value))
         self._cache.keep(path, Decoded(value, len(data), held))
         return value
 
