@@ -217,7 +217,7 @@ def plan_scan(
     """Plan the scan of one snapshot.
 
     predicate     bound to `schema`
-    embedded_test   tests embedded file indexes; None: neither these nor HASH indexes are asked
+    embedded_test   tests embedded file indexes; None: neither these nor buckets are asked
     least_level   files of lower levels are left out; None: what batch readers see; 0: all that is committed
     view          what was read of the snapshot already: the scan is of these files; only for a predicate of all rows
     without       partitions that are left out

@@ -1,7 +1,7 @@
 """Aggregate functions one record at a time, on internal values: those whose steps are no arithmetic of fixed width.
 
-Each follows its Java class step by step, including what it does with an older record (`agg_reversed`) and with state that
-outlives a removed row. The vectorised side calls them for the keys that have several records.
+Each follows its Java class step by step, including what it does with an older record (`agg_reversed`). The vectorised side calls
+them for the keys that have several records.
 
 source   org.apache.paimon.mergetree.compact.aggregate.Field*Agg, org.apache.paimon.utils.DecimalUtils, release 1.4.2
 """
@@ -83,7 +83,7 @@ def _wrap_overflow(value: int, bits: int) -> int:
 
 
 def _unscaled(value: Decimal, t: DataType) -> int:
-    """Return the unscaled integer of a decimal that may have more digits than its precision (sums of up to 18 digits)."""
+    """Return the unscaled integer of a decimal that may exceed its precision (a sum, before its function was altered)."""
     return int(value.scaleb(t.scale, _EXACT))
 
 
