@@ -16,9 +16,11 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import UnsupportedError
 from lakeidx.format.lookup.hash_store import HashContext, LengthSection, encode_context
 from lakeidx.lookup.block_cache import BlockCache
+from lakeidx.lookup.bloom import hash_and_filter
 from lakeidx.lookup.hash_store.reader import HashLookupStoreReader
 from lakeidx.lookup.hash_store.writer import HashLookupStoreWriter, context_path
 from lakeidx.lookup.keys.order import KeyOrder
+from lakeidx.lookup.packed import addresses_of
 from lakeidx.lookup.store import LookupStoreOptions
 from tests.conftest import GOLDEN
 from tests.kit.scalar_twins import page_checksums, plain_page_sizes, walk_pages
@@ -112,6 +114,14 @@ def test_every_key_is_found_and_every_absent_one_missed(file: dict[str, Any], ca
     assert ask(reader, [key for key, _ in few]) == [value for _, value in few]
     assert ask(reader, [key for key, _ in entries]) == [value for _, value in entries]
     assert ask(reader, absent) == [None] * len(absent)
+    if file["bloom"]:
+        assert reader.filter is not None
+        keys = RowBytes.from_list(absent)
+        data, offsets = addresses_of(keys)
+        shape, bits = reader.filter.shape, reader.filter.bits.ctypes.data
+        hashes, passing = np.empty(len(absent), np.uint32), np.empty(len(absent), np.int64)
+        count = hash_and_filter(data, offsets, 0, len(absent), bits, shape.bits, shape.probes, hashes, passing)
+        assert passing[:count].tolist() == file["bloom"]["absent_passing"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file["file"])

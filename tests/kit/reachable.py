@@ -53,7 +53,9 @@ def reachable(table: Table, *, branch: str | None = None) -> set[str]:
             partition = decode_partition_dict(index.partition, table.schema)
             path = m.paths.index_file(partition, index.bucket, index.file_name, external_path=index.external_path)
             out.add(str(Path(path).relative_to(root)))
-        for entry in load_view(m, s).entries:
+        # What lakeidx deletes from the table leaves all that manifests of a branch name, deleted files, too.
+        of_branch = [e for x in m.data_manifests(s) for e in m.load_manifest(x.file_name)] if branch else []
+        for entry in (*load_view(m, s).entries, *of_branch):
             out |= files_of(entry)
     for s in snapshots:
         if s.changelog_manifest_list is not None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakeidx.key_index.locations import CommitInfo
-from lakeidx.key_index.port import ExternalState, IndexContext, SharedState, TagTasks
+from lakeidx.key_index.port import IndexContext, SharedState, TagTasks
 
 
-def tell_index(state: ExternalState, commit: CommitInfo, context: IndexContext) -> None:
+def tell_index(state: SharedState, commit: CommitInfo, context: IndexContext) -> None:
     """Update locations in this process."""
-    if not isinstance(state, SharedState) or commit.batch is None:
-        state.update_locations(commit, context)
-        return
+    assert commit.batch is not None
     work = TagTasks(context.pool, lambda: context, "t")
     begun = state.begin_update(commit, commit.partitions, context, len(commit.batch), work)
     if begun is None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakeidx.batch.committed_batch import BatchResult
 from lakeidx.batch.context import BatchContext
-from lakeidx.batch.upsert import OnStage, finish_batch, ingest_files, ingest_rows
+from lakeidx.batch.upsert import finish_batch, ingest_files, ingest_rows
 from lakeidx.landing.reject_limit import RejectLimit
 from lakeidx.landing.types import MISSING_DEFAULT, LandingOptions
 
@@ -20,26 +20,19 @@ def upsert_files(
     *,
     strict: bool = False,
     max_rejected: RejectLimit | None = None,
-    on_stage: OnStage | None = None,
 ) -> BatchResult:
     """Run landing files through all stages up to commit; a batch that was committed before changes nothing.
 
     errors   see `ingest_files`
     """
-    tell = on_stage or (lambda stage: None)
-    tell("ingest")
     ingest_files(context, landing, options, strict=strict, max_rejected=max_rejected)
-    return finish_batch(context, tell)
+    return finish_batch(context, lambda stage: None)
 
 
-def upsert_table(
-    context: BatchContext, rows: pa.Table, *, missing: str = MISSING_DEFAULT, on_stage: OnStage | None = None
-) -> BatchResult:
+def upsert_table(context: BatchContext, rows: pa.Table, *, missing: str = MISSING_DEFAULT) -> BatchResult:
     """Run rows in memory through all stages; row kinds in column ``_kind`` when present.
 
     missing   columns that the rows do not have: see `lakeidx.landing.missing_columns`
     """
-    tell = on_stage or (lambda stage: None)
-    tell("ingest")
     ingest_rows(context, rows, missing=missing)
-    return finish_batch(context, tell)
+    return finish_batch(context, lambda stage: None)

@@ -26,6 +26,7 @@ from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
 from lakeidx.batch.upsert import commit_batch, ingest_rows, write_attempt
 from lakeidx.errors import CommitConflictError, InvalidInputError, LakeIdxError, NotFoundError, RejectedRowsError
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.reachable import reachable
 from tests.kit.shared_table import calls, foreign
 from tests.kit.shared_table.keys import batch_of
 from tests.kit.shared_table.model import INDEX_FILES, NOTHING, Branch, Effect, identity
@@ -241,7 +242,7 @@ class Machine(Programs):
         ids = {u: i for i, u in self.model.lineage.items()}
         gone = [n for n, u in self.model.tags.items() if ids.get(u, 0) > target]
         expires = any(s.name == "expire" for s in step.inside) or self._is_inside("expire")
-        expires = expires or (tag is None and target < self.floor)
+        expires = expires or (target < self.floor and target in there)
         _, done = self.attempt(
             step, handle, NOTHING, partial(calls.roll_back, where=where, foreign=foreign), may_fail=expires
         )
@@ -312,8 +313,7 @@ class Machine(Programs):
         self._bucket_number_of_the_state()
 
     def _step_drop_branch(self, step: Step, name: str) -> None:
-        shutil.rmtree(self.root / "branch" / f"branch-{name}")
-        self.model.branches.pop(name, None)
+        self._remove_branch(name)
 
     def _step_expire_and_die(self, step: Step, upto: int) -> None:
         """Delete snapshots from the oldest on, as Java does, and die before the hint EARLIEST says so."""
@@ -324,10 +324,15 @@ class Machine(Programs):
         """Keep what a branch needs by its tag alone: Java's expiry knows no branches either."""
         for name, branch in list(self.model.branches.items()):
             if branch.tag not in self.model.tags:
-                del self.model.branches[name]
-                shutil.rmtree(self.root / "branch" / f"branch-{name}")
+                self._remove_branch(name)
                 # A branch that is made again under the name has none of its batches.
                 self.on_branches = {b for b in self.on_branches if b[0] != name}
+
+    def _remove_branch(self, name: str) -> None:
+        """Remove a branch; what was left in place for it stays."""
+        self.spared |= reachable(self.open(), branch=name)
+        shutil.rmtree(self.root / "branch" / f"branch-{name}")
+        self.model.branches.pop(name, None)
 
     def _step_add_column(self, step: Step) -> None:
         number = len(list((self.root / "schema").glob("schema-*")))

@@ -136,6 +136,8 @@ class Programs:
         #: Snapshots below were being expired by a program that died: nobody may count on them any more.
         self.floor = 0
         self.tidy = True
+        #: What was left in place for branches that are gone: a cleaner has to find it.
+        self.spared: set[str] = set()
         self._turn = 0
         self._seen: str | None = None
         self._unseen = True
@@ -385,7 +387,7 @@ class Programs:
         if not self.tidy or any(i < self.floor for i in self.model.on_disk()):
             return
         table = self.open()
-        left = files_on_disk(table) - reachable(table)
+        left = files_on_disk(table) - reachable(table) - self.spared
         for branch in (self.root / "branch").glob("branch-*"):
             left -= reachable(table, branch=branch.name.removeprefix("branch-"))
         staged = staged_files(table.metadata).names
