@@ -38,7 +38,9 @@ from lakeidx.format.snapshot import decode_snapshot
 from lakeidx.format.statistics import decode_statistics
 from lakeidx.format.tag import Tag, decode_tag, encode_tag
 from lakeidx.key_index.bucket.consistent_hashing import decode_metadata, encode_metadata, initial_metadata
-from lakeidx.lookup.listing import decode_listing, encode_listing
+from lakeidx.lookup.listing import StoredLookup, decode_listing, encode_listing
+from lakeidx.lookup.store import StoreType
+from lakeidx.lookup.value_rows import Processor
 from tests.kit.avro_checksum import as_others_write
 from tests.kit.scalar_twins import encode_statistics
 from tests.unit.codec.containers import test_avro
@@ -130,6 +132,16 @@ def sst(data: bytes, path: str) -> dict[str, Any]:
     return describe_sst(memoryview(data), path=path)
 
 
+STORED = StoredLookup(
+    data_file="data-1-0.parquet",
+    path="bucket-0/data-1-0.lookup",
+    schema_id=0,
+    processor=Processor.VALUE,
+    store_type=StoreType.SORT,
+    size=77,
+    entries=3,
+    checksum=5,
+)
 TAG = Tag(snapshot=test_tag.SNAPSHOT, create_time_ns=test_tag.CREATED, time_retained_ns=10**9)
 KINDS: dict[str, Kind] = {
     "schema": Kind(decode_schema, test_schema_file.TEXT.encode()),
@@ -138,7 +150,7 @@ KINDS: dict[str, Kind] = {
     "consumer": Kind(decode_consumer, encode_consumer(12)),
     "statistics": Kind(decode_statistics, encode_statistics(test_statistics.STATS)),
     "ring": Kind(decode_metadata, encode_metadata(initial_metadata("dt=1", 3))),
-    "listing": Kind(decode_listing, encode_listing({}), sealed=True),
+    "listing": Kind(decode_listing, encode_listing({STORED.data_file: STORED}), sealed=True),
     **{
         f"{case.id}, {codec}": Kind(case.values[1], case.values[0]([case.values[2]] * 2, codec), sealed=True)
         for case in test_manifest.CODECS

@@ -144,12 +144,6 @@ def test_parse_is_the_inverse(dt: int | None, region: str | None, bucket: int, l
         assert shown["region"] == region
 
 
-def test_parse_refuses_what_lies_elsewhere() -> None:
-    with pytest.raises(InvalidInputError):
-        parse_path(TablePaths("/a/t"), "/a/t2/schema/schema-0")
-    assert parse_path(TablePaths("/a/t"), "/a/t/readme").directory is None
-
-
 @pytest.mark.parametrize(
     ("uri", "location"),
     [

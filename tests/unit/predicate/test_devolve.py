@@ -71,6 +71,7 @@ def test_predicates_are_rewritten_for_older_columns(pred: Predicate, expected: P
         ("DECIMAL(8, 2)", "DECIMAL(8, 3)", False),
         ("DECIMAL(8, 2)", "DECIMAL(9, 3)", True),
         ("TIMESTAMP(3)", "TIMESTAMP(6)", True),
+        ("TIME(0)", "TIME(3)", True),
         ("TIMESTAMP(6)", "TIMESTAMP(3)", False),
         ("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", False),
         ("DATE", "TIMESTAMP(3)", False),

@@ -10,6 +10,7 @@ import pytest
 from lakeidx.api.table import Table
 from lakeidx.errors import CorruptFileError, InvalidInputError, NotFoundError, UnavailableError
 from lakeidx.storage.base import FileInfo
+from lakeidx.table.expiration import orphans
 from lakeidx.table.expiration.orphans import DEFAULT_AGE_MS, Protected, find_orphans, remove_orphans
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.testing.fault_store import FaultStore
@@ -43,6 +44,7 @@ LOST = [
     f"p=1/bucket-0/changelog-{UUID}-0.parquet",
     f"p=77/bucket-3/data-{UUID}-0.orc",
     f"snapshot/.snapshot-9.{UUID}.tmp",
+    f"branch/branch-x/manifest/manifest-{UUID}-0",
     f"p=1/bucket-0/.data-{UUID}-0.parquet.{UUID}.tmp",
 ]
 NOT_OURS = [
@@ -106,6 +108,14 @@ def test_a_store_that_does_not_answer_stops_the_search(tmp_path: Path) -> None:
     store.fail("get", "/manifest/")
     with pytest.raises(UnavailableError):
         found(Table(store, table.paths))
+
+
+def test_a_listing_that_leaves_the_table_stops_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = three_batches(tmp_path)
+    outside = FileInfo(f"{tmp_path}/other/manifest/manifest-{UUID}-0", f"manifest-{UUID}-0", 7, 0, is_dir=False)
+    monkeypatch.setattr(orphans, "parallel_walk", lambda store, root: iter([outside]))
+    with pytest.raises(CorruptFileError, match="a path outside the table"):
+        found(table)
 
 
 def test_an_expiry_meanwhile_does_no_harm(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api import Table
-from lakeidx.errors import InvalidInputError
+from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.maintenance.compaction import run_compaction
+from lakeidx.table.scan.incremental import IncrementalMode
 from lakeidx.table.stream.follow import ChangeFollower
 from lakeidx.table.stream.position import Position
 from lakeidx.tasks.runner import LocalRunner
@@ -100,6 +101,18 @@ def test_a_step_that_was_not_finished_comes_again(tmp_path: Path) -> None:
     write(table, {7: "a"})
     assert keys(columns=["k"], where="k = 9") == []
     assert keys(start="2", ignore_progress=True, columns=["k"]) == [1, 2, 7]
+
+
+def test_a_snapshot_that_a_stream_compares_with_is_named_once_it_has_expired(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    for k in range(4):
+        write(table, {k: "a"})
+    states = ChangeFollower(table.metadata, mode=IncrementalMode.DERIVED)
+    for number in (1, 2):
+        Path(table.paths.snapshot_path(number)).unlink()
+    Path(table.paths.earliest).unlink(missing_ok=True)
+    with pytest.raises(NotFoundError, match=r"snapshot 2 \(mode derived compares with it\) has expired"):
+        next(states.steps(Position(2)))
 
 
 def test_changelogs_that_outlive_their_snapshots_are_read(tmp_path: Path) -> None:
