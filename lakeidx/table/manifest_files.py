@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence, Sized
 from operator import attrgetter
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ from lakeidx.table.entries import Entries, KeepPartitions, joined
 from lakeidx.tasks.in_parallel import REQUESTS, in_parallel, requests_of
 from lakeidx.tasks.limits import available_cores
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Sized)
 _NAME, _SIZE = attrgetter("file_name"), attrgetter("file_size")
 
 #: Bytes of manifests, as they are held, that are kept.

@@ -167,7 +167,8 @@ def _each(items: bytes, change: Callable[[int, bytes], bytes]) -> bytes:
 
 def _struct(data: bytes, changes: Mapping[int, _Change]) -> bytes:
     """Change some fields of a struct; the numbers of those that follow one that goes are counted anew."""
-    out, at, last, written = [], 0, 0, 0
+    out: list[bytes] = []
+    at = last = written = 0
     final = max(changes, default=0)
     while data[at]:
         if last >= final and last == written:

@@ -64,8 +64,9 @@ def _shaped(value: Any, t: DataType) -> Any:
     if not isinstance(value, (bool, str)) and t.root not in STRING_ROOTS:
         raise ValueError(f"{value!r} is not {t}")
     text = json_text_of(value, nested=False) if isinstance(value, (bool, str)) else json_text(value)
-    # Half of a pair of surrogates is no text: UnicodeEncodeError is a ValueError.
-    text.encode()
+    if text is not None:
+        # Half of a pair of surrogates is no text: UnicodeEncodeError is a ValueError.
+        text.encode()
     return text
 
 
