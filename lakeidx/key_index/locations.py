@@ -148,7 +148,7 @@ class KeyLocations:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class CommitInfo:
-    """What a commit made: where rows went that it committed, and which snapshot has them.
+    """Rows of a commit, where they went, and the snapshots that have them.
 
     instant      text that names the commit for ever (from commit user and identifier), known before it is put
     snapshot_id  newest snapshot the commit made; None until it is there
