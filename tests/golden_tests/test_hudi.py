@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.codec.hudi.bloom import JENKINS, MURMUR, decode_filter_base64, first_hashes, new_filter, size_filter
+from lakeidx.codec.hudi.bloom import JENKINS, BloomFilter, decode_filter_base64, first_hashes, new_filter, size_filter
+from lakeidx.codec.hudi.bloom import _jenkins_round as jenkins_round
 from lakeidx.codec.hudi.hashes import java_string_hash, xxh32_many
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.bucket.consistent_hashing import (
@@ -26,12 +27,9 @@ from lakeidx.key_index.bucket.ids import bucket_ids, bucket_of_file_id, bucket_t
 from lakeidx.key_index.hbase.rows import rebalanced_row_key
 from tests.conftest import GOLDEN
 from tests.kit.scalar_twins import (
-    bloom_positions,
     bucket_of,
     extract_values,
-    jenkins_hash,
     list_hash,
-    murmur_hash,
     ring_place,
     xxh32,
 )
@@ -106,30 +104,32 @@ def test_sizes() -> None:
         assert size_filter(case["num_entries"], case["fpp"]) == (case["vector_bits"], case["nb_hash"]), case
 
 
-def test_murmur_and_jenkins_hashes() -> None:
+def test_first_hashes_are_murmur_from_seed_0() -> None:
     for case in BLOOM["murmur_v2_hadoop"]:
-        assert murmur_hash(bytes.fromhex(case["utf8_hex"]), case["seed"]) == case["hash"], case
+        if case["seed"] == 0:
+            key = RowBytes.from_list([bytes.fromhex(case["utf8_hex"])])
+            assert first_hashes(key).view(np.int32)[0, 0] == case["hash"], case
+
+
+def test_jenkins_hashes() -> None:
+    bits = 1 << 20
     for case in BLOOM["jenkins"]:
-        assert jenkins_hash(bytes.fromhex(case["utf8_hex"]), case["seed"]) == case["hash"], case
+        data = bytes.fromhex(case["utf8_hex"])
+        seed = np.uint32(case["seed"] & 0xFFFFFFFF)
+        assert jenkins_round(np.frombuffer(data, np.uint8), 0, len(data), seed) == case["hash"] & 0xFFFFFFFF, case
+        if case["seed"] == 0:
+            one = BloomFilter(np.zeros((1, bits // 8), np.uint8), 1, bits, JENKINS)
+            one.add(RowBytes.from_list([data]))
+            assert np.flatnonzero(np.unpackbits(one.bits[0], bitorder="little")).tolist() == [abs(case["hash"]) % bits]
 
 
-def test_positions() -> None:
+def test_positions_of_one_key_are_the_bits_of_its_filter() -> None:
     for case in BLOOM["positions"]:
-        found = bloom_positions(case["key"].encode(), rounds=case["nb_hash"], bits=case["max_value"])
-        assert found == case["positions"], case
-
-
-def test_kernels_hash_as_the_vectors_say() -> None:
-    """A filter of one key has exactly the bits that the chained hashes of the vectors' keys give."""
-    keys = sorted({bytes.fromhex(c["utf8_hex"]) for c in BLOOM["murmur_v2_hadoop"] + BLOOM["jenkins"]})
-    for hash_type in (MURMUR, JENKINS):
-        for key in keys:
-            one = new_filter("SIMPLE", num_entries=7, fpp=1e-5, max_entries=0)
-            one.hash_type = hash_type
-            one.add(RowBytes.from_list([key]))
-            expected = set(bloom_positions(key, rounds=one.rounds, bits=one.m_bits, hash_type=hash_type))
-            bits = np.unpackbits(one.bits[0], bitorder="little")
-            assert set(np.flatnonzero(bits).tolist()) == expected, (hash_type, key)
+        bits = np.zeros((1, case["max_value"] // 8 + 1), np.uint8)
+        one = BloomFilter(bits, case["nb_hash"], case["max_value"])
+        one.add(_rows([case["key"]]))
+        found = np.flatnonzero(np.unpackbits(one.bits[0], bitorder="little"))
+        assert found.tolist() == sorted(set(case["positions"])), case
 
 
 BUCKET = _load("bucket.json")

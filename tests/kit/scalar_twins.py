@@ -1,8 +1,7 @@
 """Plain forms of what kernels and whole-column code of the product do: one key, one row, one file at a time, written out from the
 sources that they name. Tests compare the two, and both with recorded answers of the Java classes.
 
-source   of the hashes org.apache.hudi.common.bloom.HashFunction, org.apache.hadoop.util.hash.{MurmurHash,JenkinsHash},
-         org.apache.hudi.common.util.NumericUtils and hash.HashID of Hudi 1.0.2
+source   of the hashes org.apache.hudi.common.util.NumericUtils and hash.HashID of Hudi 1.0.2
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ import numpy.typing as npt
 import xxhash
 
 from lakeidx.codec.cursor import Cursor
-from lakeidx.codec.hudi.bloom import MURMUR
 from lakeidx.codec.hudi.hashes import java_string_hash, signed32
 from lakeidx.codec.rows.compacted_row_read import decode_compacted
-from lakeidx.errors import CorruptFileError, InvalidInputError
+from lakeidx.errors import CorruptFileError
 from lakeidx.format.json_write import format_json
 from lakeidx.format.lookup.hash_store import PAGE_HEADER_SIZE
 from lakeidx.format.manifest import FileKind, ManifestEntry
@@ -29,118 +27,6 @@ from lakeidx.format.statistics import TableStatistics
 from lakeidx.key_index.bucket.consistent_hashing import RING, HashingMetadata
 from lakeidx.key_index.bucket.ids import EMPTY_VALUE, NULL_VALUE
 from lakeidx.types import DataType, Root
-
-_M = 0x5BD1E995
-_MASK = 0xFFFFFFFF
-_JENKINS_START = 0xDEADBEEF
-
-
-def wang_mix(value: int) -> int:
-    """Return Wang's mix of a signed 64-bit integer, as one."""
-    mask = (1 << 64) - 1
-
-    def signed(x: int) -> int:
-        return (x & mask) - ((x & mask) >> 63 << 64)
-
-    x = (~value + (value << 21)) & mask
-    x ^= signed(x) >> 24 & mask
-    x = (x + (x << 3) + (x << 8)) & mask
-    x ^= signed(x) >> 14 & mask
-    x = (x + (x << 2) + (x << 4)) & mask
-    x ^= signed(x) >> 28 & mask
-    return signed(x + (x << 31) & mask)
-
-
-def bloom64_positions(hashed: int, bits: int, functions: int) -> list[int]:
-    """Return the bits of a Bloom filter that a 64-bit hash sets, one for each function."""
-    low, high = hashed & _MASK, hashed >> 32 & _MASK
-    positions = []
-    for j in range(1, functions + 1):
-        c = (low + j * high) & _MASK
-        positions.append((~c & _MASK if c >> 31 else c) % bits)
-    return positions
-
-
-def murmur_hash(data: bytes, seed: int) -> int:
-    """Return Hadoop's MurmurHash: signed 32 bits.
-
-    errors   InvalidInputError for an empty key, which Hudi refuses, too
-    """
-    n = len(data)
-    if n == 0:
-        raise InvalidInputError("a bloom filter cannot contain an empty key")
-    h = (seed ^ n) & _MASK
-    for at in range(0, n - n % 4, 4):
-        k = int.from_bytes(data[at : at + 4], "little") * _M & _MASK
-        k = (k ^ k >> 24) * _M & _MASK
-        h = h * _M & _MASK ^ k
-    tail = n % 4
-    if tail:
-        for i in range(1, tail + 1):
-            byte = data[n - i]
-            signed = byte if byte < 0x80 else byte | 0xFFFFFF00
-            h ^= signed << 8 * (i - 1) & _MASK
-        h = h * _M & _MASK
-    h = (h ^ h >> 13) * _M & _MASK
-    return signed32(h ^ h >> 15)
-
-
-def jenkins_hash(data: bytes, seed: int) -> int:
-    """Return Jenkins' lookup3 (hashlittle) of a key: signed 32 bits. Only filters with the old header use it.
-
-    errors   InvalidInputError for an empty key
-    """
-    n = len(data)
-    if n == 0:
-        raise InvalidInputError("a bloom filter cannot contain an empty key")
-    a = b = c = (_JENKINS_START + n + seed) & _MASK
-    at = 0
-    while n - at > 12:
-        a, b, c = (v + w & _MASK for v, w in zip((a, b, c), _three_words(data[at : at + 12]), strict=True))
-        a, b, c = _jenkins_mix(a, b, c)
-        at += 12
-    a, b, c = (v + w & _MASK for v, w in zip((a, b, c), _three_words(data[at:]), strict=True))
-    return signed32(_jenkins_finish(a, b, c))
-
-
-def bloom_positions(data: bytes, *, rounds: int, bits: int, hash_type: int = MURMUR) -> list[int]:
-    """Return the bit positions of one key, in round order (repeats possible).
-
-    rounds   number of hash rounds k, > 0
-    bits     size of the filter's bit vector, > 0
-    """
-    function = murmur_hash if hash_type == MURMUR else jenkins_hash
-    h, out = 0, []
-    for _ in range(rounds):
-        h = function(data, h)
-        out.append(abs(h) % bits)
-    return out
-
-
-def _three_words(data: bytes) -> tuple[int, int, int]:
-    padded = data.ljust(12, b"\0")
-    return tuple(int.from_bytes(padded[i : i + 4], "little") for i in (0, 4, 8))  # type: ignore[return-value]
-
-
-def _rotate(x: int, k: int) -> int:
-    return (x << k | x >> 32 - k) & _MASK
-
-
-def _jenkins_mix(a: int, b: int, c: int) -> tuple[int, int, int]:
-    for k in (4, 6, 8, 16, 19, 4):
-        # Each of the six steps is the same with the names turned: (a, b, c) -> (b, c, a).
-        a = (a - c & _MASK) ^ _rotate(c, k)
-        c = c + b & _MASK
-        a, b, c = b, c, a
-    return a, b, c
-
-
-def _jenkins_finish(a: int, b: int, c: int) -> int:
-    for k in (14, 11, 25, 16, 4, 14, 24):
-        c = (c ^ b) - _rotate(b, k) & _MASK
-        a, b, c = b, c, a
-    # Seven turns of three names end one step past the last value written.
-    return b
 
 
 def xxh32(text: str) -> int:
