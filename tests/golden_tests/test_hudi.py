@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lakeidx.codec.hudi.bloom import JENKINS, BloomFilter, decode_filter_base64, first_hashes, new_filter, size_filter
-from lakeidx.codec.hudi.bloom import _jenkins_round as jenkins_round
-from lakeidx.codec.hudi.hashes import java_string_hash, xxh32_many
+from lakeidx.codec.arrays import frozen
+from lakeidx.codec.hudi import bloom
+from lakeidx.codec.hudi.bloom import JENKINS, MURMUR, decode_filter_base64, first_hashes, new_filter, size_filter
+from lakeidx.codec.hudi.hashes import java_string_hash, signed32, xxh32_many
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.key_index.bucket.consistent_hashing import (
     decode_metadata,
@@ -104,32 +105,36 @@ def test_sizes() -> None:
         assert size_filter(case["num_entries"], case["fpp"]) == (case["vector_bits"], case["nb_hash"]), case
 
 
-def test_first_hashes_are_murmur_from_seed_0() -> None:
-    for case in BLOOM["murmur_v2_hadoop"]:
-        if case["seed"] == 0:
-            key = RowBytes.from_list([bytes.fromhex(case["utf8_hex"])])
-            assert first_hashes(key).view(np.int32)[0, 0] == case["hash"], case
+def _murmur(data: bytes, seed: int) -> int:
+    held, count, tail = frozen(np.frombuffer(data, np.uint8)), len(data) // 4, len(data) % 4
+    words = np.array([bloom._murmur_word(held, 4 * w) for w in range(count)], np.uint32)
+    end = bloom._murmur_tail(held, len(data), tail)
+    return signed32(int(bloom._murmur_round(words, count, tail, end, len(data), np.uint32(seed & 0xFFFFFFFF))))
 
 
-def test_jenkins_hashes() -> None:
-    bits = 1 << 20
-    for case in BLOOM["jenkins"]:
-        data = bytes.fromhex(case["utf8_hex"])
-        seed = np.uint32(case["seed"] & 0xFFFFFFFF)
-        assert jenkins_round(np.frombuffer(data, np.uint8), 0, len(data), seed) == case["hash"] & 0xFFFFFFFF, case
-        if case["seed"] == 0:
-            one = BloomFilter(np.zeros((1, bits // 8), np.uint8), 1, bits, JENKINS)
-            one.add(RowBytes.from_list([data]))
-            assert np.flatnonzero(np.unpackbits(one.bits[0], bitorder="little")).tolist() == [abs(case["hash"]) % bits]
+def _jenkins(data: bytes, seed: int) -> int:
+    held = frozen(np.frombuffer(data, np.uint8))
+    return signed32(int(bloom._jenkins_round(held, 0, len(data), np.uint32(seed & 0xFFFFFFFF))))
 
 
-def test_positions_of_one_key_are_the_bits_of_its_filter() -> None:
+def test_murmur_and_jenkins_hashes() -> None:
+    for name, hashed in (("murmur_v2_hadoop", _murmur), ("jenkins", _jenkins)):
+        for case in BLOOM[name]:
+            assert hashed(bytes.fromhex(case["utf8_hex"]), case["seed"]) == case["hash"], case
+
+
+@pytest.mark.parametrize("hash_type", [MURMUR, JENKINS])
+def test_positions(hash_type: int) -> None:
+    """Each round's hash is the seed of the next, whichever function it is."""
     for case in BLOOM["positions"]:
-        bits = np.zeros((1, case["max_value"] // 8 + 1), np.uint8)
-        one = BloomFilter(bits, case["nb_hash"], case["max_value"])
-        one.add(_rows([case["key"]]))
-        found = np.flatnonzero(np.unpackbits(one.bits[0], bitorder="little"))
-        assert found.tolist() == sorted(set(case["positions"])), case
+        key, bits, rounds = case["key"].encode(), case["max_value"], case["nb_hash"]
+        one = bloom.BloomFilter(np.zeros((1, bits // 8 + 1), np.uint8), rounds, bits, hash_type=hash_type)
+        one.add(RowBytes.from_list([key]))
+        expected, seed = set(case["positions"]) if hash_type == MURMUR else set[int](), 0
+        for _ in range(rounds if hash_type == JENKINS else 0):
+            seed = _jenkins(key, seed)
+            expected.add(abs(seed) % bits)
+        assert set(np.flatnonzero(np.unpackbits(one.bits[0], bitorder="little")).tolist()) == expected, case
 
 
 BUCKET = _load("bucket.json")

@@ -4,30 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lakeidx.codec.arrays import frozen
-from lakeidx.codec.kernels import gather, join_decimals, put_fixed, split_decimals, take_fixed, take_varints
-from lakeidx.codec.rows.binary_row_write import minimal_twos_complement
-
-
-@given(st.lists(st.integers(-(2**127), 2**127 - 1) | st.integers(-300, 300), max_size=20))
-@settings(deadline=None)
-def test_decimals_of_any_128_bits(values: list[int]) -> None:
-    n = len(values)
-    low = frozen(np.array([v % 2**64 for v in values], np.uint64))
-    high = frozen(np.array([v >> 64 & 2**64 - 1 for v in values], np.uint64))
-    lengths, tails = np.empty(n, np.int64), np.empty((2, n), np.uint64)
-    split_decimals(low, high, lengths, tails)
-    pieces = [minimal_twos_complement(v) for v in values]
-    assert lengths.tolist() == [len(p) for p in pieces]
-    data = tails.T.copy().view(np.uint8).reshape(-1)
-    assert data.tobytes() == b"".join(p.ljust(16, b"\0") for p in pieces)
-    back = np.empty((n, 2), np.uint64)
-    assert join_decimals(frozen(data), frozen(np.arange(n) * 16), frozen(lengths), back) == -1
-    assert back[:, 0].tolist() == low.tolist()
-    assert back[:, 1].tolist() == high.tolist()
+from lakeidx.codec.kernels import put_fixed, take_fixed, take_varints
 
 
 @pytest.mark.parametrize("width", range(1, 9))
@@ -53,14 +32,3 @@ def test_varints_stop_at_the_end_of_their_row() -> None:
     assert values[0] == 128
     assert take_varints(data, np.array([0]), frozen(np.array([1])), valid, values) == 0
     assert take_varints(data, np.array([2]), frozen(np.array([3])), valid, values) == 0
-
-
-@given(st.lists(st.binary(max_size=20), max_size=9))
-@settings(deadline=None)
-def test_pieces_are_gathered_in_order(pieces: list[bytes]) -> None:
-    data = frozen(np.frombuffer(b"".join(reversed(pieces)), np.uint8))
-    lengths = np.array([len(p) for p in pieces], np.int64)
-    starts = len(data) - np.cumsum(lengths)
-    out = np.zeros(len(data), np.uint8)
-    gather(out, frozen(np.cumsum(lengths) - lengths), data, frozen(starts), frozen(lengths))
-    assert out.tobytes() == b"".join(pieces)

@@ -19,15 +19,6 @@ from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError, UnsupportedError
 
 
-def test_keys_in_parts_make_the_filter_that_all_at_once_make() -> None:
-    keys = RowBytes.from_list([b"%d" % i for i in range(60)])
-    whole, parts = (new_filter(DYNAMIC_V0, num_entries=7, fpp=0.1, max_entries=20) for _ in range(2))
-    whole.add(keys)
-    for i in range(len(keys)):
-        parts.add(keys.slice(i, i + 1))
-    assert parts.to_bytes() == whole.to_bytes()
-
-
 def test_take_tests_only_the_chosen_rows() -> None:
     keys = RowBytes.from_arrow(pa.array(["a", "bb", "ccc", "dddd"]))
     built = new_filter(SIMPLE, num_entries=10, fpp=1e-9, max_entries=0)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -26,20 +25,6 @@ def test_equals_the_scalar_codec(table: tuple[list[DataType], list[list[Any]]], 
     expected = [encode_row(row, types) for row in rows]
     assert encode_rows(columns, types).to_list() == expected
     assert hash_columns(columns, types).tolist() == [hash_words(row) for row in expected]
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_layout_of_a_column_gives_the_same_rows(layout: str) -> None:
-    types = [
-        parse_type(t) for t in ("BOOLEAN", "SMALLINT", "DOUBLE", "STRING", "BYTES", "DECIMAL(38, 0)", "TIMESTAMP(6)")
-    ]
-    rows: list[list[Any]] = [
-        [None] * len(types),
-        [True, 1, 0.5, "one", b"1", Decimal(10**30), (1, 1000)],
-        [False, -2, 2.0, "text of two", b"", Decimal(-2), (-2, 0)],
-    ]
-    columns = [laid_out(c, t, layout) for c, t in zip(columns_of(types, rows), types, strict=True)]
-    assert encode_rows(columns, types).to_list() == [encode_row(row, types) for row in rows]
 
 
 def test_rows_of_many_columns_have_several_words_of_null_bits() -> None:
