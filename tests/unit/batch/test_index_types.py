@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -136,10 +135,11 @@ def moving(tmp_path: Path) -> Table:
 
 
 def test_a_move_is_one_commit(moving: Table) -> None:
-    upsert(moving, [(1, 1, "a"), (1, 2, "b"), (2, 3, "c")])
+    upsert(moving, [(1, 1, "a"), (1, 2, "x"), (2, 3, "c")])
+    assert upsert(moving, [(1, 2, "b"), (1, 9, None)], ["+U", "-D"]).assign.moves_path is None
     result = upsert(moving, [(2, 1, "moved"), (1, 2, "stays"), (2, 4, "new"), (2, 3, None)], ["+U", "+U", "+I", "-D"])
     assert content(moving) == {(2, 1): "moved", (1, 2): "stays", (2, 4): "new"}
-    assert result.commit.snapshot_ids == (2,)
+    assert result.commit.snapshot_ids == (3,)
     assert (result.assign.moved, result.assign.dropped) == (1, 0)
     assert (result.assign.inserts, result.assign.updates, result.assign.deletes) == (1, 2, 1)
     assert result.assign.index_type == "global-simple"
@@ -147,19 +147,6 @@ def test_a_move_is_one_commit(moving: Table) -> None:
     assert result.assign.moves_path is not None
     reports = read_reports(make_context(moving.metadata, result.ingest.batch_id).files)
     assert all(r.passed for r in check_batch(moving.metadata, reports))
-
-
-def test_a_batch_without_moves_has_no_moves_file(moving: Table) -> None:
-    upsert(moving, [(1, 1, "a")])
-    assert upsert(moving, [(1, 1, "b"), (1, 2, "c")]).assign.moves_path is None
-
-
-def test_a_key_that_moves_back_and_forth_in_one_batch(moving: Table) -> None:
-    upsert(moving, [(1, 1, "a")])
-    upsert(moving, [(2, 1, "b"), (1, 1, "c"), (3, 1, "d"), (2, 1, "e")])
-    assert content(moving) == {(2, 1): "e"}
-    upsert(moving, [(1, 1, "f")])
-    assert content(moving) == {(1, 1): "f"}
 
 
 @pytest.mark.slow
@@ -195,13 +182,6 @@ def test_overwriting_a_table_that_hbase_knows(tmp_path: Path) -> None:
             with pytest.raises(UnsupportedError, match="cannot be overwritten"):
                 upsert(table, [(2, 2, "b")], overwrite=mode)
         assert content(table) == {(1, 1): "a"}
-
-
-def test_overwriting_a_partition_with_a_local_index(tmp_path: Path) -> None:
-    table = filled_table(tmp_path, [(1, 1, "a"), (2, 2, "b")], options={"index.type": "simple"})
-    upsert(table, [(1, 7, "x")], overwrite="partitions")
-    upsert(table, [(1, 7, "y"), (1, 1, "again")])
-    assert content(table) == {(1, 1): "again", (1, 7): "y", (2, 2): "b"}
 
 
 # -- bloom footers ---------------------------------------------------------------------------------------------------------
@@ -278,33 +258,14 @@ def test_a_state_is_where_its_table_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["rolled back", "overwritten", "another table", "no state"])
-def test_a_state_that_does_not_belong_is_rebuilt(tmp_path: Path, what: str) -> None:
+def test_the_state_of_a_snapshot_that_was_rolled_back_to_still_belongs(tmp_path: Path) -> None:
     table = _state_table(tmp_path)
     upsert(table, [(1, k, "a") for k in range(20)])
     upsert(table, [(2, k, "b") for k in range(20)])
-    if what == "rolled back":
-        roll_back(table.metadata, table.schema, snapshot_id=1)
-        table = Table.open(table.uri)
-        # That of snapshot 1 still belongs.
-        assert _action(upsert(table, [(3, 5, "c")])) == ("warm", 0)
-        assert content(table) == {(1, k): "a" for k in range(20) if k != 5} | {(3, 5): "c"}
-        return
-    if what == "overwritten":
-        upsert(table, [(1, 7, "only")], overwrite="table")
-        assert _action(upsert(table, [(2, 7, "moved")]))[0] == "rebuilt"
-        assert content(table) == {(2, 7): "moved"}
-        return
-    if what == "another table":
-        shutil.rmtree(table.uri)
-        shutil.rmtree(Path(table.uri).parents[1] / "_lakeidx")
-        table = _state_table(tmp_path, **{"dynamic-bucket.target-row-num": "3"})
-        assert _action(upsert(table, [(3, 5, "c")]))[0] == "rebuilt"
-        assert content(table) == {(3, 5): "c"}
-        return
-    shutil.rmtree(index_folder(table.paths))
-    assert _action(upsert(table, [(3, 5, "c")])) == ("rebuilt", 60)
-    assert content(table) == {(2, k): "b" for k in range(20) if k != 5} | {(3, 5): "c"}
+    roll_back(table.metadata, table.schema, snapshot_id=1)
+    table = Table.open(table.uri)
+    assert _action(upsert(table, [(3, 5, "c")])) == ("warm", 0)
+    assert content(table) == {(1, k): "a" for k in range(20) if k != 5} | {(3, 5): "c"}
 
 
 @pytest.mark.slow

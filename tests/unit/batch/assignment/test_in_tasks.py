@@ -118,6 +118,7 @@ def test_a_history_of_batches_placed_in_tasks(tmp_path: Path, name: str, over_pa
         result = put(table.table, f"b{number}", as_rows(batch), MeteredRunner(tasks))
         assert result.assign.in_tasks
         assert result.assign.rows == len(batch)
+        assert name != "state" or not number or result.assign.index_metrics["state_keys_read"] == 0
         assert sum(t.rows for t in result.assign.targets) == len(batch) + result.assign.moved - result.assign.dropped
     table.compact()
     table.check(model)
@@ -166,6 +167,8 @@ def test_keys_around_the_commit_are_read_part_by_part(
 ) -> None:
     """Not all at once by the process that commits: before the commit, after it, and when it lost a conflict."""
     monkeypatch.setattr("lakeidx.batch.parts.PART_ROWS", 50)
+    # The state has many buckets, of several for each task.
+    monkeypatch.setattr("lakeidx.batch.key_state.state_table.BUCKET_KEYS", 20)
     read: list[int] = []
     whole = CommittedKeys.read
 
@@ -180,6 +183,9 @@ def test_keys_around_the_commit_are_read_part_by_part(
     put(table, "b", rows([(k % 2, k, "b") for k in range(200)], gone), MeteredRunner())
     assert len(read) >= 4
     assert set(read) == {1}
+    last = put(table, "c", rows([(0, k, "c") for k in range(250)]), MeteredRunner()).assign
+    assert (last.index_metrics["found"], last.moved, last.inserts) == (100, 0, 150)
+    assert name == "hbase" or last.index_metrics["state_keys_read"] == 0
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import tempfile
 import time
@@ -36,7 +35,9 @@ from tests.unit.key_index.bloom.test_bloom_index import MAKERS, build, histories
 from tests.unit.key_index.fake_table import FakeTable, partition_bytes
 
 
-def check(table: FakeTable, rows: list[Any], key_index: StateKeyIndex, options: dict[str, str]) -> KeyLocations:
+def check(
+    table: FakeTable, rows: list[Any], key_index: StateKeyIndex, options: dict[str, str] | None = None
+) -> KeyLocations:
     """Tag, and compare every row with the records; deleted keys may have a location or none."""
     found = key_index.tag(table.batch(rows), table.context(options))
     expected = table.expected(rows, anywhere=key_index.is_global)
@@ -56,11 +57,6 @@ def check(table: FakeTable, rows: list[Any], key_index: StateKeyIndex, options: 
         else:
             assert got == want, (partition, key)
     return found
-
-
-@pytest.fixture
-def options() -> dict[str, str]:
-    return {}
 
 
 @pytest.fixture
@@ -142,7 +138,7 @@ def commit_rows(
     table: FakeTable,
     key_index: StateKeyIndex,
     rows: list[Any],
-    options: dict[str, str],
+    options: dict[str, str] | None = None,
     *,
     bucket: int = 0,
     deleted: list[bool] | None = None,
@@ -180,60 +176,56 @@ def commit_rows(
     return commit
 
 
-def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
-    commit_rows(table, key_index, [("a", (1,))], options)
+def test_a_commit_between_is_caught_up(table: FakeTable, key_index: StateKeyIndex) -> None:
+    commit_rows(table, key_index, [("a", (1,))])
     table.write("a", 3, _keys(5))
     table.commit()
-    commit_rows(table, key_index, [("a", (2,))], options, tell=False)
-    check(table, ROWS, key_index, options)
+    commit_rows(table, key_index, [("a", (2,))], tell=False)
+    check(table, ROWS, key_index)
     assert _action(key_index) == "caught up"
     # Told of a commit that was tagged on a snapshot the state is not at: it is not believed blindly.
-    late = commit_rows(table, key_index, [("a", (6,))], options, tell=False)
+    late = commit_rows(table, key_index, [("a", (6,))], tell=False)
     table.write("a", 4, _keys(7))
     table.commit()
-    tell_index(key_index, late, table.context(options))
-    check(table, ROWS, key_index, options)
+    tell_index(key_index, late, table.context())
+    check(table, ROWS, key_index)
     assert _action(key_index) == "caught up"
 
 
-def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]) -> None:
+def test_parts_of_a_batch(table: FakeTable, key_index: StateKeyIndex) -> None:
     """Prepared once, any process locates any part; keys are counted without any of them."""
     table.write("a", 0, _keys(*range(6)))
     table.write("b", 1, _keys(6, 7))
     table.commit()
-    key_index.prepare_tag(table.context(options), TagTasks(LocalRunner(2), lambda: table.context(options), "load"))
+    key_index.prepare_tag(table.context(), TagTasks(LocalRunner(2), lambda: table.context(), "load"))
     assert _action(key_index) == "rebuilt"
     assert key_index.last_action is not None
     assert key_index.last_action.keys == 8
     for start in range(0, len(ROWS), 3):
         other = StateKeyIndex(is_global=key_index.is_global)
-        check(table, ROWS[start : start + 3], other, options)
+        check(table, ROWS[start : start + 3], other)
         assert _action(other) == "warm"
-    counts = StateKeyIndex(is_global=key_index.is_global).count_keys(table.context(options))
+    counts = StateKeyIndex(is_global=key_index.is_global).count_keys(table.context())
     assert counts == {(partition_bytes("a"), 0): 6, (partition_bytes("b"), 1): 2}
 
 
-def test_a_batch_that_was_planned_before_the_state(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
-) -> None:
-    commit_rows(table, key_index, [("a", (1,))], options)
+def test_a_batch_that_was_planned_before_the_state(table: FakeTable, key_index: StateKeyIndex) -> None:
+    commit_rows(table, key_index, [("a", (1,))])
     early = table.snapshot_id
     for n in range(4):
-        commit_rows(table, key_index, [("a", (n,))], options)
+        commit_rows(table, key_index, [("a", (n,))])
     key_index.close()
     table.snapshot_id, now = early, table.snapshot_id
     with pytest.raises(CommitConflictError, match="plan it again"):
-        key_index.tag(table.batch(ROWS), table.context(options))
+        key_index.tag(table.batch(ROWS), table.context())
     table.snapshot_id = now
-    check(table, ROWS, key_index, options)
+    check(table, ROWS, key_index)
     assert _action(key_index) == "warm"
 
 
 @pytest.mark.parametrize("what", ["another table", "a rolled back snapshot", "an overwrite", "an expired snapshot"])
-def test_a_state_that_does_not_belong_is_refused(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], what: str
-) -> None:
-    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options, bucket=1)
+def test_a_state_that_does_not_belong_is_refused(table: FakeTable, key_index: StateKeyIndex, what: str) -> None:
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], bucket=1)
     assert table.snapshot_id is not None
     if what == "another table":
         table.table_id = "table-2"
@@ -249,19 +241,19 @@ def test_a_state_that_does_not_belong_is_refused(
         table.overwritten.append(table.snapshot_id)
         del table.tokens[table.snapshot_id - 1]
         table.drop([table.files[0].meta.file_name])
-    check(table, ROWS, key_index, options)
+    check(table, ROWS, key_index)
     assert _action(key_index) == "rebuilt"
     key_index.close()
     _rebuilt_or_warm = StateKeyIndex(is_global=key_index.is_global)
-    check(table, ROWS, _rebuilt_or_warm, options)
+    check(table, ROWS, _rebuilt_or_warm)
     assert _action(_rebuilt_or_warm) == "warm"
     _rebuilt_or_warm.close()
 
 
-def test_keys_are_forgotten_after_their_ttl(table: FakeTable, options: dict[str, str]) -> None:
+def test_keys_are_forgotten_after_their_ttl(table: FakeTable) -> None:
     now = [1_000_000.0]
     key_index = StateKeyIndex(is_global=False, clock=lambda: now[0])
-    options = {**options, "index.state.ttl": "1.5"}
+    options = {"index.state.ttl": "1.5"}
     commit_rows(table, key_index, [("a", (1,)), ("a", (2,))], options)
     now[0] += 86400
     commit_rows(table, key_index, [("a", (2,))], options)
@@ -273,20 +265,16 @@ def test_keys_are_forgotten_after_their_ttl(table: FakeTable, options: dict[str,
     key_index.close()
 
 
-def test_only_some_partitions(table: FakeTable, options: dict[str, str]) -> None:
+def test_only_some_partitions(table: FakeTable) -> None:
     table.write("a", 0, _keys(1))
     table.write("b", 0, _keys(2))
     table.commit()
     key_index = StateKeyIndex(is_global=True)
-    found = key_index.tag(
-        table.batch([("a", (1,)), ("a", (2,))]), table.context({**options, "index.partition.regex": "p=a"})
-    )
+    found = key_index.tag(table.batch([("a", (1,)), ("a", (2,))]), table.context({"index.partition.regex": "p=a"}))
     assert found.bucket.tolist() == [0, -1]
     table.write("a", 0, _keys(3))
     table.commit()
-    found = key_index.tag(
-        table.batch([("a", (3,)), ("a", (1,))]), table.context({**options, "index.partition.regex": "p=a"})
-    )
+    found = key_index.tag(table.batch([("a", (3,)), ("a", (1,))]), table.context({"index.partition.regex": "p=a"}))
     assert found.bucket.tolist() == [0, 0]
     assert key_index.last_action is not None
     assert (key_index.last_action.kind, key_index.last_action.keys) == ("caught up", 1)
@@ -294,18 +282,16 @@ def test_only_some_partitions(table: FakeTable, options: dict[str, str]) -> None
 
 
 @pytest.mark.parametrize("left", [[], [9]], ids=["nothing left", "others left"])
-def test_a_delete_that_was_compacted_away_unseen(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], left: list[int]
-) -> None:
+def test_a_delete_that_was_compacted_away_unseen(table: FakeTable, key_index: StateKeyIndex, left: list[int]) -> None:
     """Deleted and compacted between two snapshots of the state: no live file tells of it."""
     table.write("a", 0, _keys(1, *left))
     table.write("b", 1, _keys(2))
     table.commit()
-    check(table, ROWS, key_index, options)
+    check(table, ROWS, key_index)
     table.write("a", 0, [((1,), 3)])
     table.compact("a", 0)
     table.commit()
-    found = check(table, [("b", (1,)), ("b", (2,)), ("a", (9,))], key_index, options)
+    found = check(table, [("b", (1,)), ("b", (2,)), ("a", (9,))], key_index)
     assert _action(key_index) == ("rebuilt" if key_index.is_global else "caught up")
     assert found.bucket.tolist() == [-1, 1, 0 if left else -1]
 
@@ -344,11 +330,9 @@ def test_tasks_build_what_one_process_builds(
     assert counts == other.count_keys(table.context(options))
 
 
-def test_two_processes_bring_it_to_one_snapshot(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
-) -> None:
+def test_two_processes_bring_it_to_one_snapshot(table: FakeTable, key_index: StateKeyIndex) -> None:
     """The one that comes second uses what the first one put."""
-    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)])
     table.write("a", 7, _keys(7))
     table.commit()
     key_index.close()
@@ -357,35 +341,31 @@ def test_two_processes_bring_it_to_one_snapshot(
 
     def late(self: StateTables, *args: Any) -> Any:
         with mock.patch.object(StateTables, "commit", put):
-            check(table, ROWS, other, options)
+            check(table, ROWS, other)
         return put(self, *args)
 
     with mock.patch.object(StateTables, "commit", late):
-        check(table, ROWS, key_index, options)
+        check(table, ROWS, key_index)
     assert (_action(other), _action(key_index)) == ("caught up", "warm")
 
 
-def test_two_processes_tell_it_of_two_commits(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str]
-) -> None:
+def test_two_processes_tell_it_of_two_commits(table: FakeTable, key_index: StateKeyIndex) -> None:
     """The first one is told late: what the second one read of its files stays."""
-    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
-    first = commit_rows(table, key_index, [("a", (7,))], options, bucket=3, tell=False)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)])
+    first = commit_rows(table, key_index, [("a", (7,))], bucket=3, tell=False)
     at_first = table.snapshot_id
     other = StateKeyIndex(is_global=key_index.is_global)
-    commit_rows(table, other, [("a", (8,)), ("a", (0,))], options, bucket=4, deleted=[False, True])
+    commit_rows(table, other, [("a", (8,)), ("a", (0,))], bucket=4, deleted=[False, True])
     now, table.snapshot_id = table.snapshot_id, at_first
-    tell_index(key_index, first, table.context(options))
+    tell_index(key_index, first, table.context())
     table.snapshot_id = now
-    check(table, ROWS, key_index, options)
+    check(table, ROWS, key_index)
     assert _action(key_index) == "warm"
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "missing", "snapshot", "schema", "property", "everything gone"])
-def test_a_damaged_state_is_left_aside(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], damage: str, tmp_path: Path
-) -> None:
-    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
+def test_a_damaged_state_is_left_aside(table: FakeTable, key_index: StateKeyIndex, damage: str, tmp_path: Path) -> None:
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)])
     key_index.close()
     root = _root(tmp_path)
     if damage == "everything gone":
@@ -401,21 +381,21 @@ def test_a_damaged_state_is_left_aside(
             middle = len(data) // 2
             file.write_bytes(data[: middle - 50] + bytes(100) + data[middle + 50 :] if damage == "flip" else data[:-1])
     made = StateKeyIndex(is_global=key_index.is_global)
-    check(table, ROWS + [("c", k) for _, k in ROWS], made, options)
+    check(table, ROWS + [("c", k) for _, k in ROWS], made)
     assert _action(made) == "rebuilt"
-    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), options)
+    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global))
     for n in range(4):
-        commit_rows(table, made, [("a", (k,)) for k in range(n, n + 5)], options)
-        check(table, ROWS, made, options)
+        commit_rows(table, made, [("a", (k,)) for k in range(n, n + 5)])
+        check(table, ROWS, made)
 
 
-def test_old_states_go(table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path) -> None:
+def test_old_states_go(table: FakeTable, key_index: StateKeyIndex, tmp_path: Path) -> None:
     """Snapshots expire, and a state that is built again takes those before it away, older releases' too."""
     old = tmp_path / "_index" / "state" / "0f00000000000000"
     old.mkdir(parents=True)
     (old / "run-1.keys").write_bytes(b"x")
     for n in range(9):
-        commit_rows(table, key_index, [("a", (n,))], options)
+        commit_rows(table, key_index, [("a", (n,))])
     assert not old.exists()
     root = _root(tmp_path)
     assert len(list((root / "snapshot").glob("snapshot-*"))) == 4
@@ -423,140 +403,64 @@ def test_old_states_go(table: FakeTable, key_index: StateKeyIndex, options: dict
     named = {e.file.file_name for s in kept.snapshots() for e in load_view(kept, s).entries}
     assert {f.name for f in root.rglob("data-*")} <= named
     table.overwritten.append(table.commit())
-    check(table, ROWS, key_index, options)
+    check(table, ROWS, key_index)
     assert (_action(key_index), root.exists(), _root(tmp_path).name) == ("rebuilt", False, "2")
 
 
 def test_a_state_that_is_too_small_is_built_anew(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    table: FakeTable, key_index: StateKeyIndex, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(state_table, "BUCKET_KEYS", 4)
-    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
-    commit_rows(table, key_index, [("a", (k,)) for k in range(40)], options, bucket=1)
-    check(table, ROWS, key_index, options)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)])
+    commit_rows(table, key_index, [("a", (k,)) for k in range(40)], bucket=1)
+    check(table, ROWS, key_index)
     assert _action(key_index) == "rebuilt"
-    commit_rows(table, key_index, [("a", (k,)) for k in range(5)], options)
-    check(table, [("a", (k,)) for k in range(45)], key_index, options)
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)])
+    check(table, [("a", (k,)) for k in range(45)], key_index)
     assert _action(key_index) == "warm"
     assert len(list(_root(tmp_path).glob("bucket-*"))) > 4
 
 
-def test_someone_else_wrote_into_the_state(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
-) -> None:
-    commit_rows(table, key_index, [("a", (1,))], options)
+def test_someone_else_wrote_into_the_state(table: FakeTable, key_index: StateKeyIndex, tmp_path: Path) -> None:
+    commit_rows(table, key_index, [("a", (1,))])
     key_index.close()
     state = Table.open(str(_root(tmp_path)))
     rows = state.scan().to_arrow()
     state.upsert(rows.set_column(rows.column_names.index("_BUCKET"), "_BUCKET", pa.array([9], pa.int32())))
-    check(table, ROWS, key_index, options)
+    check(table, ROWS, key_index)
     assert _action(key_index) == "rebuilt"
 
 
-def test_its_compactions_keep_it(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
-) -> None:
+def test_its_compactions_keep_it(table: FakeTable, key_index: StateKeyIndex, tmp_path: Path) -> None:
     """Its own ones, when runs are many, and one by hand."""
     for n in range(12):
-        commit_rows(table, key_index, [("a", (n,)), ("a", (n + 1,))], options, bucket=n)
-        check(table, ROWS, key_index, options)
+        commit_rows(table, key_index, [("a", (n,)), ("a", (n + 1,))], bucket=n)
+        check(table, ROWS, key_index)
     root = _root(tmp_path)
     assert len(list(root.rglob("data-*"))) < 9
     Table.open(str(root)).compact(full=True)
-    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global), options)
-    commit_rows(table, key_index, [("a", (0,)), ("a", (20,))], options, bucket=3)
-    check(table, ROWS, key_index, options)
+    check(table, ROWS, StateKeyIndex(is_global=key_index.is_global))
+    commit_rows(table, key_index, [("a", (0,)), ("a", (20,))], bucket=3)
+    check(table, ROWS, key_index)
     assert _action(key_index) == "warm"
 
 
-def test_what_programs_that_died_have_left_goes(
-    table: FakeTable, key_index: StateKeyIndex, options: dict[str, str], tmp_path: Path
-) -> None:
-    commit_rows(table, key_index, [("a", (1,))], options)
+def test_what_programs_that_died_have_left_goes(table: FakeTable, key_index: StateKeyIndex, tmp_path: Path) -> None:
+    commit_rows(table, key_index, [("a", (1,))])
     (data,) = _root(tmp_path).rglob("data-*")
     old, new = (data.with_name(data.name.replace("data-", f"data-{n}")) for n in range(2))
     for left in (old, new):
         left.write_bytes(b"x")
     os.utime(old, (time.time() - 90_000,) * 2)
     for n in range(8):
-        commit_rows(table, key_index, [("a", (n,))], options)
+        commit_rows(table, key_index, [("a", (n,))])
     assert (old.exists(), new.exists()) == (False, True)
-
-
-# ---- tasks that store a batch's locations leave the state that one process leaves ------------------------------------
-
-
-def _part(commit: CommitInfo, start: int, stop: int) -> CommitInfo:
-    """Some rows of a commit."""
-    batch, was = commit.batch, commit.was
-    assert batch is not None
-    assert was is not None
-    assert commit.partition is not None
-    assert commit.bucket is not None
-    assert commit.deleted is not None
-    rows = slice(start, stop)
-    return replace(
-        commit,
-        batch=replace(
-            batch,
-            partition=batch.partition[rows],
-            keys=batch.keys.slice(start, stop - start),
-            hashes=batch.hashes[rows],
-        ),
-        was=replace(was, bucket=was.bucket[rows], partition=was.partition[rows], file=was.file[rows]),
-        partition=commit.partition[rows],
-        bucket=commit.bucket[rows],
-        deleted=commit.deleted[rows],
-    )
-
-
-def _tell_in_tasks(table: FakeTable, key_index: StateKeyIndex, commit: CommitInfo, tasks: int) -> None:
-    assert commit.batch is not None
-    context = table.context({})
-    work = TagTasks(LocalRunner(tasks), lambda: context, "t")
-    begun = key_index.begin_update(replace(commit, batch=None), commit.partitions, context, len(commit.batch), work)
-    assert begun is not None
-    sent, shares = pickle.dumps(begun[0]), pickle.loads(pickle.dumps(begun[1]))
-    update = pickle.loads(sent)
-    n = len(commit.batch)
-    routed = [update.route(_part(commit, start, min(n, start + 3))) for start in range(0, n, 3)]
-    stored = [update.store(share, (rows.filter(to == t) for rows, to in routed)) for t, share in enumerate(shares)]
-    assert pickle.loads(pickle.dumps(stored)) == stored
-    key_index.finish_update(stored, context)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tasks", [1, 3])
-@pytest.mark.parametrize("is_global", [True, False], ids=["global", "by partition"])
-def test_tasks_leave_what_one_process_leaves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_global: bool, tasks: int
-) -> None:
-    monkeypatch.setattr(state_table, "BUCKET_KEYS", 4)
-    rng = np.random.default_rng(tasks)
-    tables = [FakeTable(tmp_path / name / "t") for name in ("one", "tasks")]
-    indexes = [StateKeyIndex(is_global=is_global) for _ in tables]
-    for number in range(6):
-        # Keys come several times; over partitions they have one at a time.
-        keys = rng.integers(0, 40, 12).tolist()
-        rows = [("a" if is_global else "ab"[k * number % 2], (k,)) for k in keys]
-        gone = (rng.random(40) < 0.2)[keys].tolist()
-        for table, key_index, in_tasks in zip(tables, indexes, (False, True), strict=True):
-            commit = commit_rows(table, key_index, rows, {}, bucket=number, deleted=gone, tell=not in_tasks)
-            if in_tasks:
-                _tell_in_tasks(table, key_index, commit, tasks)
-        one, other = (i.count_keys(t.context({})) or {} for t, i in zip(tables, indexes, strict=True))
-        assert {p: n for p, n in one.items() if n} == {p: n for p, n in other.items() if n}
-        asked = [(p, (k,)) for p in "ab" for k in range(45)]
-        fresh = StateKeyIndex(is_global=is_global)
-        check(tables[1], asked, fresh, {})
-        assert fresh.last_action is not None
-        assert (fresh.last_action.kind, fresh.last_action.keys) == ("warm", 0)
 
 
 def test_nothing_is_stored_for_a_snapshot_that_does_not_follow(tmp_path: Path) -> None:
     table, key_index = FakeTable(tmp_path / "t"), StateKeyIndex()
-    commit = commit_rows(table, key_index, [("a", (1,))], {}, tell=False)
-    work = TagTasks(LocalRunner(2), lambda: table.context({}), "t")
-    assert key_index.begin_update(replace(commit, base_id=7), commit.partitions, table.context({}), 1, work) is None
+    commit = commit_rows(table, key_index, [("a", (1,))], tell=False)
+    work = TagTasks(LocalRunner(2), lambda: table.context(), "t")
+    assert key_index.begin_update(replace(commit, base_id=7), commit.partitions, table.context(), 1, work) is None
     with pytest.raises(InternalError, match="without begin_update"):
-        key_index.finish_update([], table.context({}))
+        key_index.finish_update([], table.context())
