@@ -128,6 +128,7 @@ def test_what_many_items_and_targets_are_goes_with_the_rows(runner: SparkRunner)
     local = LocalRunner(1).shuffle(Tasks(split, combine), items, targets=targets, weights=[1, 5, 2, 2, 9], label="t")
     assert found == local
     assert [size for size, _ in found] == [len(padding)] * 5
+    assert runner.map(len, [padding] * 5, label="t") == [len(padding)] * 5
 
 
 @pytest.mark.parametrize("items", [[], [0], [0, 1, 2]])

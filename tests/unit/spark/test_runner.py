@@ -1,16 +1,16 @@
-"""What tasks get: their own items and targets, whatever the table holds; in one process, on frames that only look like Spark's."""
+"""What tasks get: functions that do not grow with items, targets and tables; and the settings of sessions that lakeidx makes."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -23,54 +23,26 @@ from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.file_index_rebuild import run_file_index_rebuild, spec_to_build
 from lakeidx.maintenance.lookup_store import run_lookup_store
 from lakeidx.spark.runner import SparkRunner, _collect, default_settings, get_session, result_row
-from lakeidx.tasks.routed_rows import Block, RoutedRows
-from tests.kit.shuffles import Tasks
 from tests.kit.small_tables import make_table, rows
 from tests.kit.upserts import upsert_table
 from tests.unit.batch.assignment.test_in_tasks import MeteredRunner
-from tests.unit.spark.frames import Session
 
 MOST_BYTES = 1_000_000
 
 
-def runner() -> tuple[SparkRunner, Session]:
-    session = Session()
-    return SparkRunner(session, parallelism=2), session  # type: ignore[arg-type]
+class Frames:
+    """A session, and frames that do nothing: it knows how large the functions are that go to tasks."""
 
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+        self.conf = {"spark.master": "spark://m:7077"}
 
-def split(item: tuple[int, bytes]) -> Iterator[RoutedRows]:
-    number, padding = item
-    yield RoutedRows(number, pa.table({"v": [number, len(padding)]}), np.array([number % 5, 3], np.int32))
+    def mapInArrow(self, function: Callable[..., Any], _: str) -> Frames:
+        self.sent.append(len(cloudpickle.dumps(function)))  # type: ignore[no-untyped-call]
+        return self
 
-
-def combine(target: tuple[str, bytes], blocks: Iterator[Block]) -> tuple[str, int, list[tuple[int, list[int]]]]:
-    name, padding = target
-    return name, len(padding), [(b.order, b.rows.column("v").to_pylist()) for b in blocks]
-
-
-@pytest.mark.parametrize("item_bytes", [1, 100_000])
-@pytest.mark.parametrize("target_bytes", [1, 100_000])
-@pytest.mark.parametrize("weights", [[1, 1, 1, 1, 1], [600_000, 1, 1, 600_000, 1]])
-def test_few_small_items_and_many_large_ones_give_the_same(
-    item_bytes: int, target_bytes: int, weights: list[int]
-) -> None:
-    items = [(n, bytes(item_bytes)) for n in range(7)]
-    targets = [(f"t{n}", bytes(target_bytes)) for n in range(5)]
-    spark, session = runner()
-    found = spark.shuffle(Tasks(split, combine), items, targets=targets, weights=weights, label="t")
-    assert found == [
-        ("t0", target_bytes, [(0, [0]), (5, [5])]),
-        ("t1", target_bytes, [(1, [1]), (6, [6])]),
-        ("t2", target_bytes, [(2, [2])]),
-        ("t3", target_bytes, [(n, [item_bytes] if n != 3 else [3, item_bytes]) for n in range(7)]),
-        ("t4", target_bytes, [(4, [4])]),
-    ]
-    assert max(session.sent) < 200_000
-    nothing: list[Any] = [(f"t{n}", target_bytes, []) for n in range(5)]
-    assert spark.shuffle(Tasks(split, combine), [], targets=targets, weights=weights, label="t") == nothing
-    only = spark.shuffle(Tasks(split, combine), items[1:2], targets=targets, weights=weights, label="t")
-    assert [blocks for _, _, blocks in only] == [[], [(1, [1])], [], [(1, [item_bytes])], []]
-    assert spark.map(len, [bytes(item_bytes) for _ in range(5)], label="t") == [item_bytes] * 5
+    def __getattr__(self, name: str) -> Callable[..., Frames]:
+        return lambda *_, **__: self
 
 
 # ---- stages ------------------------------------------------------------------------------------------------------------
@@ -99,9 +71,9 @@ def test_the_functions_of_index_write_do_not_hold_buckets_or_parts(
         inserts=0, updates=0, deletes=0, new_buckets=0, index_type="state", seconds=0.0, moves_path=moves,
     )  # fmt: skip
     tasks = WriteContext.of(make_context(table.metadata, "b"), table.schema, assign, 1)
-    spark, session = runner()
+    session: Any = Frames()
     parts = [(n, StagedPart(path="p" * 100, rows=1, bytes=1, source=0)) for n in range(count)]
-    spark.shuffle_frame(tasks, parts, targets=made, weights=[t.rows for t in made])  # type: ignore[misc]
+    SparkRunner(session, parallelism=2).shuffle_frame(tasks, parts, targets=made, weights=[t.rows for t in made])  # type: ignore[misc]
     assert max(session.sent) < 20_000 + 20 * count < MOST_BYTES
 
 
