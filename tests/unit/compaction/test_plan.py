@@ -9,7 +9,7 @@ import pytest
 from lakeidx.compaction.options import compaction_options
 from lakeidx.compaction.pick import OffPeak, PickReason
 from lakeidx.compaction.plan import CompactionTask, Rewrite, Upgrade, plan_compaction
-from lakeidx.errors import CorruptFileError, InvalidInputError
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import DataFileMeta
 from tests.kit.compaction_files import MB, a_file, schema_with
 
@@ -74,14 +74,6 @@ def test_deletes_stay_while_older_rows_are_above() -> None:
     alone = plan_compaction(new, schema_with(), full=False)
     assert alone is not None
     assert [s.drop_delete for s in alone.steps if isinstance(s, Rewrite)] == [True]
-
-
-def test_deletion_vectors_drop_deletes_at_any_level() -> None:
-    files = [a_file("a", sequence=1), a_file("b", sequence=2), a_file("top", 5, size=1000 * MB)]
-    task = plan_compaction(files, schema_with({"deletion-vectors.enabled": "true"}), full=False)
-    assert task is not None
-    assert task.output_level == 4
-    assert [s.drop_delete for s in task.steps if isinstance(s, Rewrite)] == [True]
 
 
 def test_large_files_split_the_rewrite_and_stay_in_order() -> None:
@@ -214,11 +206,6 @@ def test_early_full_compaction_by_the_age_of_the_top_level() -> None:
     assert task.reason is PickReason.FULL_INTERVAL
 
 
-def test_overlapping_files_are_refused() -> None:
-    with pytest.raises(CorruptFileError, match="overlap in level 3"):
-        full([a_file("a", 3, 0, 9), a_file("b", 3, 5, 14)])
-
-
 def test_options_by_their_names() -> None:
     options = compaction_options(
         schema_with(
@@ -250,21 +237,6 @@ def test_options_by_their_names() -> None:
 def test_hours_that_mean_no_off_peak_time(hours: tuple[str, str]) -> None:
     options = {"compaction.offpeak.start.hour": hours[0], "compaction.offpeak.end.hour": hours[1]}
     assert compaction_options(schema_with(options)).pick.off_peak is None
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"merge-engine": "first-row"},
-        {"changelog-producer": "lookup"},
-        {"deletion-vectors.enabled": "true"},
-        {"force-lookup": "true"},
-        {"compaction.force-up-level-0": "true"},
-    ],
-)
-def test_tables_that_must_empty_level_0(options: dict[str, str]) -> None:
-    assert compaction_options(schema_with(options)).must_empty_level_0
-    assert plan_compaction([a_file("one")], schema_with(options), full=False) is not None
 
 
 def test_a_level_that_is_no_number() -> None:

@@ -21,13 +21,11 @@ from lakeidx.compaction.plan_buckets import plan_buckets
 from lakeidx.compaction.rewrite import compact_bucket
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.format.data_file import FileSource
-from lakeidx.format.hash_index import decode_hash_index
 from lakeidx.format.manifest import FileKind
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.table.view import load_view
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.small_tables import filled_table, make_table, upsert
-from tests.kit.table_history import key_hashes
 from tests.kit.upserts import upsert_table
 
 
@@ -113,19 +111,6 @@ def test_outputs_roll_at_the_target_size_in_key_order(tmp_path: Path) -> None:
     ]
     joined = [k for column in firsts for k in column.to_pylist()]
     assert joined == list(range(n))
-
-
-def test_a_shrunk_index_holds_the_live_hashes_of_every_file(tmp_path: Path) -> None:
-    table = filled_table(tmp_path, [(1, k, "a") for k in range(8)])
-    upsert(table, [(1, 2, None), (1, 5, None)], ["-D", "-D"])
-    (work,) = work_of(table, shrink=True)
-    done = compact_bucket(work)
-    (entry,) = done.changes.compact_index
-    path = table.paths.index_file({"p": 1}, work.bucket, entry.file_name)
-    found = decode_hash_index(table.store.get(path), path)
-    live = [(1, k) for k in range(8) if k not in (2, 5)]
-    assert sorted(found.tolist()) == sorted(key_hashes(table, live))
-    assert (entry.row_count, entry.file_size, done.hashes_dropped) == (6, 24, 2)
 
 
 def test_a_rewrite_and_its_result_pickle(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from lakeidx.api.table import Table
@@ -18,8 +18,6 @@ from lakeidx.format.snapshot import CommitKind
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.maintenance.ring_resize import run_ring_resize
 from lakeidx.quality.changelog_agrees import check_changelog_agrees
-from lakeidx.table.expiration.expire import expire_table
-from lakeidx.table.expiration.plan import Retention
 from lakeidx.table.expiration.rollback import roll_back
 from lakeidx.table.metadata import TableMetadata
 from lakeidx.table.scan.changes import scan_changes
@@ -28,6 +26,7 @@ from lakeidx.table.view import decode_partition_dict, load_view
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.fault_store import FaultStore
 from tests.kit.ring_table import RingTable, Row
+from tests.kit.small_tables import keep_newest
 
 #: Every bucket with rows is above it / every pair of buckets is below it.
 SPLIT, MERGE = 1, 1 << 40
@@ -71,19 +70,14 @@ def test_splits_and_merges_keep_every_row(table: RingTable) -> None:
     assert sum(part.num_rows for part in old) == 99
 
 
-def test_dry_run_writes_nothing(table: RingTable) -> None:
+def test_only_the_partitions_asked_for_and_a_dry_run_writes_nothing(table: RingTable) -> None:
     before = sorted(p for p in table.folder.rglob("*") if p.is_file())
-    report = run_ring_resize(
-        table.metadata, LocalRunner(1), index_dir=table.index_dir, target_bytes=SPLIT, dry_run=True
-    )
+    metadata = table.metadata
+    report = run_ring_resize(metadata, LocalRunner(1), index_dir=table.index_dir, target_bytes=SPLIT, dry_run=True)
     assert report.dry_run
     assert report.splits == 6
     assert {r["partition"] for r in report.resized} == {"p=1", "p=2"}
     assert sorted(p for p in table.folder.rglob("*") if p.is_file()) == before
-
-
-def test_only_the_partitions_asked_for(table: RingTable) -> None:
-    metadata = table.metadata
     only = next(iter({e.partition for e in _entries(metadata) if set(table.buckets(1)) and _p(metadata, e) == 2}))
     run_ring_resize(metadata, LocalRunner(1), index_dir=table.index_dir, target_bytes=SPLIT, partitions={only})
     assert set(table.buckets(1)) == {0, 1, 2}
@@ -150,29 +144,9 @@ def _dying(table: RingTable, n: int, *, after: bool) -> TableMetadata:
     return TableMetadata(store, metadata.paths)
 
 
-def _without_marks(table: RingTable) -> int:
-    marks = list(Path(table.index_dir).rglob("*.commit"))
-    for mark in marks:
+def _without_marks(table: RingTable) -> None:
+    for mark in Path(table.index_dir).rglob("*.commit"):
         mark.unlink()
-    return len(marks)
-
-
-@pytest.mark.slow
-def test_a_ring_without_its_marker_is_used_after_its_snapshot_expired(table: RingTable) -> None:
-    table.resize(SPLIT)
-    table.upsert([(2, "later", "x")])
-    table.upsert([(2, "later", "y")])
-    assert _without_marks(table) == 2
-    metadata = table.metadata
-    retention = Retention(num_min=1, num_max=1, time_ms=0, limit=1000)
-    report = expire_table(metadata, metadata.latest_schema(), now_ms=10**14, retention=retention)
-    assert 3 in report.snapshots
-    for path in Path(table.index_dir, "commits").glob("*"):
-        path.unlink()
-    table.check()
-    table.upsert(_rows(70, value="z"))
-    table.check()
-    assert not set(table.buckets(1)) & {0, 1, 2}
 
 
 @pytest.mark.slow
@@ -260,6 +234,16 @@ _steps = st.lists(
     deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(first=_batch, steps=_steps)
+@example(
+    first=_rows(60),
+    steps=[
+        ("resize", SPLIT),
+        ("upsert", _rows(1)),
+        ("upsert", _rows(1)),
+        ("expire and lose marks", 1),
+        ("upsert", _rows(70)),
+    ],
+)
 def test_any_history_equals_a_dictionary(
     tmp_path_factory: pytest.TempPathFactory, first: list[Row], steps: list[tuple[str, Any]]
 ) -> None:
@@ -279,9 +263,7 @@ def test_any_history_equals_a_dictionary(
             roll_back(table.metadata, table.metadata.latest_schema(), snapshot_id=target)
             table.rows = dict(states[target])
         elif action == "expire and lose marks":
-            retention = Retention(num_min=1, num_max=argument, time_ms=0, limit=1000)
-            metadata = table.metadata
-            expire_table(metadata, metadata.latest_schema(), now_ms=10**14, retention=retention)
+            keep_newest(table.handle, argument)
             _without_marks(table)
             for path in Path(table.index_dir, "commits").glob("*"):
                 path.unlink()
