@@ -43,33 +43,29 @@ def turn(table: Table, batch_id: str, clock: Clock | None = None) -> CommitPrior
     return CommitPriority(table.store, table.paths, batch_id, sleep=clock.sleep, clock=clock)
 
 
-def test_nobody_asked_nobody_waits(tmp_path: Path) -> None:
-    clock = Clock()
-    assert turn(make_table(tmp_path), "a", clock).wait(("00",)) == 0
+def test_nobody_waits_where_nobody_asked_or_for_other_partitions_or_itself(tmp_path: Path) -> None:
+    table, clock = make_table(tmp_path), Clock()
+    assert turn(table, "a", clock).wait(("00",)) == 0
+    # The first losses ask for nothing.
+    turn(table, "a").request(("00",), turns.LOST_BEFORE_PRIORITY - 1, 1)
+    assert not table.store.exists(turn(table, "a").path)
+    turn(table, "loser").request(("00",), 2, 1)
+    assert turn(table, "other", clock).wait(("01",)) == 0
+    assert turn(table, "loser", clock).wait(("00",)) == 0
     assert clock.slept == 0
 
 
-def test_the_first_losses_ask_for_nothing(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    turn(table, "a").request(("00",), turns.LOST_BEFORE_PRIORITY - 1, 1)
-    assert not table.store.exists(turn(table, "a").path)
-
-
-def test_others_wait_until_the_batch_is_done(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("asked", "lost"), [(("00", "01"), 2), ((turns.EVERY_PARTITION,), 3)])
+def test_others_wait_until_a_batch_or_all_until_a_compaction_is_done(
+    tmp_path: Path, asked: tuple[str, ...], lost: int
+) -> None:
     table = make_table(tmp_path)
     loser, clock = turn(table, "loser"), Clock()
-    loser.request(("00", "01"), 2, 1)
+    assert loser.request(asked, lost, 1)
     clock.at_sleep = lambda: loser.done() if clock.slept == 5 else None
     assert turn(table, "other", clock).wait(("01", "02")) > 0
     assert clock.slept == 5
     assert not table.store.exists(loser.path)
-
-
-def test_a_batch_of_other_partitions_and_the_batch_itself_do_not_wait(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    turn(table, "loser").request(("00",), 2, 1)
-    assert turn(table, "other").wait(("01",)) == 0
-    assert turn(table, "loser").wait(("00",)) == 0
 
 
 def test_a_silent_batch_is_passed_over_once_and_for_all(tmp_path: Path) -> None:
@@ -117,15 +113,6 @@ def test_a_priority_file_that_cannot_be_read_stops_no_batch(tmp_path: Path, capl
     assert turn(table, "a").wait(("00",)) == 0
     assert not table.store.exists(turn(table, "a").path)
     assert "cannot be read" in caplog.text
-
-
-def test_all_wait_for_a_compaction(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    compaction, clock = turn(table, "compaction"), Clock()
-    assert compaction.request((turns.EVERY_PARTITION,), 3, 0)
-    clock.at_sleep = lambda: compaction.done() if clock.slept == 5 else None
-    assert turn(table, "batch", clock).wait(("05",)) > 0
-    assert clock.slept == 5
 
 
 def test_a_compaction_that_loses_races_is_let_go_first(tmp_path: Path) -> None:

@@ -165,23 +165,27 @@ def away() -> None:
     waits()
 
 
+def fail_a_run(job: dg.JobDefinition, tags: dict[str, str], tables: Any = None) -> dict[str, str]:
+    """Tags of a run that failed, after the sensor has seen it; without `tables` it tells `tell`."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        config = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+        result = job.execute_in_process(config, instance=instance, raise_on_error=False, tags=tags)
+        context = dg.build_run_status_sensor_context(
+            "s", result.get_run_failure_event(), instance, result.dagster_run
+        ).for_run_failure()
+        build_failed_run_sensor([] if tables else [tell], tables=tables)(context)
+        run = instance.get_run_by_id(result.run_id)
+        assert run is not None
+        return dict(run.tags)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("job", "retried", "kinds"),
     [(damaged, "true", ["corrupt_file"]), (away, "false", ["unavailable"]), (away, "true", [])],
 )
 def test_a_failed_run_is_alerted_unless_it_is_retried(job: dg.JobDefinition, retried: str, kinds: list[str]) -> None:
-    with dg.DagsterInstance.ephemeral() as instance:
-        config = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-        tags = {"lakeidx/table": "d.t", "dagster/will_retry": retried}
-        result = job.execute_in_process(config, instance=instance, raise_on_error=False, tags=tags)
-        context = dg.build_run_status_sensor_context(
-            "s", result.get_run_failure_event(), instance, result.dagster_run
-        ).for_run_failure()
-        build_failed_run_sensor([tell])(context)
-        run = instance.get_run_by_id(result.run_id)
-        assert run is not None
-        assert "lakeidx/what_to_do" in run.tags
+    assert "lakeidx/what_to_do" in fail_a_run(job, {"lakeidx/table": "d.t", "dagster/will_retry": retried})
     assert [a.kind for a in told] == kinds
     assert all(a.errors and a.table == "d.t" for a in told)
 
@@ -223,31 +227,11 @@ def test_a_run_whose_resource_could_not_be_made_says_so() -> None:
     def begins() -> None:
         uses()
 
-    with dg.DagsterInstance.ephemeral() as instance:
-        config = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-        result = begins.execute_in_process(config, instance=instance, raise_on_error=False)
-        context = dg.build_run_status_sensor_context(
-            "s", result.get_run_failure_event(), instance, result.dagster_run
-        ).for_run_failure()
-        build_failed_run_sensor([tell])(context)
+    fail_a_run(begins, {})
     (alert,) = told
     assert alert.kind == "not_started"
     assert "no server answers" in alert.errors[0]
     assert "File " not in alert.errors[0]
-
-
-def fail_a_run(tags: dict[str, str], tables: Any) -> dict[str, str]:
-    """Tags of a run that failed, after the sensor has seen it."""
-    with dg.DagsterInstance.ephemeral() as instance:
-        config = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-        result = damaged.execute_in_process(config, instance=instance, raise_on_error=False, tags=tags)
-        context = dg.build_run_status_sensor_context(
-            "s", result.get_run_failure_event(), instance, result.dagster_run
-        ).for_run_failure()
-        build_failed_run_sensor([], tables=tables)(context)
-        run = instance.get_run_by_id(result.run_id)
-        assert run is not None
-        return dict(run.tags)
 
 
 @pytest.mark.slow
@@ -266,13 +250,13 @@ def test_a_table_has_alerts_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         alerts = {"d.t": [AlertConfig.model_validate(a) for a in given], "d.quiet": []}
         with pytest.raises(UnavailableError, match="variable LAKEIDX_SECRET_NONE is not set"):
-            fail_a_run({"lakeidx/table": "d.t"}, alerts.get)
+            fail_a_run(damaged, {"lakeidx/table": "d.t"}, alerts.get)
         assert set(bodies[0]) == {"text"}
         assert bodies[1]["table"] == "d.t"
         assert {"From: dagster@x.org", "To: a@x.org"} <= set(lines)
         assert [a.table for a in told] == ["d.t"]
-        assert "lakeidx/what_to_do" in fail_a_run({"lakeidx/table": "d.quiet"}, alerts.get)
+        assert "lakeidx/what_to_do" in fail_a_run(damaged, {"lakeidx/table": "d.quiet"}, alerts.get)
         # Runs of somebody else's tables, and of none, are left alone.
         for tags in ({"lakeidx/table": "d.other"}, {}):
-            assert "lakeidx/what_to_do" not in fail_a_run(tags, alerts.get)
+            assert "lakeidx/what_to_do" not in fail_a_run(damaged, tags, alerts.get)
         assert (len(bodies), len(told)) == (2, 1)

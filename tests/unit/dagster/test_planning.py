@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -73,11 +75,14 @@ def test_a_file_that_still_grows_is_not_taken() -> None:
     assert names(batches) == [["a"]]
 
 
-def test_a_copy_with_an_old_time_settles_from_when_it_was_noticed() -> None:
-    how = config(settle=5)
-    batches, cursor = plan([file("old", at=-(10**9))], LandingCursor(), how, 1_000)
+@pytest.mark.parametrize(("at", "limits"), [(-(10**9), {}), (10**12, {"max_files": 2, "max_age_seconds": 60})])
+def test_a_copy_dated_long_ago_or_in_the_future_settles_from_when_it_was_noticed(
+    at: int, limits: dict[str, Any]
+) -> None:
+    how = config(settle=30, **limits)
+    batches, cursor = plan([file("old", at=at)], LandingCursor(), how, 100_000)
     assert batches == []
-    assert names(plan([file("old", at=-(10**9))], cursor, how, 6_000)[0]) == [["old"]]
+    assert names(plan([file("old", at=at)], cursor, how, 130_000)[0]) == [["old"]]
 
 
 def test_a_success_marker_stands_for_settling() -> None:
@@ -137,13 +142,6 @@ def test_a_folder_that_is_empty_all_at_once_forgets_nothing() -> None:
     _, cursor = plan([file("a"), file("b")], LandingCursor(), config(), 0)
     batches, cursor = plan([], cursor, config(), 1)
     assert (batches, plan([file("a"), file("b")], cursor, config(), 2)[0]) == ([], [])
-
-
-def test_a_file_that_is_dated_in_the_future_settles_from_when_it_was_noticed() -> None:
-    how = config(settle=30, max_files=2, max_age_seconds=60)
-    batches, cursor = plan([file("a", at=10**12)], LandingCursor(), how, 100_000)
-    assert batches == []
-    assert names(plan([file("a", at=10**12)], cursor, how, 130_000)[0]) == [["a"]]
 
 
 def test_files_of_messages_wait_in_the_cursor_and_what_was_seen_stays_seen() -> None:

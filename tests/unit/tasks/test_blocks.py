@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pytest
 
 from lakeidx.errors import UnavailableError
 from lakeidx.tasks import blocks as blocks_module
-from lakeidx.tasks.blocks import BlockWriter, block_folder, decode_block, encode_block, release_free_memory, take_block
+from lakeidx.tasks.blocks import BlockWriter, block_folder, decode_block, encode_block, take_block
 from lakeidx.tasks.routed_rows import RoutedRows, cut_rows, group_targets
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.largest_file import largest_file
@@ -109,31 +105,3 @@ def test_what_a_killed_process_left_goes_with_the_next_shuffle(tmp_path: Path) -
         assert len(list(left.iterdir())) == 1
         with block_folder(str(tmp_path)) as later:
             assert sorted(map(str, tmp_path.iterdir())) == sorted([str(other), mine, later])
-
-
-# ---- memory that is free goes back to the machine --------------------------------------------------------------------
-
-
-ARRAYS, MIB = 200, 1 << 20
-#: What stays in use above what is freed, so that the C library does not give it back by itself.
-PINS: list[np.ndarray] = []
-
-
-def resident_before_and_after(release: Callable[[], None] = release_free_memory) -> tuple[int, int]:
-    # One large array that is freed makes the C library keep smaller ones from then on.
-    large = np.ones(16 * MIB, np.uint8)
-    del large
-    arrays = [np.ones(MIB, np.uint8) for _ in range(ARRAYS)]
-    PINS.extend(np.ones(MIB // 4, np.uint8) for _ in range(4))
-    arrays.clear()
-    before = psutil.Process().memory_info().rss
-    release()
-    after = psutil.Process().memory_info().rss
-    return before // MIB, after // MIB
-
-
-@pytest.mark.slow
-def test_what_is_free_goes_back() -> None:
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        before, after = pool.submit(resident_before_and_after).result(HANGS_SECONDS)
-    assert before - after > ARRAYS // 2

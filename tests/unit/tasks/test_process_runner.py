@@ -21,7 +21,6 @@ from lakeidx.tasks.routed_rows import Block, RoutedRows
 from lakeidx.tasks.runner import LocalRunner
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.shuffles import Tasks
-from tests.unit.tasks.test_blocks import ARRAYS, MIB, resident_before_and_after
 
 pytestmark = pytest.mark.slow
 
@@ -53,10 +52,21 @@ def end(item: int) -> int:
     return item
 
 
+ARRAYS, MIB = 200, 1 << 20
+#: What stays in use above what is freed, so that the C library does not give it back by itself.
+PINS: list[np.ndarray] = []
+
+
 def hold_much(_: str, blocks: Iterator[Block]) -> int:
-    """Free what a process keeps for later; see `test_blocks`."""
+    """Free what a process keeps for later."""
     assert [*blocks] == []
-    return resident_before_and_after(release=lambda: None)[0]
+    # One large array that is freed makes the C library keep smaller ones from then on.
+    large = np.ones(16 * MIB, np.uint8)
+    del large
+    arrays = [np.ones(MIB, np.uint8) for _ in range(ARRAYS)]
+    PINS.extend(np.ones(MIB // 4, np.uint8) for _ in range(4))
+    arrays.clear()
+    return resident(0)
 
 
 def resident(_: int) -> int:

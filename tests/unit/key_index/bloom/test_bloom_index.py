@@ -142,13 +142,6 @@ def _keys(*keys: int) -> list[tuple[tuple[int], int]]:
     return [((k,), 0) for k in keys]
 
 
-@pytest.mark.parametrize("name", KEY_INDEXES)
-def test_an_empty_table_and_an_empty_batch(table: FakeTable, name: str) -> None:
-    check(table, [("a", (1,))], KEY_INDEXES[name], {})
-    table.write("a", 0, _keys(1))
-    check(table, [], KEY_INDEXES[name], {})
-
-
 @pytest.mark.parametrize("name", ["bloom", "global-bloom"])
 def test_files_of_other_writers_have_their_keys_read(table: FakeTable, name: str) -> None:
     table.write("a", 0, _keys(1, 2, 3))

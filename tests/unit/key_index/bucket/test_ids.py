@@ -33,19 +33,6 @@ def test_joined_values_equal_the_scalar_rule(keys: list[str], fields: list[str])
     assert joined_values(rows, fields).to_list() == expected
 
 
-@settings(deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from("pqrs"), st.text(alphabet="ab0é😀", min_size=1, max_size=5)), min_size=2, max_size=4
-    )
-)
-def test_plain_composite_keys_come_apart_into_their_values(parts: list[tuple[str, str]]) -> None:
-    """Without separators inside values the rule gives exactly the values."""
-    key = ",".join(f"{name}:{value}" for name, value in parts)
-    values = [value for _, value in parts]
-    assert extract_values(key, list("pqrs")) == values
-
-
 @pytest.mark.parametrize(
     ("key", "fields", "values"),
     [

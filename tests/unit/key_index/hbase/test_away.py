@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from lakeidx.cli.main import app
 from lakeidx.errors import UnavailableError
-from lakeidx.key_index.hbase.client import HBaseLocations
+from lakeidx.key_index.hbase.client import HBaseLocations, create_location_table
 from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.ports import free_ports
@@ -51,14 +51,17 @@ def test_hbase_is_tried_again_then_unavailable(hanging_up: tuple[int, list[int]]
         "index.hbase.thrift.port": str(port),
         "index.hbase.attempts": "3",
     }
-    with pytest.raises(UnavailableError, match="does not answer"):
+    with pytest.raises(UnavailableError, match="does not answer") as caught:
         HBaseLocations(HBaseOptions(options), connections=1)
+    assert caught.value.path == f"127.0.0.1:{port}"
     # The server's thread counts a connection a little after the client has it.
     end = time.monotonic() + HANGS_SECONDS
     while len(calls) < 3 and time.monotonic() < end:
         time.sleep(0.01)
     # A failed attempt may leave the library a new connection for the next one.
     assert 3 <= len(calls) <= 6
+    with pytest.raises(UnavailableError):
+        create_location_table(HBaseOptions(options))
 
 
 @pytest.mark.slow

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
-from lakeidx.errors import InvalidInputError, UnavailableError
+from lakeidx.errors import InvalidInputError
 from lakeidx.key_index.hbase.client import (
     LEAST_VERSIONS,
     HBaseLocations,
     RateLimiter,
     StoredLocation,
-    create_location_table,
     put_batch_size,
     put_batches,
 )
 from lakeidx.key_index.hbase.options import HBaseOptions
-from tests.kit.ports import free_ports
 from tests.unit.key_index.hbase_cases import HBaseCases
 
 
@@ -95,23 +93,6 @@ def test_puts_are_cut_by_options_and_tasks() -> None:
     assert put_batch_size(auto, tasks=3) == 167
     assert put_batch_size(auto, tasks=3, region_servers=4) == 667
     assert put_batch_size(auto, tasks=10_000) == 1
-
-
-@pytest.mark.slow
-def test_a_server_that_does_not_answer_is_unavailable() -> None:
-    options = HBaseOptions(
-        {
-            "hoodie.index.hbase.table": "t",
-            "index.hbase.thrift.host": "127.0.0.1",
-            "index.hbase.thrift.port": str(free_ports(1)[0]),
-            "index.hbase.attempts": "2",
-        }
-    )
-    with pytest.raises(UnavailableError, match="does not answer") as caught:
-        HBaseLocations(options, connections=1)
-    assert caught.value.path == f"127.0.0.1:{options.index_hbase_thrift_port}"
-    with pytest.raises(UnavailableError):
-        create_location_table(options)
 
 
 def test_no_table_named() -> None:

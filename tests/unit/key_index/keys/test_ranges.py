@@ -83,11 +83,3 @@ def test_text_below_the_moved_bytes_is_pruned_exactly(files: list[list[str]], da
 def test_a_range_that_contradicts_itself_rules_nothing_out() -> None:
     slots = int_slots(np.array([1, 2]), np.array([9]), np.array([0]), np.array([False]))
     assert _pairs(find_candidates(slots), 1) == {(0, 0), (0, 1)}
-
-
-def test_nothing_to_do() -> None:
-    none = np.zeros(0, np.int64)
-    found = find_candidates(int_slots(none, none, none, none.astype(bool)))
-    assert len(found.counts) == 0
-    some = find_candidates(int_slots(np.array([5, 6]), none, none, none.astype(bool)))
-    assert len(some.counts) == 0
