@@ -47,7 +47,7 @@ class VectorAt:
     positions: Positions
 
 
-def encode_vector(positions: Iterable[int], *, bitmap64: bool = False) -> bytes:
+def _encode_vector(positions: Iterable[int], *, bitmap64: bool = False) -> bytes:
     """Encode one vector with size field and CRC.
 
     positions   0-based row numbers; a bitmap or any iterable of them
@@ -68,7 +68,7 @@ def encode_deletion_vectors(
     parts, offset, metas = [bytes([FILE_VERSION])], 1, []
     for name, positions in vectors.items():
         bitmap = positions if isinstance(positions, (BitMap, BitMap64)) else BitMap64(positions)
-        body = encode_vector(bitmap, bitmap64=bitmap64)
+        body = _encode_vector(bitmap, bitmap64=bitmap64)
         length = len(body) if bitmap64 else len(body) - 8
         metas.append(DeletionVectorMeta(data_file_name=name, offset=offset, length=length, cardinality=len(bitmap)))
         parts.append(body)

@@ -229,10 +229,6 @@ def to_table(rows: list[Row]) -> pa.Table:
     )
 
 
-def to_internal(name: str, value: Any) -> Any:
-    return (value, 0) if name == "ts" and value is not None else value
-
-
 def stats_of(rows: list[Row], name: str) -> ColumnStats:
     """Statistics as a writer keeps them: NaN makes min and max unknown, strings are cut after two characters."""
     values = [r[name] for r in rows if r[name] is not None]

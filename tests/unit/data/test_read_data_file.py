@@ -190,23 +190,6 @@ def test_a_predicate_on_a_column_that_the_file_lacks(written: tuple[str, DataFil
         assert sum(t.num_rows for t in read(written, later, ["new"], predicate=predicate)) == found
 
 
-@pytest.mark.slow
-def test_columns_of_another_schema_version(written: tuple[str, DataFileMeta]) -> None:
-    k, v, d = SCHEMA.fields
-    later = replace(
-        SCHEMA, id=1,
-        fields=(Field(5, "v", parse_type("INT")), replace(k, type=parse_type("BIGINT NOT NULL")), replace(v, name="text"),
-                replace(d, type=parse_type("STRING"))),
-    )  # fmt: skip
-    (first, *_) = read(written, later, batch_rows=3)
-    assert kv_rows_of(first, later) == [
-        (10, 0, None, 0, None, "0.0"),
-        (11, 0, None, 1, "v001", "1.0"),
-        (12, 0, None, 2, "v002", "2.0"),
-    ]
-    assert first.schema.field("k").type == pa.int64()
-
-
 def test_string_columns_as_dictionaries(written: tuple[str, DataFileMeta]) -> None:
     tables = read(written, dictionary_columns=["v"])
     assert all(t.schema.field("v").type == pa.dictionary(pa.int32(), pa.string()) for t in tables)
@@ -228,14 +211,6 @@ def test_texts_that_are_written_as_differences_become_dictionaries(tmp_path: Pat
     (found,) = read_data_file(STORE, path, None, schema, schema, dictionary_columns=["b"])
     assert pa.types.is_dictionary(found.schema.field("b").type)
     assert found.to_pylist() == table.to_pylist()
-
-
-def test_append_tables_have_no_system_columns(tmp_path: Path) -> None:
-    schema = table_schema({"a": "INT", "b": "STRING"}, keys=())
-    table = plain_table(schema, [(1, "x"), (None, None)])
-    (found,) = read(write(table, schema, tmp_path), schema, file_schema=schema)
-    assert found.equals(table)
-    assert rows_of(found, schema) == [(1, "x"), (None, None)]
 
 
 def test_rows_are_counted_without_their_columns(tmp_path: Path) -> None:
@@ -288,12 +263,6 @@ def test_int96_beyond_nanoseconds_is_not_given_as_another_time(tmp_path: Path) -
     pq.write_table(near, path, use_deprecated_int96_timestamps=True)
     (table,) = read_data_file(STORE, path, None, schema, schema)
     assert rows_of(table, schema) == [(1, (-1, 999_999))]
-
-
-def test_the_predicate_builder_binds_too(written: tuple[str, DataFileMeta]) -> None:
-    counters = ReadCounters()
-    read(written, predicate=bind(col("k") == 4321, SCHEMA.fields), counters=counters)
-    assert counters.row_groups_read == 1
 
 
 def test_names_with_dots_blanks_and_other_scripts(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from lakeidx.codec.rows.binary_row_read import decode_row
 from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.data.read_data_file import read_data_file
 from lakeidx.data.write_data_file import DataFileWriter
-from lakeidx.errors import InvalidInputError, UnsupportedError
+from lakeidx.errors import InvalidInputError
 from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource
 from lakeidx.format.file_names import NewFileNames
 from lakeidx.format.schema.schema_file import TableSchema
@@ -198,14 +198,6 @@ def test_rows_that_are_not_of_the_schema_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="column 'v'"):
         write([wrong], schema, tmp_path)
     assert names_in(tmp_path) == []
-
-
-def test_only_parquet_is_written(tmp_path: Path) -> None:
-    schema = table_schema(COLUMNS, options={"file.format.per.level": "0:avro"})
-    with pytest.raises(UnsupportedError, match="avro"):
-        write([kv_table(schema, [("a", 1, 1.0)])], schema, tmp_path)
-    (file,) = write([kv_table(schema, [("a", 1, 1.0)])], schema, tmp_path, level=5)
-    assert file.file_name.endswith(".parquet")
 
 
 def test_dictionary_columns_are_written_as_plain_strings(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 
 import pytest
 
@@ -17,18 +16,6 @@ INDEXES: dict[str, dict[str, bytes | None]] = {
     "m[k\0]": {"bloom-filter": None},
     "z": {"range-bitmap": b"\xff" * 20},
 }
-
-
-def names(indexes: Mapping[str, Mapping[str, object]]) -> set[str]:
-    return {*indexes, *(kind for by_type in indexes.values() for kind in by_type)}
-
-
-def test_worked_bytes_of_java() -> None:
-    expected = (
-        "00054e4ed01a35ae000000010000002f00000001000163000000010006" + "6269746d6170" + "0000002f0000000200000000aabb"
-    )
-    assert encode_index_container({"c": {"bitmap": b"\xaa\xbb"}}, checksums=False).hex() == expected
-    assert decode_index_container(bytes.fromhex(expected)) == {"c": {"bitmap": b"\xaa\xbb"}}
 
 
 @pytest.mark.parametrize("checksums", [True, False])
@@ -48,23 +35,6 @@ def test_checksums_lie_where_the_table_says() -> None:
     assert trailer[8:12] == struct.pack(">I", crc32(b"\xaa\xbb"))
     assert trailer[12:] == struct.pack(">I", crc32(data[: head_length - 4]))
     assert data[head_length:] == b"\xaa\xbb"
-
-
-def test_only_what_is_asked_for_is_read() -> None:
-    big = {"a": {"bitmap": bytes(100_000)}, "b": {"bitmap": b"wanted"}, "c": {"bitmap": bytes(100_000)}}
-    data = encode_index_container(big)
-    reads: list[tuple[int, int]] = []
-
-    def read(offset: int, length: int) -> bytes:
-        reads.append((offset, length))
-        return data[offset : offset + length]
-
-    container = FileIndexContainer(read, len(data))
-    assert reads == [(0, 1 << 16)]
-    (entry,) = container.indexes_of("b")
-    assert container.payload(entry) == b"wanted"
-    assert reads[1:] == [(entry.start, 6)]
-    assert container.indexes_of("nothing") == ()
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ import pytest
 
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.consumer import decode_consumer, decode_consumer_position, decode_hint, encode_consumer
-from lakeidx.format.snapshot import encode_hint
 
 
 def test_a_consumer_file_has_the_next_snapshot() -> None:
@@ -28,7 +27,3 @@ def test_a_consumer_file_has_the_next_snapshot() -> None:
 )  # fmt: skip
 def test_a_hint_is_a_number_or_nothing(data: bytes, id: int | None) -> None:
     assert decode_hint(data) == id
-
-
-def test_hint_is_plain_text() -> None:
-    assert encode_hint(12) == b"12"

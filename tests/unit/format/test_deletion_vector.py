@@ -12,17 +12,10 @@ from lakeidx.format.deletion_vector import (
     Positions,
     decode_vector,
     encode_deletion_vectors,
-    encode_vector,
     scan_deletion_vectors,
     vector_range,
 )
 from lakeidx.format.index_manifest import DeletionVectorMeta
-
-# Written by Paimon for the positions 1 and 5.
-BYTES_32 = bytes.fromhex("00000018 5e43f2d0 3a30000001000000 0000010010000000 01000500 8c77fe55")
-BYTES_64 = bytes.fromhex(
-    "00000024 d1d33964 0100000000000000 00000000 3a30000001000000 0000010010000000 01000500 3e6e302f"
-)
 
 
 def read(data: bytes, metas: Sequence[DeletionVectorMeta]) -> dict[str, Positions]:
@@ -32,17 +25,6 @@ def read(data: bytes, metas: Sequence[DeletionVectorMeta]) -> dict[str, Position
         offset, size = vector_range(meta)
         found[meta.data_file_name] = decode_vector(data[max(offset, 0) : offset + size], meta, "index-1")
     return found
-
-
-def test_the_bytes_of_both_forms() -> None:
-    assert encode_vector([1, 5]) == BYTES_32
-    assert encode_vector([5, 1], bitmap64=True) == BYTES_64
-    for body, length in ((BYTES_32, 0x18), (BYTES_64, len(BYTES_64))):
-        meta = DeletionVectorMeta(data_file_name="d", offset=1, length=length, cardinality=2)
-        assert list(read(b"\x01" + body, [meta])["d"]) == [1, 5]
-        assert list(decode_vector(body, meta)) == [1, 5]
-        offset, size = vector_range(meta)
-        assert list(decode_vector((b"\x01" + body + b"more")[offset : offset + size], meta)) == [1, 5]
 
 
 def test_no_vectors_is_one_byte() -> None:

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.codec.containers.avro import header_schema
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta, FileSource, SimpleStats
 from lakeidx.format.index_manifest import (
@@ -40,8 +39,6 @@ META = ManifestFileMeta(
 INDEX = IndexEntry(
     kind=FileKind.ADD, partition=EMPTY_ROW, bucket=1, index_type="HASH", file_name="index-1", file_size=8, row_count=2
 )
-
-Codec = tuple[Callable[[Any], bytes], Callable[..., list[Any]], Any]
 CODECS: list[Any] = [
     pytest.param(encode_manifest, decode_manifest, ENTRY, id="manifest"),
     pytest.param(encode_manifest_list, decode_manifest_list, META, id="manifest list"),
@@ -66,32 +63,6 @@ def test_empty_and_many(encode: Any, decode: Any, value: Any) -> None:
     assert decode(encode([])) == []
     many = [replace(value, **({"bucket": i} if hasattr(value, "bucket") else {"file_size": i})) for i in range(3000)]
     assert decode(encode(many)) == many
-
-
-def test_unions_have_null_first() -> None:
-    """Paimon's Java reader takes branch 1 as "has a value" whatever the schema says."""
-
-    def unions(node: Any) -> list[list[Any]]:
-        if isinstance(node, list):
-            return [node, *(u for b in node for u in unions(b))]
-        if isinstance(node, dict):
-            return [u for v in node.values() if isinstance(v, (dict, list)) for u in unions(v)] if "fields" not in node else [
-                u for f in node["fields"] for u in unions(f["type"])
-            ]  # fmt: skip
-        return []
-
-    for data in (encode_manifest([]), encode_manifest_list([]), encode_index_manifest([])):
-        found = unions(header_schema(data))
-        assert len(found) > 5
-        assert all(u[0] == "null" and len(u) == 2 for u in found)
-
-
-def test_entries_have_the_version_of_paimon() -> None:
-    records = list(fastavro.reader(io.BytesIO(encode_manifest([ENTRY], "null"))))
-    assert isinstance(records[0], dict)
-    assert records[0]["_VERSION"] == 2
-    assert next(iter(fastavro.reader(io.BytesIO(encode_manifest_list([META], "null")))))["_VERSION"] == 2  # type: ignore[index, call-overload]
-    assert next(iter(fastavro.reader(io.BytesIO(encode_index_manifest([INDEX], "null")))))["_VERSION"] == 1  # type: ignore[index, call-overload]
 
 
 def test_the_identifier_holds_what_makes_a_file_another() -> None:

@@ -16,7 +16,6 @@ from lakeidx.format.partition_names import (
     unescape,
 )
 from lakeidx.types import Field, parse_type
-from tests.kit.parsed_paths import parse_partition_dir
 
 pytestmark = pytest.mark.usefixtures("shanghai")
 
@@ -149,13 +148,3 @@ def test_escape_round_trip(text: str) -> None:
     assert unescape(escaped) == text
     assert "/" not in escaped
     assert "=" not in escaped
-
-
-@given(st.text(min_size=1), st.text())
-def test_a_directory_is_parsed_to_key_and_value(key: str, value: str) -> None:
-    assert parse_partition_dir(f"{escape(key)}={escape(value)}") == (key, value)
-
-
-def test_not_a_partition_directory() -> None:
-    assert parse_partition_dir("bucket-0") is None
-    assert parse_partition_dir("=x") is None

@@ -4,15 +4,11 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lakeidx.errors import InvalidInputError
-from lakeidx.format.file_names import NameKind
 from lakeidx.format.paths import TableLocation, TablePaths, check_table_name, split_table_name, split_table_uri
 from lakeidx.format.schema.schema_file import new_schema
 from lakeidx.types import Field, parse_type
-from tests.kit.parsed_paths import parse_path
 
 UUID = "85223684-070f-4b7b-a1ce-217d5b745222"
 FIELDS = (Field(0, "dt", parse_type("DATE")), Field(1, "region", parse_type("STRING")))
@@ -49,19 +45,6 @@ def test_branches_share_manifests_and_data() -> None:
     assert p.index_path("i") == "/t/index/i"
     assert p.bucket_dir({}, 1) == "/t/bucket-1"
     assert p.branch_dir == "/t/branch"
-    for path in (
-        p.schema_path(0),
-        p.snapshot_path(1),
-        p.changelog_path(1),
-        p.tag_path("x"),
-        p.consumer_path("x"),
-        p.latest,
-    ):
-        assert parse_path(p, path).branch == "b1"
-    for path in (p.manifest_path("m"), p.index_path("i"), p.statistics_path("s")):
-        assert parse_path(p, path).branch == "main"
-    parsed = parse_path(p, p.snapshot_path(1))
-    assert (parsed.directory, parsed.name.kind, parsed.name.number) == ("snapshot", NameKind.SNAPSHOT, 1)
 
 
 def test_data_files_are_below_their_partition() -> None:
@@ -83,9 +66,6 @@ def test_data_directory_and_locations() -> None:
     assert p.data_file(values, 0, "d", external_path="s3://o/p/d") == "s3://o/p/d"
     assert p.extra_file(values, 0, "d.index") == "/t/data/x/dt=0/region=r/bucket-0/d.index"
     assert p.extra_file(values, 0, "d.index", external_path="s3://o/p/d") == "s3://o/p/d.index"
-    parsed = parse_path(p, p.data_file(values, 0, f"data-{UUID}-0.parquet"))
-    assert parsed.partition == (("dt", "0"), ("region", "r"))
-    assert (parsed.bucket, parsed.name.kind) == (0, NameKind.DATA)
 
 
 def test_from_a_schema() -> None:
@@ -119,29 +99,6 @@ def test_names_that_would_leave_their_directory(name: str) -> None:
         TablePaths("/t").tag_path(name)
     with pytest.raises(InvalidInputError):
         TablePaths("/t").consumer_path(name)
-
-
-texts = st.text(st.characters(codec="utf-8"), max_size=12)
-dates = st.integers(-1000, 100_000)
-
-
-@given(dt=st.none() | dates, region=st.none() | texts, bucket=st.sampled_from([-2, 0, 1, 32766]), legacy=st.booleans())
-def test_parse_is_the_inverse(dt: int | None, region: str | None, bucket: int, legacy: bool) -> None:
-    p = TablePaths(
-        "s3://b/lake/d b.db/tä", partition_fields=FIELDS, legacy_partition_names=legacy, data_directory="x/y"
-    )
-    values: dict[str, Any] = {"dt": dt, "region": region}
-    path = p.data_file(values, bucket, f"data-{UUID}-0.parquet")
-    parsed = parse_path(p, path)
-    assert parsed.bucket == bucket
-    assert [k for k, _ in parsed.partition] == ["dt", "region"]
-    shown = dict(parsed.partition)
-    if dt is None:
-        assert shown["dt"] == "__DEFAULT_PARTITION__"
-    elif legacy:
-        assert int(shown["dt"]) == dt
-    if region is not None and region.strip("\x1c\x1d\x1e\x1f \t\r\n\x0b\x0c\x85\xa0") and not region.isspace():
-        assert shown["region"] == region
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,6 @@ def test_record_batches_empty_tables_and_constants() -> None:
     assert filter_table(a != "x", table)["a"].to_pylist() == ["yx", "z"]
 
 
-def test_masks_have_no_nulls() -> None:
-    assert evaluate((a == "x") | (a == "z"), pa.table({"a": WORDS})).null_count == 0
-
-
 def test_missing_column_and_literal_of_another_type() -> None:
     table = pa.table({"a": WORDS, "ab": WORDS})
     with pytest.raises(InvalidInputError, match="did you mean 'ab'"):

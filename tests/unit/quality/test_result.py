@@ -130,13 +130,6 @@ def test_skew_of_buckets_filled_one_after_another_is_no_skew() -> None:
     assert not check_bucket_skew({(b"", 0): 700, (b"", 1): 100, (b"", 2): 100}).passed
 
 
-def test_orphans_by_number() -> None:
-    orphans = {"a": 10, "b": 30}
-    assert check_orphans(orphans, max_files=2).passed
-    assert not check_orphans(orphans, max_files=1).passed
-    assert check_orphans(orphans, max_files=0).sample[0] == {"file": "b", "bytes": 30}
-
-
 # ---- hashes in two buckets -------------------------------------------------------------------------------------------
 
 

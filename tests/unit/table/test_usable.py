@@ -38,6 +38,7 @@ REFUSED = [
     ({"write-only": "true "}, "'write-only': write 'true' without blanks"),
     ({"bucket": " 1 "}, "'bucket': write '1' without blanks, not ' 1 '"),
     ({"merge-engine": " deduplicate"}, "'merge-engine': write 'deduplicate' without blanks"),
+    ({"file-index.bloom-filter.columns": "nope"}, "unknown column 'nope'"),
     ({"blob-field": "v"}, "'blob-field' = v: lakeidx could not write the table"),
 ]  # fmt: skip
 TAKEN = [

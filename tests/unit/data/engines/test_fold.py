@@ -109,17 +109,6 @@ def test_sums_in_java_arithmetic(type_name: str, values: list[Any], expected: An
     assert arrow_to_internal(out, t) == [expected]
 
 
-def test_the_order_of_equal_looking_floats() -> None:
-    t = parse_type("DOUBLE")
-    runs = Runs(np.zeros(1, np.int64), 3)
-    ops = np.full(3, ADD, np.int8)
-    column = internal_to_arrow([-0.0, 0.0, float("nan")], t)
-    largest = fold_column(FunctionSpec(name="max", type=t, column="c"), column, runs, ops)
-    smallest = fold_column(FunctionSpec(name="min", type=t, column="c"), column, runs, ops)
-    assert str(largest[0].as_py()) == "nan"
-    assert str(smallest[0].as_py()) == "-0.0"
-
-
 def test_two_booleans_cannot_be_compared_but_one_can_stand() -> None:
     t = parse_type("BOOLEAN")
     spec = FunctionSpec(name="max", type=t, column="c")

@@ -29,11 +29,6 @@ def merged(runs: Sequence[list[pa.Table]], schema: TableSchema = SCHEMA, **more:
     return [row for t in tables for row in kv_rows_of(t, schema)]
 
 
-def test_on_a_full_tie_the_add_wins_over_the_retract() -> None:
-    add, retract = run([(1, "add")], 5, kinds=[0]), run([(1, "gone")], 5, kinds=[3])
-    assert merged([add, retract]) == merged([retract, add]) == [(5, 0, 1, "add")]
-
-
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
 def test_only_some_columns_are_given_back(engine: str) -> None:
     schema = table_schema({"k": "INT NOT NULL", "v": "STRING"}, options={"merge-engine": engine})

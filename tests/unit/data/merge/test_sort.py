@@ -75,12 +75,6 @@ def test_without_sequence_fields_the_number_decides(rows: list[tuple[str, int, i
     assert merge_order(kv, schema).tolist() == wanted
 
 
-def test_sorted_rows_stay_where_they_are() -> None:
-    schema = table_schema({"k": "INT NOT NULL"})
-    assert merge_order(kv_table(schema, [(1,), (1,), (3,)]), schema).tolist() == [0, 1, 2]
-    assert merge_order(kv_table(schema, []), schema).tolist() == []
-
-
 def test_descending_ranks_turn_values_round_and_leave_nulls_first() -> None:
     column = pa.chunked_array([pa.array([5, None, 7]), pa.array([5, -1])])
     assert descending_ranks(column, parse_type("BIGINT")).tolist() == [2, 0, 1, 2, 3]

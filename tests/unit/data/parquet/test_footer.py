@@ -43,11 +43,6 @@ def test_marked_columns_become_timestamps_and_nothing_else_changes(columns: int)
     assert after.read().column("c1").cast(pa.int64()) == before.read().column("c1")
 
 
-def test_no_marks_leave_the_footer_as_it_is() -> None:
-    raw = parquet_bytes(7)
-    assert change_footer(raw, {}) == raw
-
-
 def test_leaves_are_counted_not_named() -> None:
     """A nested column may have the field id of another one."""
     inner = pa.struct(

@@ -31,17 +31,6 @@ SEVEN_NULL_SEVEN_NINE = {
 }
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
-def test_the_bytes_are_those_of_java(version: str) -> None:
-    payload = build("INT", pa.array([7, None, 7, 9], pa.int32()), version=version)
-    assert payload == bytes.fromhex(SEVEN_NULL_SEVEN_NINE[version])
-    assert ask("INT", payload, c == 7) == BitMap([0, 2])
-    assert ask("INT", payload, c == 9) == BitMap([3])
-    assert ask("INT", payload, c == 8) == BitMap()
-    assert ask("INT", payload, c != 7) == BitMap([1, 3])
-    assert ask("INT", payload, c.is_null()) == BitMap([1])
-
-
 @pytest.mark.parametrize("options", [{}, {"version": "1"}, {"index_block_size": "64 b"}])
 @pytest.mark.parametrize("text", [False, True])
 def test_rows_of_many_containers_and_blocks(options: dict[str, str], text: bool) -> None:

@@ -26,11 +26,6 @@ def ask(type_text: str, payload: bytes, pred: Predicate) -> Verdict:
     return got
 
 
-def test_the_bytes_are_those_of_java() -> None:
-    assert build("INT", pa.array([1, 2, 3, None], pa.int32())).hex() == "00000003892001504000"
-    assert build("STRING", pa.array(["a", "b"])).hex() == "00000003082000700200"
-
-
 def test_every_form_of_a_column_gives_the_same_filter() -> None:
     words = pa.array(["before", "a", None, "b", "a"]).slice(1)
     expected = build("STRING", words)

@@ -41,14 +41,6 @@ NEGATIVE = slices(2, bitmap(3), bitmap(), bitmap(3))
 SAMPLE = struct.pack(">Bi", 1, 4) + b"\x01" + POSITIVE + b"\x01" + NEGATIVE
 
 
-def test_the_bytes_are_those_of_java() -> None:
-    assert build("INT", pa.array([1, 3, None, -2], pa.int32())) == SAMPLE
-    assert build("INT", pa.array([], pa.int32())) == struct.pack(">Bi", 1, 0) + b"\x00\x00"
-    assert (
-        build("INT", pa.array([0], pa.int32())) == struct.pack(">Bi", 1, 1) + b"\x01" + slices(0, bitmap(0)) + b"\x00"
-    )
-
-
 def test_rows_of_many_containers() -> None:
     rng = np.random.default_rng(3)
     values = rng.integers(-1000, 1000, 200_000)

@@ -41,19 +41,6 @@ DICTIONARY = bytes.fromhex(
 SAMPLE = HEAD + DICTIONARY + slices(BitMap([0, 1, 3]), BitMap([1]))
 
 
-def test_the_bytes_are_those_of_java() -> None:
-    assert build("INT", pa.array([10, 20, None, 10], pa.int32())) == SAMPLE
-
-
-def test_nothing_but_nulls() -> None:
-    payload = build("STRING", pa.nulls(3, pa.string()))
-    assert payload[:17] == bytes.fromhex("0000000d 01 00000003 00000000 00000011")
-    assert payload[34 + 5] == 64  # slices
-    assert ask("STRING", payload, c.is_null()) == BitMap([0, 1, 2])
-    assert ask("STRING", payload, c.is_not_null()) == BitMap()
-    assert ask("STRING", payload, c < "x") == BitMap()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_size", ["0", "10 b", "100 b", "16 kb"])
 @pytest.mark.parametrize("text", [False, True])

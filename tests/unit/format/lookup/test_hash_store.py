@@ -20,7 +20,6 @@ from lakeidx.format.lookup.hash_store import (
     image_pages,
     slots_for,
 )
-from tests.kit.scalar_twins import plain_page_sizes, walk_pages
 
 # The worked file of the format sheet, 43 bytes, in pages of 16.
 CONTEXT = HashContext(
@@ -117,20 +116,3 @@ def test_a_context_that_contradicts_itself_is_damaged(changes: dict[str, object]
 )
 def test_slots_round_halves_up(count: int, load: float, slots: int) -> None:
     assert slots_for(count, load) == slots
-
-
-def test_pages_are_found_one_after_another() -> None:
-    pages = bytes.fromhex("00000002 aabb 00000000 00000001 cc")
-    assert walk_pages(pages).tolist() == [6, 4, 5]
-    assert walk_pages(b"").tolist() == []
-    for end in (1, 3, 5, 7, 9, 14):
-        with pytest.raises(CorruptFileError):
-            walk_pages(pages[:end])
-    with pytest.raises(CorruptFileError):
-        walk_pages(bytes.fromhex("ffffffff00"))
-
-
-def test_plain_pages_have_one_size_but_the_last() -> None:
-    assert plain_page_sizes(43, 16).tolist() == [16, 16, 11]
-    assert plain_page_sizes(32, 16).tolist() == [16, 16]
-    assert plain_page_sizes(0, 16).tolist() == []

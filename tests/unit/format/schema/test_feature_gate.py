@@ -59,13 +59,6 @@ def test_features_that_are_off_refuse_nothing() -> None:
     assert gate_report(schema(off)).to_json() == {}
 
 
-def test_reading_continues_where_only_changes_would_go_wrong() -> None:
-    table = schema({"row-tracking.enabled": "true"})
-    check_use(table, Use.READ)
-    with pytest.raises(UnsupportedError, match=r"writing is refused: row-tracking.enabled=true: a commit must"):
-        check_use(table, Use.WRITE)
-
-
 def test_an_unknown_option_about_an_index_makes_a_table_read_only(caplog: pytest.LogCaptureFixture) -> None:
     table = schema({"pk-fm.index.columns": "a"})
     check_use(table, Use.READ)

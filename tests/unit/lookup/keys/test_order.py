@@ -34,14 +34,6 @@ def test_kernel_compares_as_the_scalar_twin(table: tuple[list[DataType], list[li
             assert order.compare(a, b) == (expected > 0) - (expected < 0)
 
 
-@settings(deadline=None)
-@given(st.binary(max_size=12), st.binary(max_size=12))
-def test_plain_bytes_compare_unsigned(a: bytes, b: bytes) -> None:
-    order = KeyOrder.unsigned_bytes()
-    order.check(RowBytes.from_list([a, b]))
-    assert order.compare(a, b) == (a > b) - (a < b)
-
-
 def test_floats_have_javas_order() -> None:
     # Double.compare: -inf < -1 < -0.0 < 0.0 < 1 < inf < NaN, whatever the bits of the NaN.
     for name in ("FLOAT", "DOUBLE"):

@@ -30,21 +30,6 @@ def make(folder: Path, options: dict[str, str] | None = None) -> Table:
     return table
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"file-index.bloom-filter.columns": "nope"}, "nope"),
-        ({"file-index.blom-filter.columns": "k"}, "unknown file index type"),
-        ({"file-index.bloom-filter.columns": "f"}, "'f'"),
-        ({"file-index.bloom-filter.columns": "k", "file-index.bloom-filter.k.fpp": "7"}, "fpp"),
-    ],
-)
-def test_bad_file_index_options_are_refused_at_create(tmp_path: Path, options: dict[str, str], words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words):
-        make(tmp_path, options)
-    assert not (tmp_path / "d.db" / "t" / "schema").exists()
-
-
 def test_rebuild_adds_replaces_and_drops(tmp_path: Path) -> None:
     table = make(tmp_path)
     before = {f.file_name for b in table.scan().plan.buckets for f in b.files()}
