@@ -91,18 +91,3 @@ def test_loaded_index_follows_the_rules_row_by_row(case: Case) -> None:
     new = Counter(b for h, b in twin.bucket_of.items() if h not in known_before)
     assert index.new_counts() == {b: new[b] for b in sorted(new)}
     assert index.counts == {b: rows.get(b, 0) + new[b] for b in twin.total}
-
-
-@RUN
-@given(cases(), st.lists(st.integers(0, 60), max_size=5))
-def test_cutting_a_column_changes_nothing(case: Case, cuts: list[int]) -> None:
-    values = column([v for vs in case.calls for v in vs])
-    files = [(b, column(h)) for b, h in case.files]
-    whole = PartitionIndex.load(files, rules=case.rules, pick=pick(case.seed))
-    parts = PartitionIndex.load(files, rules=case.rules, pick=pick(case.seed))
-    try:
-        expected = whole.assign_rows(values).buckets
-    except InvalidInputError:
-        return
-    got = [parts.assign_rows(part).buckets for part in np.split(values, sorted(c for c in cuts if c < len(values)))]
-    assert np.concatenate(got).tolist() == expected.tolist()

@@ -53,21 +53,9 @@ def _run(steps: Sequence[Step], types: Mapping[str, Mapping[str, str]], *, over_
             assert table.buckets() == alike[0].buckets(), table.name
 
 
-_SETTINGS = settings(max_examples=20 if WHOLE else 7, deadline=None, suppress_health_check=list(HealthCheck))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("over_partitions", [False, True], ids=["by partition", "over partitions"])
-@_SETTINGS
+@settings(max_examples=20 if WHOLE else 7, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=_STEPS)
 def test_every_type_gives_the_same_table(over_partitions: bool, steps: list[Step]) -> None:
     _run(steps, GLOBAL_TYPES if over_partitions else LOCAL_TYPES, over_partitions=over_partitions)
-
-
-@_SETTINGS
-@given(steps=_STEPS, data=st.data())
-def test_any_two_types_give_the_same_table(steps: list[Step], data: st.DataObject) -> None:
-    over_partitions = data.draw(st.booleans())
-    types = GLOBAL_TYPES if over_partitions else LOCAL_TYPES
-    names = data.draw(st.lists(st.sampled_from(sorted(types)), min_size=2, max_size=2, unique=True))
-    _run(steps, {n: types[n] for n in names}, over_partitions=over_partitions)

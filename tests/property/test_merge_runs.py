@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.data.engines import make_engine
 from lakeidx.data.merge.merge_runs import merge_rows, merge_sorted_runs
 from lakeidx.format.schema.schema_file import TableSchema
 from tests.kit.scalar_twins import compare_rows
@@ -117,27 +116,3 @@ def test_tiny_batches_give_what_one_engine_call_gives(engine: str, data: st.Data
     wanted = kv_rows_of(merge_rows(pa.concat_tables(runs), schema), schema)
     for batch in (1, 2, 1000):
         assert streamed(runs, schema, batch, drop_deletes=False) == wanted
-
-
-@settings(deadline=None, max_examples=60)
-@given(data=st.data())
-def test_the_fast_path_equals_the_engine(data: st.DataObject) -> None:
-    """Deduplicate without the engine, and the same rows sent through it."""
-    schema = schema_of("int", "deduplicate")
-    runs = draw_runs(data, schema)
-
-    class Plain:
-        """The deduplicate engine under a name the merge does not know."""
-
-        def __init__(self) -> None:
-            self._engine = make_engine(schema)
-
-        def merge(self, kv: pa.Table, starts: Any, *, shortcut: bool = False) -> pa.Table:
-            return self._engine.merge(kv, starts, shortcut=shortcut)
-
-        def required_columns(self, columns: list[str]) -> list[str]:
-            return columns
-
-    fast = list(merge_sorted_runs([iter([r]) for r in runs], schema))
-    slow = list(merge_sorted_runs([iter([r]) for r in runs], schema, Plain()))
-    assert [row for t in fast for row in kv_rows_of(t, schema)] == [row for t in slow for row in kv_rows_of(t, schema)]

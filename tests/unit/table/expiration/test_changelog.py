@@ -21,7 +21,7 @@ from lakeidx.table.expiration.plan import ExpireRange, Retention
 from lakeidx.table.expiration.tags import create_tag
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.cut_off_store import StopsAfter
+from lakeidx.testing.fault_store import FaultStore
 from tests.kit.reachable import files_on_disk, reachable, reopened
 from tests.kit.small_tables import content, make_table, upsert
 
@@ -134,7 +134,8 @@ def test_a_run_cut_off_does_no_harm_and_the_next_one_finishes(tmp_path: Path) ->
     for attempt in range(2):
         table = Table.open(shutil.copytree(first.uri, tmp_path / str(attempt) / "wh/d.db/t").as_posix())
         cut = reopened(table)
-        cut.metadata.store = StopsAfter(cut.metadata.store, r.randrange(total))
+        cut.metadata.store = store = FaultStore(cut.metadata.store)
+        store.fail("delete", skip=r.randrange(total), times=total)
         with pytest.raises(UnavailableError):
             expire_table(cut.metadata, cut.schema, now_ms=FAR_AHEAD_MS)
         assert content(reopened(table)) == before
