@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.assignment.placement import PlaceWork, partition_hash
+from lakeidx.batch.assignment.placement import partition_hash
 from lakeidx.batch.context import make_context
 from lakeidx.batch.target_files import read_part_targets
 from lakeidx.bucket_assignment.rules import RandomBuckets
@@ -43,11 +43,6 @@ def files_of(table: Table) -> dict[bytes, dict[int, Any]]:
     return hash_entries(table.metadata, snapshot, {e.partition for e in manifest})
 
 
-def work_of(table: Table, tasks: int) -> PlaceWork:
-    context = make_context(table.metadata, "b")
-    return PlaceWork.of(context, table.schema, table.metadata.latest_snapshot(), "none", tasks)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("tasks", [1, 2, 5])
 def test_buckets_are_those_of_assigners_that_load_the_files(table: Table, tasks: int) -> None:
@@ -63,11 +58,7 @@ def test_buckets_are_those_of_assigners_that_load_the_files(table: Table, tasks:
         def load(self, partition: bytes) -> list[tuple[int, Any]]:
             return [(b, read_hash_index(table.metadata, schema, e)) for b, e in sorted(files[partition].items())]
 
-    rules = work_of(table, tasks).rules
-    assert rules.num_assigners == tasks
-    plan = AssignPlan(
-        num_channels=tasks, num_assigners=tasks, target_rows=rules.target_rows, max_buckets=rules.max_buckets
-    )
+    plan = AssignPlan(num_channels=tasks, num_assigners=tasks, target_rows=20, max_buckets=-1)
     java = AssignerSet(plan, lambda i: HashBucketAssigner(plan, i, Loader(), RandomBuckets.seeded(f"b#{i}")))
     partitions = sorted(files)
     codes = (batch.column("p").to_numpy() % PARTITIONS).astype(np.int32)
@@ -76,3 +67,5 @@ def test_buckets_are_those_of_assigners_that_load_the_files(table: Table, tasks:
     wanted = java.assign(keys, codes, key_hashes(schema, batch))
     assert found.tolist() == wanted.buckets.tolist()
     assert result.assign.inserts == int(wanted.is_new.sum()) == KEYS
+    places = {(partitions[c], b) for c, b in zip(codes, found.tolist(), strict=True)}
+    assert result.assign.new_buckets == len(places - {(p, b) for p in files for b in files[p]}) > 0

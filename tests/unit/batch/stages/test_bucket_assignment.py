@@ -66,47 +66,6 @@ def targets_of(table: Table, result: Any) -> list[list[int]]:
     ]
 
 
-batches = st.lists(
-    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 60), st.sampled_from("abc")), max_size=60),
-    min_size=1,
-    max_size=4,
-)
-
-
-@pytest.mark.slow
-@given(batches, st.sampled_from([1, 2, 3]), st.booleans())
-@settings(max_examples=40, deadline=None)
-def test_assigners_in_tasks_keep_the_rules(
-    tmp_path_factory: pytest.TempPathFactory, given_batches: Any, assigners: int, mix: bool
-) -> None:
-    table = make_table(tmp_path_factory.mktemp("t"), options={"dynamic-bucket.target-row-num": "5"})
-    model: dict[tuple[int, int], str | None] = {}
-    before: dict[bytes, dict[int, set[int]]] = {}
-    for number, values in enumerate(given_batches):
-        used = 0 if mix and number % 2 else assigners
-        result = put(table, f"b{number}", values, assigners=used)
-        new = {(p, k) for p, k, _ in values} - set(model)
-        model.update({(p, k): v for p, k, v in values})
-        if not values:
-            continue
-        assert result.assign.inserts == len(new), "INT and BIGINT keys this small have no equal hashes"
-        assert result.assign.updates == len(values) - len(new)
-        assert content(table) == model
-        after = index_of(table)
-        for partition, buckets in before.items():
-            for bucket, hashes in buckets.items():
-                assert hashes <= after[partition][bucket], "a known hash left its bucket"
-        opened = sum(len(b) for b in after.values()) - sum(len(b) for b in before.values())
-        assert result.assign.new_buckets == opened
-        for partition, buckets in after.items():
-            for bucket, hashes in buckets.items():
-                assert len(hashes) <= 5
-                # Of the buckets one assigner owns, a later one is opened only when all before are full.
-                if not mix and bucket + assigners in buckets:
-                    assert len(hashes) == 5, (partition, bucket)
-        before = after
-
-
 @pytest.mark.slow
 def test_driver_and_one_assigner_in_a_task_agree_exactly(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
