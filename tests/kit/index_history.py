@@ -56,6 +56,11 @@ GLOBAL_TYPES: Mapping[str, Mapping[str, str]] = {
 SAME_BUCKETS = ("hash", "bloom", "bloom cache", "simple", "inmemory", "state")
 
 
+def options_of(name: str, over_partitions: bool) -> dict[str, str]:
+    """Return the options of an index type."""
+    return dict((GLOBAL_TYPES if over_partitions else LOCAL_TYPES)[name])
+
+
 @contextmanager
 def hbase_stand_in(locations: HBaseLocations) -> Iterator[None]:
     """Make index type hbase use a table of locations without a server."""

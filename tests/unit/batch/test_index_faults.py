@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -26,6 +26,7 @@ from tests.kit.index_history import (
     apply,
     fixed_history,
     hbase_stand_in,
+    options_of,
 )
 from tests.unit.key_index.hbase.test_hbase_index import StandIn
 
@@ -73,18 +74,6 @@ POINTS: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
 }
 
 
-@contextmanager
-def _world() -> Iterator[StandIn]:
-    """A stand-in for HBase, and no index in memory from elsewhere."""
-    stand_in = StandIn()
-    with hbase_stand_in(stand_in):
-        yield stand_in
-
-
-def _options(name: str, over_partitions: bool) -> dict[str, str]:
-    return dict((GLOBAL_TYPES if over_partitions else LOCAL_TYPES)[name])
-
-
 def _new_process() -> None:
     index_types._in_memory.clear()
 
@@ -96,8 +85,8 @@ def test_a_batch_dies_at_every_point(tmp_path: Path, name: str, over_partitions:
     """One batch per point: it dies there, and is run again by a new process."""
     history = fixed_history(7, batches=len(POINTS) + 2, size=20)
     model: Model = {}
-    with _world():
-        table = IndexedTable.make(tmp_path, name, _options(name, over_partitions))
+    with hbase_stand_in(StandIn()):
+        table = IndexedTable.make(tmp_path, name, options_of(name, over_partitions))
         for number, (batch, point) in enumerate(zip(history, [None, *POINTS, None], strict=True)):
             apply(model, batch, over_partitions=over_partitions)
             if point is not None:
@@ -120,8 +109,8 @@ def test_another_batch_comes_in_between(tmp_path: Path, name: str, over_partitio
     later if it was not in the table yet, and changes nothing if it was."""
     first, one, between, last = fixed_history(11, batches=4, size=20)
     model: Model = {}
-    with _world():
-        table = IndexedTable.make(tmp_path, name, _options(name, over_partitions))
+    with hbase_stand_in(StandIn()):
+        table = IndexedTable.make(tmp_path, name, options_of(name, over_partitions))
         table.upsert(first, "first")
         with POINTS[point](), pytest.raises(DeathError):
             table.upsert(one, "one")
@@ -140,7 +129,8 @@ def test_hbase_is_away(tmp_path: Path) -> None:
     """Before the commit: nothing is written. After it: the stage fails, and runs through when HBase is back."""
     history = fixed_history(5, batches=3, size=24)
     model: Model = {}
-    with _world() as stand_in:
+    stand_in = StandIn()
+    with hbase_stand_in(stand_in):
         table = IndexedTable.make(tmp_path, "hbase", GLOBAL_TYPES["hbase"])
         table.upsert(history[0], "b0")
         apply(model, history[0], over_partitions=True)

@@ -8,18 +8,10 @@ import pyarrow as pa
 
 from lakeidx.batch.landed_files import content_of, join_contents
 from lakeidx.format.schema.schema_file import new_schema
+from tests.kit.small_tables import table_fields, table_spec
 
-SCHEMA = new_schema(
-    {
-        "fields": [
-            {"name": "k", "type": "BIGINT"},
-            {"name": "v", "type": "STRING"},
-            {"name": "l", "type": {"type": "ARRAY", "element": "INT"}},
-        ],
-        "primaryKeys": ["k"],
-        "options": {"bucket": "-1"},
-    }
-)
+_ARRAY = {"name": "l", "type": {"type": "ARRAY", "element": "INT"}}
+SCHEMA = new_schema(table_spec([*table_fields("k BIGINT, v STRING"), _ARRAY], ["k"], options={"bucket": "-1"}))
 
 
 def rows(values: list[tuple[int, str | None]], kinds: list[int] | None = None) -> pa.Table:

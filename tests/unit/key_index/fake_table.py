@@ -50,12 +50,12 @@ class Record:
 
 @dataclass
 class FakeTable:
-    """Files and what is in them; `snapshot_id` counts commits."""
+    """Files and what is in them, as key indexes see it (a `SnapshotTable`); `snapshot_id` counts commits."""
 
     root: Path
     types: Sequence[str] = ("BIGINT",)
     snapshot_id: int | None = None
-    files: list[LiveFile] = field(default_factory=list)
+    live: list[LiveFile] = field(default_factory=list)
     written: list[LiveFile] = field(default_factory=list)
     records: dict[str, list[Record]] = field(default_factory=dict)
     committed: set[str] = field(default_factory=set)
@@ -64,7 +64,6 @@ class FakeTable:
     overwritten: list[int] = field(default_factory=list)
     _sequences: dict[tuple[str, int], int] = field(default_factory=dict)
     _names: dict[bytes, str] = field(default_factory=dict)
-    reads: list[str] = field(default_factory=list)
     history: dict[int | None, list[LiveFile]] = field(default_factory=dict)
 
     @property
@@ -77,7 +76,7 @@ class FakeTable:
         """A new snapshot."""
         self.snapshot_id = (self.snapshot_id or 0) + 1
         self.tokens[self.snapshot_id] = f"token-{self.snapshot_id}-{len(self.tokens)}-{instant}"
-        self.history[self.snapshot_id] = list(self.files)
+        self.history[self.snapshot_id] = list(self.live)
         if instant:
             self.committed.add(instant)
         return self.snapshot_id
@@ -143,18 +142,18 @@ class FakeTable:
         raw = partition_bytes(partition)
         self._names[raw] = partition
         file = LiveFile(raw, bucket, str(path), meta)
-        self.files.append(file)
+        self.live.append(file)
         self.written.append(file)
         self.records[name] = records
         return file
 
     def drop(self, names: Collection[str]) -> None:
         """Take files out of the table."""
-        self.files = [f for f in self.files if f.meta.file_name not in names]
+        self.live = [f for f in self.live if f.meta.file_name not in names]
 
     def compact(self, partition: str, bucket: int, **kwargs: Any) -> tuple[LiveFile | None, list[str]]:
         """All files of a bucket into one at level 5; deleted keys vanish."""
-        old = [f for f in self.files if (self._names[f.partition], f.bucket) == (partition, bucket)]
+        old = [f for f in self.live if (self._names[f.partition], f.bucket) == (partition, bucket)]
         newest: dict[tuple[Any, ...], Record] = {}
         for file in old:
             for r in self.records[file.meta.file_name]:
@@ -173,7 +172,7 @@ class FakeTable:
     def newest(self) -> dict[tuple[str, int, tuple[Any, ...]], Record]:
         """(partition, bucket, key) -> newest record."""
         out: dict[tuple[str, int, tuple[Any, ...]], Record] = {}
-        for file in self.files:
+        for file in self.live:
             for r in self.records[file.meta.file_name]:
                 at = (self._names[file.partition], file.bucket, r.key)
                 if at not in out or out[at].sequence < r.sequence:
@@ -214,8 +213,8 @@ class FakeTable:
     def kept_since(self, snapshot_id: int) -> bool:
         return all(s <= snapshot_id for s in self.overwritten)
 
-    def view_files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
-        return [f for f in self.files if partitions is None or f.partition in partitions]
+    def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
+        return [f for f in self.live if partitions is None or f.partition in partitions]
 
     def files_at(self, snapshot_id: int) -> Sequence[LiveFile]:
         return self.history[snapshot_id]
@@ -228,7 +227,7 @@ class FakeTable:
 
     def hash_files(self, partition: bytes) -> Sequence[tuple[int, np.ndarray]]:
         by_bucket: dict[int, set[int]] = {}
-        for file in self.files:
+        for file in self.live:
             if file.partition == partition:
                 found = {self.hash_of(r.key) for r in self.records[file.meta.file_name]}
                 by_bucket.setdefault(file.bucket, set()).update(found)
@@ -260,7 +259,7 @@ class FakeTable:
     def context(self, options: dict[str, str] | None = None, **kwargs: Any) -> IndexContext:
         store = open_store(str(self.root))
         return IndexContext(
-            view=cast(SnapshotTable, _View(self)),
+            view=cast(SnapshotTable, self),
             reader=ParquetKeyReader(store, self.key_fields, _no_other_format),
             options=IndexOptions(options or {}),
             pool=LocalRunner(2),
@@ -274,19 +273,6 @@ class FakeTable:
 
     def name_of(self, partition: bytes) -> str:
         return next((n for raw, n in self._names.items() if raw == partition), "?")
-
-
-class _View:
-    """The table as a `SnapshotTable`."""
-
-    def __init__(self, table: FakeTable) -> None:
-        self._table = table
-
-    def files(self, partitions: Collection[bytes] | None) -> Sequence[LiveFile]:
-        return self._table.view_files(partitions)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._table, name)
 
 
 def _with_id(name: str, arrow_type: pa.DataType, field_id: int) -> pa.Field:

@@ -177,7 +177,7 @@ class HBaseCases:
     ) -> None:
         self.commit(table, key_index, context, "one", [("a", ("x",)), ("b", ("y",))], 7)
         table.commit("one")
-        table.drop([f.meta.file_name for f in table.files if f.partition == partition_bytes("a")])
+        table.drop([f.meta.file_name for f in table.live if f.partition == partition_bytes("a")])
         assert self.where(table, key_index, context, "x", "y") == [None, ("b", 7)]
 
     def test_rebalanced_row_keys(

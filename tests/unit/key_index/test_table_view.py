@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from lakeidx.api.table import Table
-from lakeidx.batch.assignment.row_keys import row_keys
 from lakeidx.batch.context import make_context
 from lakeidx.key_index.options import INDEX_TYPES, IndexOptions
 from lakeidx.key_index.port import ExternalState
 from lakeidx.key_index.registry import index_types, make_locator
-from lakeidx.key_index.table_view import SnapshotTable, deletes_hide, key_batch, make_tag_context
+from lakeidx.key_index.table_view import SnapshotTable, deletes_hide
 from tests.kit.small_tables import table_spec
 from tests.kit.upserts import upsert_table
 
@@ -37,26 +35,6 @@ def _upsert(handle: Table, batch: str, ids: list[int], *, overwrite: str | None 
 
 def _view(handle: Table, tmp_path: Path) -> SnapshotTable:
     return SnapshotTable(handle.metadata, handle.metadata.latest_snapshot(), index_dir=str(tmp_path / "index"))
-
-
-def test_stateless_types_agree(handle: Table, tmp_path: Path) -> None:
-    _upsert(handle, "one", list(range(40)))
-    _upsert(handle, "two", list(range(20, 60)))
-    schema = handle.metadata.latest_schema()
-    ids = list(range(50, 70))
-    table = pa.table({"p": [f"p{i % 2}" for i in ids], "id": ids})
-    keys = row_keys(table, schema)
-    batch = key_batch(table, schema, (keys.partitions, keys.codes))
-    assert np.array_equal(batch.hashes, keys.hashes)
-    snapshot = handle.metadata.latest_snapshot()
-    context = make_tag_context(handle.metadata, snapshot, index_dir=str(tmp_path / "index"))
-    answers = [
-        locator.tag(batch, context).bucket.tolist()
-        for kind in ("bucket", "simple", "bloom", "global-simple", "global-bloom")
-        if (locator := make_locator(IndexOptions({"index.type": kind}))) is not None
-    ]
-    assert all(a == answers[0] for a in answers)
-    assert [b >= 0 for b in answers[0]] == [i < 60 for i in ids]
 
 
 def test_what_happened_since(handle: Table, tmp_path: Path) -> None:

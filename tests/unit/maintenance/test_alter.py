@@ -13,10 +13,7 @@ import pytest
 
 import lakeidx
 from lakeidx.batch.context import make_context
-from lakeidx.batch.stages.bucket_assignment import run_bucket_assignment
-from lakeidx.batch.stages.given_rows import stage_table
-from lakeidx.batch.stages.index_write import run_index_write
-from lakeidx.batch.upsert import commit_batch
+from lakeidx.batch.upsert import commit_batch, ingest_rows, write_attempt
 from lakeidx.errors import InvalidInputError, LakeIdxError
 from lakeidx.maintenance import alter as alter_module
 from tests.kit.command_line import answer, call
@@ -193,16 +190,10 @@ def test_types_of_index_that_find_keys_by_hash_files_may_take_turns(table: lakei
         assert [r["id"] for r in content(table)] == [1, 2, 3]
 
 
-def staged(table: lakeidx.Table, batch_id: str, batch: pa.Table) -> Any:
-    context = make_context(table.metadata, batch_id)
-    stage_table(context.files, table.schema, batch)
-    run_bucket_assignment(context, 1)
-    run_index_write(context, 1)
-    return context
-
-
 def test_a_staged_batch_of_the_older_schema_is_cast(table: lakeidx.Table) -> None:
-    context = staged(table, "older", rows(2, 3))
+    context = make_context(table.metadata, "older")
+    ingest_rows(context, rows(2, 3))
+    write_attempt(context, 1)
     table.alter(add={"age": "INT"}, drop=["n"], rename={"name": "nm"}, types={"r.x": "BIGINT"})
     commit_batch(context)
     assert content(table) == [{"id": i, "nm": f"n{i}", "r": {"x": i}, "age": None} for i in (1, 2, 3)]

@@ -18,14 +18,13 @@ from lakeidx.batch.context import make_context
 from lakeidx.batch.index_types import _in_memory
 from lakeidx.tasks.runner import LocalRunner
 from tests.kit.index_history import (
-    GLOBAL_TYPES,
-    LOCAL_TYPES,
     IndexedTable,
     Model,
     Row,
     apply,
     fixed_history,
     hbase_stand_in,
+    options_of,
 )
 from tests.kit.small_tables import make_table, rows
 from tests.kit.upserts import upsert_table
@@ -92,10 +91,6 @@ def put(table: Table, batch_id: str, batch: pa.Table, runner: Any) -> BatchResul
 
 def as_rows(batch: Sequence[Row]) -> pa.Table:
     return rows([(p, k, v) for p, k, v, _ in batch], [kind for *_, kind in batch])
-
-
-def options_of(name: str, over_partitions: bool) -> dict[str, str]:
-    return dict((GLOBAL_TYPES if over_partitions else LOCAL_TYPES)[name])
 
 
 #: A type for each way through the tasks, in the fast lane: hashes, joined keys, checked files.

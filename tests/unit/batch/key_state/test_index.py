@@ -232,7 +232,7 @@ def test_a_state_that_does_not_belong_is_refused(table: FakeTable, key_index: St
     elif what == "a rolled back snapshot":
         table.snapshot_id -= 1
     if what != "an expired snapshot":
-        table.drop([f.meta.file_name for f in table.files])
+        table.drop([f.meta.file_name for f in table.live])
     table.write("a", 9, _keys(2, 3))
     table.commit()
     if what == "an overwrite":
@@ -240,7 +240,7 @@ def test_a_state_that_does_not_belong_is_refused(table: FakeTable, key_index: St
     if what == "an expired snapshot":
         table.overwritten.append(table.snapshot_id)
         del table.tokens[table.snapshot_id - 1]
-        table.drop([table.files[0].meta.file_name])
+        table.drop([table.live[0].meta.file_name])
     check(table, ROWS, key_index)
     assert _action(key_index) == "rebuilt"
     key_index.close()

@@ -22,21 +22,15 @@ from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, No
 from lakeidx.landing.read import LandingOptions
 from lakeidx.landing.text.shares import cross_range
 from lakeidx.tasks.runner import LocalRunner
-from tests.kit.small_tables import content, make_table
+from tests.kit.small_tables import content, make_table, table_fields, table_spec
 from tests.kit.upserts import upsert_files
 
-SPEC: dict[str, Any] = {
-    "fields": [
-        {"name": "k", "type": "BIGINT"},
-        {"name": "amount", "type": "DECIMAL(5, 2)"},
-        {"name": "day", "type": "DATE"},
-        {"name": "tags", "type": {"type": "ARRAY", "element": "STRING"}},
-        {"name": "note", "type": "STRING NOT NULL"},
-    ],
-    "primaryKeys": ["k"],
-    "partitionKeys": [],
-    "options": {"bucket": "-1"},
-}
+_TAGS = {"name": "tags", "type": {"type": "ARRAY", "element": "STRING"}}
+SPEC = table_spec(
+    [*table_fields("k BIGINT, amount DECIMAL(5, 2), day DATE"), _TAGS, *table_fields("note STRING NOT NULL")],
+    ["k"],
+    options={"bucket": "-1"},
+)
 
 
 @pytest.fixture

@@ -171,18 +171,6 @@ def test_a_batch_that_may_be_in_the_table_is_staged_and_can_be_committed_again(t
     assert content(table) == {k: "a" if k < 3 else "b" for k in range(9)}
 
 
-def test_a_batch_that_is_not_in_the_table_after_a_failed_commit_can_be_committed_again(table: Table) -> None:
-    table.upsert(rows("a", range(6)))
-    other, store = faulty(table)
-    store.fail("put", "/manifest/", error=UnavailableError("gone"))
-    with pytest.raises(UnavailableError):
-        other.upsert(rows("b", range(3, 9)))
-    (batch_id,) = {path.split("/t/")[1].split("/")[0] for path in staging(table)}
-    assert clean(table) == 0
-    commit_batch(make_context(Table.open(table.uri).metadata, batch_id))
-    assert content(table) == {k: "a" if k < 3 else "b" for k in range(9)}
-
-
 def test_a_note_that_cannot_be_taken_away_is_no_failure_of_the_batch(table: Table) -> None:
     other, store = faulty(table)
     store.fail("delete", "/_writing/", error=UnavailableError("gone"))
@@ -228,7 +216,10 @@ def test_the_disk_has_all_files_before_the_snapshot(
     assert found == [True] * 3
 
 
-def test_the_disk_has_the_files_of_a_batch_that_is_staged(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_whose_commit_failed_is_staged_on_the_disk_and_can_be_committed_again(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.upsert(rows("a", range(6)))
     disk, before = Disk(monkeypatch), files_on_disk(Table.open(table.uri))
     other, store = faulty(table)
     store.fail("put", "/manifest/", error=UnavailableError("gone"))
@@ -239,6 +230,10 @@ def test_the_disk_has_the_files_of_a_batch_that_is_staged(table: Table, monkeypa
     }
     assert len(new) > 1
     assert disk.has(table.uri, new)
+    (batch_id,) = {path.split("/t/")[1].split("/")[0] for path in staging(table)}
+    assert clean(table) == 0
+    commit_batch(make_context(Table.open(table.uri).metadata, batch_id))
+    assert content(table) == {k: "a" if k < 3 else "b" for k in range(9)}
 
 
 def test_an_alteration_that_the_batch_could_be_broken_by_is_refused_meanwhile(table: Table) -> None:

@@ -30,7 +30,7 @@ def _measure(
 ) -> Measures:
     batch = table.batch(rows)
     located: KeyLocations = SimpleKeyIndex(is_global=is_global).tag(batch, table.context())
-    return measure_workload(batch, located, table.files, batch_rows=times * len(rows))
+    return measure_workload(batch, located, table.live, batch_rows=times * len(rows))
 
 
 def test_ordered_and_random_keys(tmp_path: Path) -> None:

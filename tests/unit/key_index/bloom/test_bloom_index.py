@@ -59,7 +59,7 @@ def check(
         # The file given is the newest of the bucket that has the key.
         holders = [
             (record.sequence, other.meta.file_name)
-            for other in table.files
+            for other in table.live
             if (table.name_of(other.partition), other.bucket) == want
             for record in table.records[other.meta.file_name]
             if record.key == row[1]
@@ -158,7 +158,7 @@ def test_ranges_and_filters_spare_reads(table: FakeTable) -> None:
     assert (found.metrics.files, found.metrics.files_pruned) == (5, 4)
     assert (found.metrics.files_probed, found.metrics.files_read, found.metrics.pairs) == (1, 1, 2)
     # A key inside the range that the filter knows nothing of: no file is read.
-    table.drop([f.meta.file_name for f in table.files])
+    table.drop([f.meta.file_name for f in table.live])
     table.write("a", 0, _keys(0, 1000), options={**BLOOM_OPTIONS, "hoodie.index.bloom.fpp": "0.000000001"})
     found = check(table, [("a", (500,))], BloomKeyIndex(), {})
     assert (found.metrics.files_probed, found.metrics.files_read) == (1, 0)
@@ -245,11 +245,11 @@ def test_metadata_cache_is_made_kept_and_mended(table: FakeTable) -> None:
     folder = table.root.parent / "_index" / "bloom-filters"
     assert [f.name for f in sorted(folder.iterdir())] == [f"snapshot-{n:020d}.arrow" for n in (3, 4)]
     # With the cache no footer is asked: files that are gone cannot be missed.
-    for file in table.files:
+    for file in table.live:
         Path(file.path).rename(file.path + ".away")
     found = key_index.tag(table.batch([("a", (5,))]), table.context(options))
     assert found.bucket.tolist() == [-1]
-    for file in table.files:
+    for file in table.live:
         Path(file.path + ".away").rename(file.path)
     # Damage and a stale state cost time, never answers.
     for cache in folder.iterdir():

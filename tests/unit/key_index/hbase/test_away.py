@@ -18,6 +18,7 @@ from lakeidx.key_index.hbase.client import HBaseLocations, create_location_table
 from lakeidx.key_index.hbase.options import HBaseOptions
 from lakeidx.testing.limits import HANGS_SECONDS
 from tests.kit.ports import free_ports
+from tests.kit.small_tables import table_spec
 
 
 @pytest.fixture
@@ -68,23 +69,15 @@ def test_hbase_is_tried_again_then_unavailable(hanging_up: tuple[int, list[int]]
 def test_nothing_is_written_while_hbase_is_away(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     spec = tmp_path / "spec.json"
-    spec.write_text(
-        json.dumps(
-            {
-                "fields": [{"name": "id", "type": "INT"}, {"name": "v", "type": "STRING"}],
-                "primaryKeys": ["id"],
-                "partitionKeys": [],
-                "options": {
-                    "bucket": "-1",
-                    "index.type": "hbase",
-                    "hoodie.index.hbase.table": "t",
-                    "index.hbase.thrift.host": "127.0.0.1",
-                    "index.hbase.thrift.port": str(port),
-                    "index.hbase.attempts": "2",
-                },
-            }
-        )
-    )
+    options = {
+        "bucket": "-1",
+        "index.type": "hbase",
+        "hoodie.index.hbase.table": "t",
+        "index.hbase.thrift.host": "127.0.0.1",
+        "index.hbase.thrift.port": str(port),
+        "index.hbase.attempts": "2",
+    }
+    spec.write_text(json.dumps(table_spec("id INT, v STRING", ["id"], options=options)))
     uri = tmp_path / "wh" / "db.db" / "t"
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"id": 1, "v": "a"}\n')

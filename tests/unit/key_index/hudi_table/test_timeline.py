@@ -82,14 +82,6 @@ def test_replaced_groups_are_gone(table: HandMadeTable) -> None:
     assert [n.split("_")[0] for n in _names(table)] == ["p=1/b-0", "p=2/a-0"]
 
 
-def test_pending_clustering_shows_the_old_groups(table: HandMadeTable) -> None:
-    table.instant("20260101000000001")
-    kept = table.file("20260101000000001", "a-0", ["1"])
-    table.instant("20260101000000002", "clustering", state="inflight")
-    table.file("20260101000000002", "b-0", ["1"])
-    assert _names(table) == [f"/{kept}"]
-
-
 def test_of_two_attempts_the_listed_one(table: HandMadeTable) -> None:
     for token in ("0-9-9", "0-1-1", "0-5-5"):
         table.file("20260101000000001", "a-0", ["1"], token=token)

@@ -15,6 +15,7 @@ from lakeidx.api import Table
 from lakeidx.errors import InvalidInputError, NotFoundError
 from lakeidx.maintenance.compaction import run_compaction
 from lakeidx.tasks.runner import LocalRunner
+from tests.kit.small_tables import table_spec
 
 pytest.importorskip("pyspark")
 from pyspark.sql.streaming.datasource import ReadAllAvailable
@@ -22,12 +23,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from lakeidx.spark.read_options import ReadOptions
 from lakeidx.spark.streams.reader import TableStreamReader
 
-SPEC: dict[str, Any] = {
-    "fields": [{"name": "p", "type": "INT"}, {"name": "k", "type": "BIGINT"}, {"name": "v", "type": "STRING"}],
-    "primaryKeys": ["p", "k"],
-    "partitionKeys": ["p"],
-    "options": {"bucket": "2"},
-}
+SPEC = table_spec("p INT, k BIGINT, v STRING", ["p", "k"], partitions=["p"], options={"bucket": "2"})
 State = dict[tuple[int, int], str]
 
 
