@@ -40,19 +40,17 @@ def lengths(rows: pa.Table) -> list[int]:
     return [part.num_rows for part in cut(rows)]
 
 
-def test_narrow_rows_are_cut_by_their_number() -> None:
+def test_rows_are_cut_by_their_number_and_bytes() -> None:
     assert lengths(texts([1] * 2500)) == [1000, 1000, 500]
     assert lengths(texts([])) == []
-
-
-def test_wide_rows_are_cut_by_their_bytes() -> None:
     # A row has 8 bytes besides its text: 128 rows of 2 KiB are a part.
     assert lengths(texts([2 * KIB - 8] * 300)) == [128, 128, 44]
     assert lengths(texts([2 * KIB - 8] * 128)) == [128]
-
-
-def test_one_row_wider_than_a_part_is_a_part() -> None:
+    # One row wider than a part is a part.
     assert [part.column("id").to_pylist() for part in cut(texts([10, 700 * KIB, 10, 10]))] == [[0, 1], [2, 3]]
+    assert not is_full(999, 256 * KIB - 1)
+    assert is_full(1000, 0)
+    assert is_full(1, 256 * KIB)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +77,6 @@ def test_nulls_and_nested_values_have_a_size_too() -> None:
         {"s": pa.array([None] * 10, pa.string()), "l": [[1, 2, 3]] * 10, "n": pa.nulls(10), "b": [True] * 10}
     )
     assert lengths(rows) == [10]
-
-
-def test_a_part_is_full_by_rows_or_by_bytes() -> None:
-    assert not is_full(999, 256 * KIB - 1)
-    assert is_full(1000, 0)
-    assert is_full(1, 256 * KIB)
 
 
 def staged(folder: Path, rows: pa.Table, **written: int) -> IngestReport:

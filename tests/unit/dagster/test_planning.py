@@ -89,14 +89,6 @@ def test_a_success_marker_stands_for_settling() -> None:
     assert names(plan([file("a", at=999)], LandingCursor(), config(settle=60, marker=".done"), 1_000)[0]) == [["a"]]
 
 
-def test_a_late_file_and_a_file_that_comes_again() -> None:
-    _, cursor = plan([file("b", at=50), file("c", at=60)], LandingCursor(), config(), 100)
-    # `a` sorts before what was taken and is older than it; `b` has other content now.
-    batches, cursor = plan([file("a", at=10), file("b", at=90, size=11), file("c", at=60)], cursor, config(), 200)
-    assert names(batches) == [["a"], ["b"]]
-    assert plan([file("a", at=10), file("b", at=90, size=11), file("c", at=60)], cursor, config(), 300)[0] == []
-
-
 def test_run_keys_are_those_of_content() -> None:
     first = plan([file("a"), file("b")], LandingCursor(), config(max_files=2), 0)[0][0]
     later = plan([file("a"), file("b")], LandingCursor(), config(max_files=2), 10**6)[0][0]
