@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lakeidx.codec.rows.binary_row import with_arity
-from lakeidx.codec.rows.binary_row_write import encode_row
 from lakeidx.compaction.levels import build_levels
 from lakeidx.compaction.pick import (
     CompactUnit,
@@ -20,38 +19,17 @@ from lakeidx.compaction.pick import (
     pick_universal,
     pick_up_level_0,
 )
-from lakeidx.format.data_file import EMPTY_ROW, EMPTY_STATS, DataFileMeta
 from lakeidx.table.intervals import sections_of
-from lakeidx.types import DataType, Root
 from tests.conftest import GOLDEN
+from tests.kit.compaction_files import INT_KEY, a_file
 
 pytestmark = pytest.mark.golden
-
-KEY = (DataType(Root.INT, nullable=False),)
 
 
 def cases(kind: str) -> list[Any]:
     lines = (GOLDEN / "compaction-pick.jsonl").read_text(encoding="utf-8").split("\n")
     read = [json.loads(line) for line in lines if line]
     return [pytest.param(case, id=str(case["id"])) for case in read if case["kind"] == kind]
-
-
-def a_file(
-    name: str, *, size: int = 1, level: int = 0, low: int | None = None, high: int | None = None, **more: Any
-) -> DataFileMeta:
-    fields: dict[str, Any] = {"min_sequence_number": 0, "max_sequence_number": 0, "creation_time_ms": 0} | more
-    return DataFileMeta(
-        file_name=name,
-        file_size=size,
-        row_count=1,
-        min_key=EMPTY_ROW if low is None else with_arity(encode_row([low], KEY), 1),
-        max_key=EMPTY_ROW if high is None else with_arity(encode_row([high], KEY), 1),
-        key_stats=EMPTY_STATS,
-        value_stats=EMPTY_STATS,
-        schema_id=0,
-        level=level,
-        **fields,
-    )
 
 
 def as_json(unit: CompactUnit | None) -> Any:
@@ -79,9 +57,7 @@ def test_pick(case: dict[str, Any]) -> None:
     )
     moment = PickMoment(hour=12)
     levels = case["num_levels"]
-    runs = [
-        LevelRun(r["level"], tuple(a_file(n, size=s, level=r["level"]) for n, s in r["files"])) for r in case["runs"]
-    ]
+    runs = [LevelRun(r["level"], tuple(a_file(n, r["level"], size=s) for n, s in r["files"])) for r in case["runs"]]
     assert as_json(pick_universal(levels, runs, options, moment=moment)) == case["universal"]
     assert as_json(pick_up_level_0(levels, runs, options, moment=moment)[0]) == case["force_up_level0"]
     full = pick_full(levels, runs, force_rewrite=case["force_rewrite_all_files"])
@@ -96,27 +72,26 @@ def test_pick(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", cases("interval-partition"))
 def test_interval_partition(case: dict[str, Any]) -> None:
-    files = [a_file(name, low=low, high=high) for name, low, high in case["files"]]
-    names = [[[f.file_name for f in run] for run in section] for section in sections_of(files, KEY)]
+    files = [a_file(name, 0, low, high) for name, low, high in case["files"]]
+    names = [[[f.file_name for f in run] for run in section] for section in sections_of(files, INT_KEY)]
     assert names == case["sections"]
 
 
 @pytest.mark.parametrize("case", cases("levels"))
 def test_levels(case: dict[str, Any]) -> None:
-    files = [
-        a_file(
+    files = []
+    for f in case["files"]:
+        made = a_file(
             f["file"],
+            f["level"],
+            f["min_key"],
+            f["max_key"],
             size=f["size"],
-            level=f["level"],
-            low=f["min_key"],
-            high=f["max_key"],
-            min_sequence_number=f["min_seq"],
-            max_sequence_number=f["max_seq"],
-            creation_time_ms=f["creation_time"],
+            sequence=f["max_seq"],
+            created=f["creation_time"],
         )
-        for f in case["files"]
-    ]
-    levels = build_levels(files, KEY, num_levels=case["num_levels_in"])
+        files.append(replace(made, min_sequence_number=f["min_seq"]))
+    levels = build_levels(files, INT_KEY, num_levels=case["num_levels_in"])
     assert levels.num_levels == case["num_levels"]
     assert levels.max_level == case["max_level"]
     assert len(levels.runs) == case["number_of_sorted_runs"]

@@ -119,7 +119,7 @@ def slots_for(count: int, load_factor: float) -> int:
     return math.floor(count / load_factor + 0.5)
 
 
-def image_pages(image_size: int, page_size: int) -> int:
+def _image_pages(image_size: int, page_size: int) -> int:
     """Count the pages of an image."""
     return -(-image_size // page_size)
 
@@ -193,7 +193,7 @@ def check_context(context: HashContext, *, path: str | None = None) -> None:
     c = context
     if c.page_size <= 0 or c.page_size & (c.page_size - 1):
         raise refuse(f"a page size of {c.page_size}")
-    if c.image_size < 0 or len(c.page_sizes) != image_pages(c.image_size, c.page_size):
+    if c.image_size < 0 or len(c.page_sizes) != _image_pages(c.image_size, c.page_size):
         raise refuse(f"{len(c.page_sizes)} pages of {c.page_size} for an image of {c.image_size} bytes")
     if (c.bloom_size > 0) != (c.bloom_entries > 0) or c.bloom_size < 0:
         raise refuse(f"a filter of {c.bloom_size} bytes for {c.bloom_entries} entries")

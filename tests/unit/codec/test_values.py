@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 from decimal import Decimal
 from typing import Any
 
@@ -19,8 +18,7 @@ from lakeidx.codec.values import (
 )
 from lakeidx.errors import InvalidInputError
 from lakeidx.types import parse_type, to_arrow
-from tests.kit.json_forms import internal_to_json, json_to_internal
-from tests.unit.codec.strategies import LAYOUTS, any_types, columns_of, laid_out, same, tables, values
+from tests.unit.codec.strategies import LAYOUTS, columns_of, laid_out, same, tables
 
 
 @given(tables(max_columns=1, min_columns=1), st.sampled_from(LAYOUTS))
@@ -31,13 +29,6 @@ def test_arrow_round_trip(table: tuple[list[Any], list[list[Any]]], layout: str)
     assert column.type == to_arrow(t)
     column.validate(full=True)
     assert same(arrow_to_internal(laid_out(column, t, layout), t), [row[0] for row in rows])
-
-
-@given(any_types.flatmap(lambda t: st.tuples(st.just(t), values(t))))
-@settings(deadline=None)
-def test_json_round_trip(typed: tuple[Any, Any]) -> None:
-    t, value = typed
-    assert same(json_to_internal(internal_to_json(value, t), t), value)
 
 
 def test_internal_values_against_the_standard_library() -> None:
@@ -93,14 +84,6 @@ def test_timestamps_are_floored_to_the_milli(ticks: int, precision: int) -> None
     assert millis * 1_000_000 + nanos == ticks * unit
     assert 0 <= nanos < 1_000_000
     assert timestamp_to_arrow_int((millis, nanos), precision) == ticks
-
-
-def test_floats_in_json_keep_their_value() -> None:
-    t = parse_type("FLOAT")
-    assert json_to_internal(0.1, t) == 0.10000000149011612
-    assert internal_to_json(0.10000000149011612, t) == 0.1
-    assert math.copysign(1, json_to_internal(-0.0, t)) == -1
-    assert [internal_to_json(x, t) for x in (math.nan, math.inf, -math.inf)] == ["NaN", "Infinity", "-Infinity"]
 
 
 def test_a_column_of_another_type() -> None:

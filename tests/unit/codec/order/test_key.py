@@ -84,14 +84,6 @@ def test_many_rows_sort_as_tuples_do(name: str) -> None:
     assert starts == [i for i in range(len(keys)) if i == 0 or keys[expected[i]] != keys[expected[i - 1]]]
 
 
-def test_none_and_one_row() -> None:
-    empty = pa.array([], pa.int64())
-    assert argsort_keys([empty], [BIGINT]).tolist() == []
-    assert run_starts([empty], [BIGINT]).tolist() == []
-    assert argsort_keys([pa.array([5])], [BIGINT]).tolist() == [0]
-    assert run_starts([pa.array([5])], [BIGINT]).tolist() == [0]
-
-
 def test_every_nan_is_the_same_key() -> None:
     bits = np.array([0x7FC00000, 0xFFC12345, 0x7F800000], np.uint32)
     column = pa.Array.from_buffers(pa.float32(), 3, [None, pa.py_buffer(bits)])

@@ -117,17 +117,9 @@ def test_slices_are_searched_as_whole_columns() -> None:
     assert find_sorted(part, keys).tolist() == [-1, 0, 1, -1]
 
 
-def test_nothing_to_search() -> None:
-    none, some = (normalized_keys([pa.array(x, pa.int64())], [BIGINT]) for x in ([], [1, 2]))
-    assert search_sorted(none, some).tolist() == [0, 0]
-    assert search_sorted(some, none).tolist() == []
-
-
 def test_keys_of_different_types_are_not_compared() -> None:
     text, number = normalized_keys([pa.array(["a"])], [STRING]), normalized_keys([pa.array([1])], [BIGINT])
     with pytest.raises(InvalidInputError, match="different types"):
         search_sorted(text, number)
     with pytest.raises(InvalidInputError, match="left or right"):
         search_sorted(text, text, side="middle")
-    with pytest.raises(InvalidInputError, match="1 nulls"):
-        normalized_keys([pa.array([1, None])], [BIGINT.with_nullable(False)])

@@ -47,23 +47,6 @@ def test_strings_from_any_form_of_column(batches: list[list[str | None]], data: 
     assert found.codes.tolist() == [-1 if w is None else words.index(w.encode()) for w in rows]  # type: ignore[arg-type]
 
 
-@given(
-    st.lists(
-        st.lists(st.one_of(st.none(), st.sampled_from([0, 1, 5, -7, 10**12, -(2**63), 2**63 - 1])), max_size=6),
-        max_size=4,
-    )
-)
-def test_numbers_narrow_and_wide(batches: list[list[int | None]]) -> None:
-    collector = KeyCollector(parse_type("BIGINT"))
-    for batch in batches:
-        collector.add(pa.array(batch, pa.int64()))
-    rows = [v for batch in batches for v in batch]
-    keys = sorted({v for v in rows if v is not None})
-    found = collector.distinct()
-    assert list(found.keys) == keys
-    assert found.codes.tolist() == [-1 if v is None else keys.index(v) for v in rows]
-
-
 def test_damaged_keys_are_errors() -> None:
     with pytest.raises(CorruptFileError, match="neither 0 nor 1"):
         read_key(Cursor(b"\x02"), parse_type("BOOLEAN"))

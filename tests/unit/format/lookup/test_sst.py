@@ -11,13 +11,11 @@ from lakeidx.codec.containers.compress import BlockCodec, BlockCompressor
 from lakeidx.errors import CorruptFileError
 from lakeidx.format.lookup.sst import (
     BlockHandle,
-    Footer,
     decode_body,
     decode_footer,
     decode_index_value,
     describe_sst,
     encode_body,
-    encode_footer,
     encode_index_value,
     read_block,
     stored_block,
@@ -29,41 +27,12 @@ WORKED = bytes.fromhex(
     "06 000002000000 02 0017  0a000000 00  00 5a3e62f2"
     "0000000000000000 00000000 0000000000000000 1c00000000000000 0f000000 61fd4e58"
 )
-ENTRIES = [(bytes.fromhex("000001000000"), b"\x11"), (bytes.fromhex("000002000000"), b"\x12")]
 entries = st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9)), max_size=8)
-
-
-def test_the_worked_file() -> None:
-    footer = decode_footer(WORKED[-36:], len(WORKED))
-    assert footer == Footer(BlockHandle(28, 15))
-    assert encode_footer(footer) == WORKED[-36:]
-    file = memoryview(WORKED)
-    (index,) = decode_body(read_block(file, footer.index))
-    assert index == (ENTRIES[1][0], encode_index_value(BlockHandle(0, 23)))
-    body = read_block(file, decode_index_value(index[1]))
-    assert decode_body(body) == ENTRIES
-    assert encode_body(ENTRIES) == body
-    none = BlockCompressor(BlockCodec.NONE)
-    assert b"".join(stored_block(body, none)) == WORKED[:28]
-    assert describe_sst(file)["entries"] == 2
-
-
-def test_footer_with_a_filter() -> None:
-    # From the same sheet: a filter of 3 entries.
-    data = bytes.fromhex("1c00000000000000 03000000 0300000000000000 1f00000000000000 0f000000 61fd4e58")
-    footer = decode_footer(data, 0x1F + 15 + 5 + 36)
-    assert footer == Footer(BlockHandle(0x1F, 15), BlockHandle(0x1C, 3), 3)
-    assert encode_footer(footer) == data
 
 
 def test_an_empty_block_is_unaligned() -> None:
     assert encode_body([]).hex() == "0000000001"
     assert decode_body(encode_body([])) == []
-
-
-@given(entries)
-def test_bodies_round_trip(rows: list[tuple[bytes, bytes]]) -> None:
-    assert decode_body(encode_body(rows)) == rows
 
 
 @given(st.sampled_from([BlockCodec.NONE, BlockCodec.ZSTD, BlockCodec.LZ4]), entries, st.integers(1, 40))

@@ -13,11 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 from lakeidx.api import Table
 from lakeidx.api.inspect.files import describe_lookup_file
-from lakeidx.cli.main import app
 from lakeidx.codec.rows.rowbytes import RowBytes
 from lakeidx.errors import CorruptFileError, InvalidInputError
 from lakeidx.lookup import file_cache as file_cache_module
@@ -299,19 +297,6 @@ def test_listing_refuses_what_is_none() -> None:
             "size": 1, "entries": 1, "checksum": 1, "side_files": []}  # fmt: skip
     with pytest.raises(CorruptFileError, match="leads out"):
         decode_listing(json.dumps({"version": 2, "files": [evil]}).encode())
-
-
-def test_command_prints_one_line_per_key(tmp_path: Path) -> None:
-    table = make_table(tmp_path)
-    keys = tmp_path / "keys.jsonl"
-    keys.write_text('{"d": "a/b", "id": 5}\n{"d": "ü", "id": 5}\n{"id": 3, "d": "ü"}\n', encoding="utf-8")
-    done = CliRunner().invoke(app, ["lookup", table.uri, "--keys", str(keys)])
-    assert done.exit_code == 0, done.output
-    assert [json.loads(line) for line in done.output.splitlines()] == [
-        {"d": "a/b", "id": 5, "v": "v5"},
-        None,
-        {"d": "ü", "id": 3, "v": "v3"},
-    ]
 
 
 @pytest.mark.parametrize("bucket", ["-1", "3"])

@@ -84,38 +84,30 @@ def test_young_files_are_left_alone(tmp_path: Path) -> None:
         found(table, older_than_ms=-1)
 
 
-@pytest.mark.parametrize("directory", ["snapshot", "tag"])
-def test_while_a_state_cannot_be_read_nothing_is_an_orphan(tmp_path: Path, directory: str) -> None:
+def test_what_cannot_be_read_stops_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = three_batches(tmp_path)
     create_tag(table.metadata, "kept", snapshot_id=1)
-    victim = Path(table.uri) / directory / ("snapshot-2" if directory == "snapshot" else "tag-kept")
-    victim.write_bytes(victim.read_bytes()[:-20])
-    with pytest.raises(CorruptFileError, match=victim.name):
-        found(Table.open(table.uri))
-
-
-def test_a_missing_manifest_of_a_live_snapshot_stops_the_search(tmp_path: Path) -> None:
-    table = three_batches(tmp_path)
-    snapshot = table.metadata.load_snapshot(2)
-    (Path(table.uri) / "manifest" / snapshot.delta_manifest_list).unlink()
-    with pytest.raises(NotFoundError, match=snapshot.delta_manifest_list):
-        found(Table.open(table.uri))
-
-
-def test_a_store_that_does_not_answer_stops_the_search(tmp_path: Path) -> None:
-    table = three_batches(tmp_path)
+    for name in ("snapshot/snapshot-2", "tag/tag-kept"):
+        victim = Path(table.uri) / name
+        whole = victim.read_bytes()
+        victim.write_bytes(whole[:-20])
+        with pytest.raises(CorruptFileError, match=victim.name):
+            found(Table.open(table.uri))
+        victim.write_bytes(whole)
     store = FaultStore(table.store)
     store.fail("get", "/manifest/")
     with pytest.raises(UnavailableError):
         found(Table(store, table.paths))
-
-
-def test_a_listing_that_leaves_the_table_stops_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = three_batches(tmp_path)
     outside = FileInfo(f"{tmp_path}/other/manifest/manifest-{UUID}-0", f"manifest-{UUID}-0", 7, 0, is_dir=False)
-    monkeypatch.setattr(orphans, "parallel_walk", lambda store, root: iter([outside]))
-    with pytest.raises(CorruptFileError, match="a path outside the table"):
-        found(table)
+    with monkeypatch.context() as patched:
+        patched.setattr(orphans, "parallel_walk", lambda store, root: iter([outside]))
+        with pytest.raises(CorruptFileError, match="a path outside the table"):
+            found(table)
+    # A live snapshot without one of its manifests.
+    gone = table.metadata.load_snapshot(2).delta_manifest_list
+    (Path(table.uri) / "manifest" / gone).unlink()
+    with pytest.raises(NotFoundError, match=gone):
+        found(Table.open(table.uri))
 
 
 def test_an_expiry_meanwhile_does_no_harm(tmp_path: Path) -> None:

@@ -122,14 +122,6 @@ def test_a_diff_leads_from_one_state_to_the_other(
     assert {r["k"] for r in filtered} == {k for k, v in states[latest].items() if v == "a"}
 
 
-@pytest.mark.slow
-def test_a_derived_changelog_builds_the_table(lived: tuple[Table, dict[int, State]]) -> None:
-    table, states = lived
-    for number, before in enumerate(states):
-        for after in [s for s in states if s > before][number % 2 :: 2]:
-            assert apply(states[before], read(table, before, after, IncrementalMode.DERIVED)) == states[after]
-
-
 def test_records_keep_the_kinds_they_were_written_with(tmp_path: Path) -> None:
     table = make(tmp_path, KINDS["fixed"])
     write(table, [(1, "a", "+I"), (2, "b", "+I")])
