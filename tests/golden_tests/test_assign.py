@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 from lakeidx.bucket_assignment.hash_map import HashMap
-from lakeidx.bucket_assignment.partition_index import GrowingBuckets, PartitionIndex
+from lakeidx.bucket_assignment.partition_index import GrowingBuckets, IndexedBucket, PartitionIndex
 from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.bucket_assignment.rules import AssignRules, assigner_of
 from lakeidx.errors import InvalidInputError
 from tests.conftest import GOLDEN
-from tests.kit.assigner_tasks import AssignerSet, AssignPlan, HashBucketAssigner, PartitionKey
+from tests.kit.assigner_tasks import AssignerSet, AssignPlan, HashBucketAssigner, IndexLoader, PartitionKey
 
 pytestmark = pytest.mark.golden
 LINES = [json.loads(line) for line in (GOLDEN / "assign.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -132,21 +132,12 @@ def partition_bytes(value: int) -> bytes:
     return struct.pack(">i", 1) + struct.pack("<qi4x", 0, value)
 
 
-@dataclass
-class GoldenFiles:
-    """The loader: HASH files in the order Java scanned them."""
-
-    files: dict[bytes, list[tuple[int, np.ndarray]]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, line: Mapping[str, Any]) -> GoldenFiles:
-        files: dict[bytes, list[tuple[int, np.ndarray]]] = {}
-        for entry in line["index"]:
-            files.setdefault(partition_bytes(entry["partition"]), []).append((entry["bucket"], column(entry["hashes"])))
-        return cls(files)
-
-    def load(self, partition: bytes) -> list[tuple[int, np.ndarray]]:
-        return self.files.get(partition, [])
+def golden_files(line: Mapping[str, Any]) -> IndexLoader:
+    """HASH files in the order Java scanned them."""
+    files: dict[bytes, list[IndexedBucket]] = {}
+    for entry in line["index"]:
+        files.setdefault(partition_bytes(entry["partition"]), []).append((entry["bucket"], column(entry["hashes"])))
+    return lambda partition: files.get(partition, [])
 
 
 @dataclass
@@ -163,7 +154,7 @@ class Job:
             target_rows=self.line["target"],
             max_buckets=self.line["max_buckets"],
         )
-        self.files = GoldenFiles.of(self.line)
+        self.files = golden_files(self.line)
         self.made: dict[int, HashBucketAssigner] = {}
         self.set = AssignerSet(self.plan, self.make)
         self.keys = {p: PartitionKey(partition_bytes(p), h) for p, h in self.line["partition_hashes"]}
@@ -238,7 +229,7 @@ def test_simple_hash_bucket_assigner(line: dict[str, Any], longest: int | None) 
         target_rows=line["target"],
         max_buckets=line["max_buckets"],
     )
-    assigner = HashBucketAssigner(plan, line["assign_id"], GoldenFiles(), draws)
+    assigner = HashBucketAssigner(plan, line["assign_id"], lambda _: [], draws)
     for calls in runs(line["calls"], longest=longest):
         partition = PartitionKey(partition_bytes(calls[0]["partition"]), 0)
         draws.expect(calls)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +18,9 @@ from lakeidx.bucket_assignment.partition_index import Assignment, IndexedBucket,
 from lakeidx.bucket_assignment.routing import group_rows
 from lakeidx.bucket_assignment.rules import AssignRules, BucketPicker, assigner_of
 
-
-class IndexLoader(Protocol):
-    """Brings the HASH index files of a partition, all from one snapshot."""
-
-    def load(self, partition: bytes) -> Sequence[IndexedBucket]:
-        """Load (bucket, hashes int32[m]) of each file, in the order of the index manifest; empty for a new partition.
-
-        Hashes that no row of the assigner has may be left out, if the number of hashes in the file is given besides.
-        partition  prefixed BinaryRow
-        """
-        ...
+#: Loads (bucket, hashes int32[m]) of each HASH index file of a partition, of one snapshot, in the order of the index manifest.
+#: Hashes that no row of the assigner has may be left out, if the number of hashes in the file is given besides.
+IndexLoader = Callable[[bytes], Sequence[IndexedBucket]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +84,7 @@ class HashBucketAssigner:
         """Assign a column of keys of one partition to buckets, all of them routed here; errors as `PartitionIndex.assign_rows`."""
         if partition.data not in self.indexes:
             plan, files = self.plan, []
-            for bucket, known, *counted in self.loader.load(partition.data):
+            for bucket, known, *counted in self.loader(partition.data):
                 here = known[plan.assigner_of(partition.hash, known) == self.assign_id]
                 files.append((bucket, here, counted[0] if counted else len(known)))
             self.indexes[partition.data] = PartitionIndex.load(files, rules=plan.rules(self.assign_id), pick=self.pick)
@@ -131,15 +122,10 @@ class AssignerSet:
         errors      as `PartitionIndex.assign_rows`; InvalidInputError for a code out of range
         """
         tasks = self.plan.num_channels
-        if codes is None and tasks == 1:
-            return self.task(0).assign(partitions[0], hashes)
         codes = np.zeros(len(hashes), np.int32) if codes is None else codes
-        if tasks == 1:
-            groups = group_rows(codes, len(partitions))
-        else:
-            partition_hashes = np.array([p.hash for p in partitions], np.int32)
-            routed = self.plan.assigner_of(partition_hashes[codes], hashes)
-            groups = group_rows(codes * np.int32(tasks) + routed, len(partitions) * tasks)
+        partition_hashes = np.array([p.hash for p in partitions], np.int32)
+        routed = self.plan.assigner_of(partition_hashes[codes], hashes)
+        groups = group_rows(codes * np.int32(tasks) + routed, len(partitions) * tasks)
         result = Assignment(np.empty(len(hashes), np.int32), np.empty(len(hashes), np.bool_))
         for group, rows in enumerate(groups):
             if not len(rows):

@@ -54,12 +54,11 @@ def test_buckets_are_those_of_assigners_that_load_the_files(table: Table, tasks:
     numbers = read_part_targets(table.store, path, result.assign.placing_tasks[0], part.rows)
     found = np.array([result.assign.targets[n].bucket for n in numbers])
 
-    class Loader:
-        def load(self, partition: bytes) -> list[tuple[int, Any]]:
-            return [(b, read_hash_index(table.metadata, schema, e)) for b, e in sorted(files[partition].items())]
+    def load(partition: bytes) -> list[tuple[int, Any]]:
+        return [(b, read_hash_index(table.metadata, schema, e)) for b, e in sorted(files[partition].items())]
 
     plan = AssignPlan(num_channels=tasks, num_assigners=tasks, target_rows=20, max_buckets=-1)
-    java = AssignerSet(plan, lambda i: HashBucketAssigner(plan, i, Loader(), RandomBuckets.seeded(f"b#{i}")))
+    java = AssignerSet(plan, lambda i: HashBucketAssigner(plan, i, load, RandomBuckets.seeded(f"b#{i}")))
     partitions = sorted(files)
     codes = (batch.column("p").to_numpy() % PARTITIONS).astype(np.int32)
     keys = [PartitionKey(p, partition_hash(p)) for p in partitions]
