@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
@@ -11,6 +12,7 @@ import pytest
 from lakeidx.batch.context import make_context
 from lakeidx.maintenance.rollback import roll_back_table
 from tests.dagster.pipelines import Deployment, metrics, red_checks
+from tests.dagster.test_submitted import submitting
 from tests.kit.small_tables import rows as arrow_rows
 from tests.kit.upserts import upsert_table
 
@@ -44,21 +46,24 @@ def test_a_table_that_was_dropped_is_loaded_again(tmp_path: Path) -> None:
     assert d.content() == {(1, k): f"a{k}" for k in range(3)}
 
 
-def test_the_assets_show_the_attempt_that_was_committed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("deployed", [Deployment, submitting], ids=["in the run", "as a job"])
+def test_the_assets_show_the_attempt_that_was_committed(tmp_path: Path, deployed: Callable[[Path], Deployment]) -> None:
+    """A commit that ran as a job was once shown as if its batch had been committed before, and as its first attempt."""
     d = Deployment(tmp_path)
     d.land("a.parquet", rows(0, 3, "a"))
     d.run("a.parquet")
     d.land("b.parquet", rows(2, 5, "b"))
     d.run("b.parquet", selection=["ingest", "bucket_assignment", "index_write"])
     upsert_table(make_context(d.table.metadata, "other"), arrow_rows([(1, 4, "other")]))
-    result = d.run("b.parquet", selection=["commit"])
-    assert metrics(result, "commit")["replans"] == 1
+    result = deployed(tmp_path).run("b.parquet", selection=["commit"])
+    commit = metrics(result, "commit")
+    assert (commit["attempt"], commit["replans"], commit["already_committed"]) == (2, 1, False)
+    assert (commit["inserts"], commit["updates"]) == (1, 2)
     seen = [e.asset_observation_data.asset_observation for e in result.all_events if e.is_asset_observation]
     assert {o.asset_key.path[-1]: o.metadata["lakeidx/attempt"].value for o in seen} == {
         "bucket_assignment": 2,
         "index_write": 2,
     }
-    assert metrics(result, "commit")["updates"] == 2
     assert {o.partition for o in seen} == {"b.parquet"}
 
 

@@ -139,26 +139,6 @@ def test_a_bit_cleared_in_a_file_index_beside_its_file(damaged: Damaged, checksu
         assert {s["value"] for s in shown} <= set(content.values())
 
 
-def test_a_bit_cleared_in_an_embedded_file_index(damaged: Damaged) -> None:
-    hurt: list[str] = []
-
-    def change(found: list[ManifestEntry]) -> list[ManifestEntry]:
-        at = next(i for i, e in enumerate(found) if e.file.embedded_index)
-        data = found[at].file.embedded_index
-        assert data is not None
-        indexes = decode_index_container(data)
-        bloom = indexes["v"]["bloom-filter"]
-        assert bloom is not None
-        made = encode_index_container({**indexes, "v": {**indexes["v"], "bloom-filter": bytes(first_set_bit(bloom))}})
-        hurt.append(found[at].file.file_name)
-        return [*found[:at], replace(found[at], file=replace(found[at].file, embedded_index=made)), *found[at + 1 :]]
-
-    damaged.edit_delta(change)
-    found = verified(damaged.deployment)
-    assert red(found) == {"file_indexes_answer"}
-    assert {Path(str(s["file"])).name for s in sample(found["file_indexes_answer"])} == set(hurt)
-
-
 def test_a_file_index_with_bytes_that_do_not_match_their_checksum(damaged: Damaged) -> None:
     entry = next(e for e in entries(damaged.deployment) if e.file.extra_files)
     path = side_file(damaged, entry)

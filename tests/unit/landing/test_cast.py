@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -289,8 +288,3 @@ def test_an_empty_column() -> None:
     for t in ("INT", "STRING", INTS, "TIMESTAMP(3)", "BYTES", "TIME(0)"):
         assert len(cast_column(pa.chunked_array([], pa.string()), parse_type(t)).values) == 0
         assert cast_column(pa.nulls(3), parse_type(t)).values.null_count == 3
-
-
-def test_the_clock_of_times_is_milliseconds() -> None:
-    out = cast_column(pa.array(["00:00:01.5"]), parse_type("TIME(3)"))
-    assert np.asarray(out.values.cast(pa.int32())).tolist() == [timedelta(seconds=1.5) // timedelta(milliseconds=1)]
