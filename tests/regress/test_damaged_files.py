@@ -297,16 +297,9 @@ def test_a_flip_in_a_page_of_any_column_fails(tmp_path: Path) -> None:
         assert str(result.sample[0]["file"]).endswith(file.name)
 
 
-def test_a_sample_of_bytes(tmp_path: Path) -> None:
-    """No flipped byte that changes an answer passes."""
-    _table(tmp_path / "sizing")
-    size = _data_file(tmp_path / "sizing").stat().st_size
-    assert _flips(tmp_path / "flips", _invert, sorted(random.Random(7).sample(range(size), 20))) == []
-
-
 @pytest.mark.slow
 def test_every_byte(tmp_path: Path) -> None:
-    """All of them, each by one of two changes."""
+    """No flipped byte that changes an answer passes: all of them, each by one of two changes."""
     _table(tmp_path / "sizing")
     size = _data_file(tmp_path / "sizing").stat().st_size
     draw = random.Random(8)
