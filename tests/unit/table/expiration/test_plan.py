@@ -1,4 +1,4 @@
-"""Which snapshots expire, at the bounds of each rule; what plans hold besides what the property test sees."""
+"""Which snapshots expire, at the bounds of each rule; what plans hold besides what histories show."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ from lakeidx.format.data_file import EMPTY_ROW, DataFileMeta
 from lakeidx.format.manifest import FileKind, ManifestEntry
 from lakeidx.format.snapshot import CommitKind, Snapshot
 from lakeidx.options.table_options import TableOptions
-from lakeidx.table.expiration.files_to_delete import Role, SnapshotMetadata
-from lakeidx.table.expiration.plan import ExpireInputs, ExpireRange, Retention, choose_range, plan_expire, retention_of
-from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_delete_tag, plan_rollback
+from lakeidx.table.expiration.files_to_delete import FileToDelete, Role, SnapshotMetadata, children_first
+from lakeidx.table.expiration.plan import (
+    ExpireInputs,
+    ExpireRange,
+    Retention,
+    choose_range,
+    plan_expire,
+    retention_of,
+    tags_around,
+    tags_before,
+)  # fmt: skip
+from lakeidx.table.expiration.rollback_plan import RollbackInputs, plan_delete_tag, plan_rollback, tag_neighbours
 from tests.kit.compaction_files import a_file
 
 HOURLY = {i: i * 100 for i in range(1, 21)}
@@ -136,6 +145,37 @@ def test_an_upgraded_file_stays() -> None:
         [entry(FileKind.ADD, upgraded), entry(FileKind.DELETE, FLUSHED)],
     ):
         assert plan_expire(inputs_of({2: order}), retention=Retention()).phases[0] == ()
+    # So does one that a later snapshot has again, as going back to an older state leaves it, and one of a snapshot that stays.
+    back = [entry(FileKind.ADD, FLUSHED), entry(FileKind.ADD, COMPACTED, 1)]
+    again = plan_expire(inputs_of({2: GONE, 3: back}), retention=Retention())
+    assert [f.name for f in again.phases[0]] == ["away"]
+    later = dataclasses.replace(inputs_of({2: GONE}), later=back)
+    assert [f.name for f in plan_expire(later, retention=Retention()).phases[0]] == ["away"]
+
+
+def test_statistics_go_unless_a_state_that_stays_names_them() -> None:
+    inputs = inputs_of({2: []})
+    old, end = (with_statistics(m, "stats") for m in (inputs.expiring[0], inputs.end))
+    for kept, gone in ((end, []), (inputs.end, ["stats"])):
+        plan = plan_expire(dataclasses.replace(inputs, expiring=[old], end=kept), retention=Retention())
+        assert [f.name for f in plan.files if f.role is Role.STATISTICS] == gone
+
+
+def with_statistics(m: SnapshotMetadata, name: str) -> SnapshotMetadata:
+    return dataclasses.replace(m, snapshot=dataclasses.replace(m.snapshot, statistics=name))
+
+
+def test_the_tags_that_an_expiry_has_to_know() -> None:
+    gone = ExpireRange(4, 8)
+    assert tags_around([1, 3, 5, 8], gone) == {3, 5}
+    assert tags_around([3, 4, 7], gone) == {4, 7}
+    assert tags_before([1, 3, 5, 7, 8], gone) == {3, 5, 7}
+
+
+def test_a_tag_may_share_files_with_its_neighbours() -> None:
+    assert tag_neighbours(5, [1, 3, 5, 7, 9], 8) == (3, 7)
+    assert tag_neighbours(5, [1, 5, 9], 8) == (1, 8)
+    assert tag_neighbours(5, [5], 4) == (None, None)
 
 
 def test_changelogs_that_live_longer_keep_their_files() -> None:
@@ -163,6 +203,19 @@ def test_what_cannot_be_read_is_left_out_and_said() -> None:
     assert "the tag of snapshot 1 cannot be read" in tagged.notes[0]
     broken = dataclasses.replace(inputs_of({2: []}), end=dataclasses.replace(snapshot(2), base=None))
     assert {f.role for f in plan_expire(broken, retention=Retention()).files} == {Role.SNAPSHOT}
+    # Of what a run that was cut off has left, the rest goes: parts of a snapshot, and whole ones, may be missing.
+    parts = dataclasses.replace(snapshot(1), base=None, delta=None, changelog=None, index=None)
+    rest = plan_expire(dataclasses.replace(inputs_of({2: [], 4: []}), expiring=[parts]), retention=Retention())
+    assert ([f.name for f in rest.files], rest.notes) == (["manifest-list-b1", "manifest-list-d1", "1"], ())
+
+
+def test_lists_go_after_what_they_name() -> None:
+    """A run that is cut off leaves nothing that the next one does not find."""
+    names = ("manifest-list-1", "manifest-1", "index-manifest-1", "index-1", "stat-1")
+    phases = children_first([FileToDelete(Role.INDEX if n == "index-1" else Role.MANIFEST, n) for n in names])
+    assert [[f.name for f in phase] for phase in phases] == [
+        ["manifest-1", "index-1", "stat-1"], ["manifest-list-1", "index-manifest-1"],
+    ]  # fmt: skip
 
 
 def test_only_the_tag_file_goes_while_others_use_the_snapshot() -> None:
@@ -174,17 +227,22 @@ def test_rollback_order_and_changelogs() -> None:
         target=snapshot(3),
         target_exists=True,
         dropped=[snapshot(4), snapshot(5)],
-        dropped_tags={"a": snapshot(4), "b": snapshot(5)},
+        # The snapshot of the last tag has expired.
+        dropped_tags={"a": snapshot(4), "b": snapshot(5), "c": snapshot(6)},
         changelogs=[1, 2, 4, 5],
         entries=[entry(FileKind.ADD, FLUSHED), entry(FileKind.ADD, COMPACTED)],
+        changelog_entries=[entry(FileKind.ADD, a_file("changelog-5"))],
         used=frozenset({(EMPTY_ROW, 0, "compacted")}),
     )
     plan = plan_rollback(inputs)
     assert [f.name for f in plan.files] == [
-        "5", "4", "5", "4", "b", "a", "flushed",
-        "manifest-list-b4", "manifest-list-d4", "manifest-list-b5", "manifest-list-d5",
+        "5", "4", "5", "4", "c", "b", "a", "flushed", "changelog-5",
+        *(f"manifest-list-{of}{number}" for number in (4, 5, 6) for of in "bd"),
     ]  # fmt: skip
     assert (plan.latest_hint, plan.changelog_hint, plan.restore_snapshot) == (3, 2, None)
+    # The state of a tag comes back without its changelog, which went with the snapshot.
+    of_tag = dataclasses.replace(inputs, target=snapshot(3, changelog=True), target_exists=False)
+    assert plan_rollback(of_tag).restore_snapshot == snapshot(3).snapshot
     assert plan_rollback(dataclasses.replace(inputs, changelogs=[4])).changelog_hint == -1
     assert plan_rollback(dataclasses.replace(inputs, changelogs=[1])).changelog_hint is None
     with pytest.raises(InvalidInputError, match="cannot roll back to snapshot 3"):
