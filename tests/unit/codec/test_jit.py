@@ -42,13 +42,6 @@ def test_frozen_copies_only_what_it_must() -> None:
     assert frozen(unaligned).tolist() == array.tolist()
 
 
-def test_without_a_place_to_keep_compiled_code() -> None:
-    """A function that has no source file cannot be cached; it is compiled all the same."""
-    names: dict[str, Any] = {}
-    exec("def add(a, b): return a + b", names)
-    assert kernel(names["add"])(1, 2) == 3
-
-
 def test_no_form_for_c_programs_is_compiled() -> None:
     # Without a source file nothing is kept on disk: both are compiled here.
     names: dict[str, Any] = {}

@@ -10,8 +10,7 @@ from lakeidx.codec.rows.compacted_row import compacted_header_size, encode_compa
 from lakeidx.codec.rows.compacted_row_read import decode_compacted
 from lakeidx.errors import CorruptFileError
 from lakeidx.types import DataType, parse_type
-from tests.kit.scalar_twins import compare_compacted, compare_rows
-from tests.unit.codec.strategies import atomic_types, same, tables
+from tests.unit.codec.strategies import same, tables
 
 
 @given(tables(max_rows=2))
@@ -27,16 +26,6 @@ def test_the_header_has_a_bit_for_each_field() -> None:
     assert encode_compacted([], []) == b"\0"
     assert encode_compacted([1, "ab"], [parse_type("INT"), parse_type("STRING")], 3)[0] == 3
     assert decode_compacted(b"\0", []) == []
-
-
-@given(tables(atomic_types, max_columns=3, max_rows=6))
-@settings(deadline=None)
-def test_order_is_that_of_the_values(table: tuple[list[DataType], list[list[Any]]]) -> None:
-    types, rows = table
-    for a in rows:
-        for b in rows:
-            order = compare_compacted(encode_compacted(a, types), encode_compacted(b, types), types)
-            assert order == compare_rows(a, b, types)
 
 
 @given(tables(max_columns=3, max_rows=1), st.binary(max_size=8))
