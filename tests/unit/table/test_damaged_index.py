@@ -24,7 +24,7 @@ INDEXES = {
 }  # fmt: skip
 #: Asks every index, and each of them decides: no statistics rule the file out.
 ALL = "s = 's1#' OR b = 3 OR n = 5 OR r = 7"
-SINGLE = ("s = 's3'", "b = 4", "n < 6", "r >= 30")
+SINGLE = "s = 's3'"
 
 
 def make(folder: Path, threshold: str) -> Table:
@@ -55,8 +55,8 @@ def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pyte
     (path,) = Path(table.uri).glob("bucket-0/*.index")
     whole = path.read_bytes()
     assert table.scan(where=ALL).explain().metrics.read.files == 0
-    expected = {where: table.scan(where=where).to_arrow(threads=1) for where in SINGLE}
-    assert [t.num_rows for t in expected.values()] == [5, 8, 9, 9]
+    expected = table.scan(where=SINGLE).to_arrow(threads=1)
+    assert expected.num_rows == 5
     caplog.set_level(logging.WARNING)
     test = FileIndexTest(table.store, BoundPredicate(parse_where(ALL, table.schema.fields), table.schema.fields))
     (bucket,) = table.scan().plan.buckets
@@ -68,17 +68,9 @@ def test_a_side_file_with_any_damage_is_passed_over(tmp_path: Path, caplog: pyte
         answer = test.ask(file, str(path).removesuffix(".index"), table.schema, metrics)
         assert (answer.skip, answer.selection, metrics.index_failures) == (False, None, 1), n
         assert "without its index: " in caplog.text
-        if n % 25:
-            continue
-        # What a scan makes of that.
-        scan = table.scan(where=ALL)
-        assert scan.to_arrow(threads=1).num_rows == 0
-        assert (scan.metrics.index_failures, scan.metrics.read.files) == (1, 1), n
-        where = SINGLE[n // 25 % len(SINGLE)]
-        assert table.scan(where=where).to_arrow(threads=1).equals(expected[where]), n
     path.unlink()
-    scan = table.scan(where=SINGLE[0])
-    assert scan.to_arrow(threads=1).equals(expected[SINGLE[0]])
+    scan = table.scan(where=SINGLE)
+    assert scan.to_arrow(threads=1).equals(expected)
     assert scan.metrics.index_failures == 1
 
 

@@ -111,11 +111,3 @@ def test_a_null_key_is_refused() -> None:
     kv = kv_table(SCHEMA, [(1, "a"), (2, "b")]).set_column(2, "k", pa.array([None, 1], pa.int32()))
     with pytest.raises(InvalidInputError, match="null"):
         merge_rows(kv, SCHEMA)
-
-
-def test_projected_columns_are_enough() -> None:
-    old, new = run([(1, "a"), (2, "b")], 0), run([(2, "c")], 10)
-    names = ["_SEQUENCE_NUMBER", "_VALUE_KIND", "k"]
-    runs = [[t.select(names) for t in r] for r in (old, new)]
-    (table,) = merge_sorted_runs([iter(r) for r in runs], SCHEMA)
-    assert table.to_pydict() == {"_SEQUENCE_NUMBER": [0, 10], "_VALUE_KIND": [0, 0], "k": [1, 2]}

@@ -88,9 +88,10 @@ def test_of_snapshots_that_stay_only_the_changes_are_read(tmp_path: Path) -> Non
 
 def test_the_last_tag_of_a_snapshot_takes_its_files_along(tmp_path: Path) -> None:
     table = filled_table(tmp_path, [(1, 1, "a")])
-    upsert(table, [(1, 1, "b")], overwrite="table")
-    for name in ("one", "two"):
-        create_tag(table.metadata, name, snapshot_id=1)
+    for value in "bc":
+        upsert(table, [(1, 1, value)], overwrite="table")
+    for name, snapshot_id in (("one", 1), ("two", 1), ("late", 2)):
+        create_tag(table.metadata, name, snapshot_id=snapshot_id)
     expire(table)
     table = reopened(table)
     assert [f.role for f in delete_tag(table.metadata, table.schema, "two").files] == [Role.TAG]
@@ -98,8 +99,11 @@ def test_the_last_tag_of_a_snapshot_takes_its_files_along(tmp_path: Path) -> Non
     assert [f.path for f in dry.files] == [f.path for f in done.files]
     assert {f.role for f in done.files} >= {Role.TAG, Role.DATA, Role.MANIFEST}
     assert files_on_disk(table) == reachable(table)
-    with pytest.raises(NotFoundError, match="tag 'one' does not exist; tags: none"):
-        delete_tag(table.metadata, table.schema, "one")
+    assert content(reopened(table), tag="late") == {(1, 1): "b"}
+    delete_tag(table.metadata, table.schema, "late")
+    assert files_on_disk(table) == reachable(table)
+    with pytest.raises(NotFoundError, match="tag 'late' does not exist; tags: none"):
+        delete_tag(table.metadata, table.schema, "late")
 
 
 def test_two_old_tags_of_expired_snapshots_are_listed_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
