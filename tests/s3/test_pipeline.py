@@ -1,10 +1,11 @@
-"""The pipeline on a real S3 server: batches, time travel, racing writers, faults, Spark, and Java in both directions."""
+"""The pipeline on a real S3 server: batches, time travel, Spark, and Java in both directions.
+
+Writers that race while the server fails are in `tests/contract/test_faulty_histories.py`.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,9 @@ from pyspark.sql import SparkSession
 
 from lakeidx.api.table import Table
 from lakeidx.batch.context import make_context
-from lakeidx.errors import CommitUnknownError, UnavailableError
 from lakeidx.landing.read import LandingOptions
 from lakeidx.spark.runner import SparkRunner
 from lakeidx.tasks.runner import LocalRunner
-from lakeidx.testing.fault_store import FaultStore
 from tests.kit.java_paimon import JavaPaimon, require_java_paimon
 from tests.kit.s3_server import S3Server, s3_server
 from tests.kit.small_tables import SPEC, content, rows
@@ -63,62 +62,6 @@ def test_batches_time_travel_and_overwrite(table: Table, tmp_path: Path) -> None
     assert content(fresh) == wanted
     assert fresh.metadata.snapshot_ids() == [1, 2, 3]
     assert content(fresh, timestamp_ms=fresh.metadata.load_snapshot(1).time_millis)[(1, 0)] == "a"
-
-
-def test_two_writers_race(table: Table) -> None:
-    errors: list[BaseException] = []
-
-    def write(who: int) -> None:
-        mine = Table.open(table.uri)
-        try:
-            for n in range(4):
-                batch(mine, f"w{who}-{n}", [(1, k, f"{who}-{n}") for k in (who * 100 + n, 1000 + n)])
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=write, args=(who,)) for who in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    fresh = Table.open(table.uri)
-    found = content(fresh)
-    assert {k for k in found if k[1] < 1000} == {(1, who * 100 + n) for who in (1, 2) for n in range(4)}
-    assert all(found[(1, 1000 + n)] in (f"1-{n}", f"2-{n}") for n in range(4))
-    users = [s.commit_user for s in fresh.metadata.snapshots()]
-    assert len(users) == len(set(users)) == 8
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize(
-    ("verb", "where"),
-    [
-        (("put_if_absent",), "ingest.json"),
-        (("put_if_absent",), "bucket_assignment.json"),
-        (("open_output", "put"), "bucket-"),
-        (("put",), "/index/"),
-        (("put_if_absent",), "index_write.json"),
-        (("put_if_absent",), "/snapshot/snapshot-"),
-        (("put_if_absent",), "commit.json"),
-    ],
-    ids=lambda v: "".join(v).strip("/"),
-)
-def test_a_fault_at_every_stage_leaves_each_row_once(
-    table: Table, verb: tuple[str, ...], where: str, when: Any
-) -> None:
-    batch(table, "first", [(1, k, "a") for k in range(15)])
-    store = FaultStore(table.store)
-    flaky = Table(store, table.paths)
-    fault = store.fail(verb, where, when=when, error=lambda: UnavailableError("503 Slow Down", path=where))
-    for _ in range(3):
-        with contextlib.suppress(UnavailableError, CommitUnknownError):
-            batch(flaky, "second", [(1, k, "b") for k in range(10, 25)])
-            break
-    assert fault.hits == 1
-    fresh = Table.open(table.uri)
-    assert content(fresh) == {(1, k): "a" if k < 10 else "b" for k in range(25)}
-    assert fresh.metadata.snapshot_ids() == [1, 2]
 
 
 @pytest.mark.spark
