@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cmp_to_key
 from typing import Any
 
 import pytest
@@ -33,14 +34,19 @@ def test_kernel_compares_as_the_scalar_twin(table: tuple[list[DataType], list[li
             assert order.compare(a, b) == (expected > 0) - (expected < 0)
 
 
-@pytest.mark.parametrize(("name", "other"), [("FLOAT", "0100c0ff"), ("DOUBLE", "010000000000f8ff")])
-def test_every_nan_is_the_greatest_number_whatever_its_bits(name: str, other: str) -> None:
-    types = [parse_type(name)]
-    order = KeyOrder.row_compacted(types)
-    nan, top = (encode_compacted([float(v)], types) for v in ("nan", "inf"))
-    other_nan = nan[:2] + bytes.fromhex(other)
-    assert order.compare(nan, other_nan) == 0
-    assert order.compare(other_nan, top) == 1
+def test_floats_have_javas_order() -> None:
+    # Double.compare: -inf < -1 < -0.0 < 0.0 < 1 < inf < NaN, whatever the bits of the NaN.
+    for name in ("FLOAT", "DOUBLE"):
+        types = [parse_type(name)]
+        order = KeyOrder.row_compacted(types)
+        values = [None, float("-inf"), -1.0, -0.0, 0.0, 1.0, float("inf"), float("nan")]
+        keys = [encode_compacted([v], types) for v in values]
+        shuffled = keys[3:] + keys[:3]
+        assert sorted(shuffled, key=cmp_to_key(order.compare)) == keys
+        size = len(keys[1]) - 2
+        other_nan = keys[-1][:2] + bytes.fromhex("0100c0ff" if size == 4 else "010000000000f8ff")
+        assert order.compare(keys[-1], other_nan) == 0
+        assert order.compare(other_nan, keys[-2]) == 1
 
 
 @settings(deadline=None, max_examples=300)
