@@ -110,13 +110,22 @@ def is_refused_by_pandas(column: Column) -> bool:
     return column.type.root in (Root.ROW, Root.MAP) and "ZONE" in str(column.type)
 
 
+def _python_has(rows: pa.Table) -> bool:
+    """Tell whether all values are Python's: not every way in has written moments of other years."""
+    try:
+        rows.to_pylist()
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
 def _judged(table: lakeidx.Table, columns: Sequence[Column], _: Path) -> Shown:
     """Let Great Expectations count the nulls of each column, or refuse it; it hands no values out."""
     shown = of_arrow(table.scan().to_arrow(), columns)
     for column in columns:
         expected = ExpectationConfig(type="expect_column_values_to_not_be_null", args={"column": column.name})
         rows = table.scan(columns=[column.name]).to_arrow()
-        if is_refused_by_pandas(column):
+        if is_refused_by_pandas(column) and not _python_has(rows):
             with pytest.raises(InvalidInputError, match=r"^Great Expectations cannot judge"):
                 judge_rows([expected], [rows])
             continue
