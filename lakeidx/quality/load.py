@@ -7,7 +7,7 @@ buckets take no part in the rules over keys, so that one fault does not show as 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from lakeidx.format.snapshot import Snapshot
 from lakeidx.quality.index_file_rules import IndexFile
 from lakeidx.quality.key_rules import BucketKeys
 from lakeidx.quality.result import BucketId
-from lakeidx.quality.tasks.bucket_keys import LiveKeys, read_live_keys
+from lakeidx.quality.tasks.bucket_keys import read_live_keys
 from lakeidx.quality.tasks.decode_files import decode_files, paths_of_bucket
 from lakeidx.storage.base import FileInfo, ObjectStore
 from lakeidx.storage.files import parent_of
@@ -41,8 +41,6 @@ Hashes = NDArray[np.int32]
 
 #: Snapshots a look at a single run goes back.
 _RECENT_SNAPSHOTS = 10
-#: A bucket's files are held in memory, to be decoded and read for their keys, up to so many bytes together.
-_HELD_BYTES = 4 << 20
 
 
 @dataclass(slots=True)
@@ -124,9 +122,9 @@ def load_evidence(
     largest = max(evidence.found.values(), default=0)
     readers = runner_of_small_files(runner or cores, metadata.store, largest)
     plans = _plan_keys(metadata, evidence, key_rows, seed) if schema.primary_keys else {}
-    keys = _decode_data_files(metadata, evidence, readers, decode, plans)
+    _decode_data_files(metadata, evidence, readers, decode)
     if plans:
-        _load_keys(metadata, evidence, readers, plans, keys)
+        _load_keys(metadata, evidence, readers, plans)
     if history != 0:
         _load_snapshots(metadata, evidence, pool, last=history)
         if schema.table_options.writes_iceberg:
@@ -238,38 +236,27 @@ def _plan_keys(
 
 
 def _decode_data_files(
-    metadata: TableMetadata,
-    evidence: TableEvidence,
-    runner: Runner,
-    names: Collection[str] | None,
-    plans: Mapping[BucketId, ScanPlan],
-) -> list[LiveKeys]:
-    """Decode data files; returns the keys of buckets that fit into memory whole."""
+    metadata: TableMetadata, evidence: TableEvidence, runner: Runner, names: Collection[str] | None
+) -> None:
     scope, broken = set(evidence.scope), _broken(evidence)
     chosen = [
         e
         for e in evidence.view.entries
         if (e.partition, e.bucket) in scope and (names is None or e.file.file_name in names)
     ]
-    small = {place: p for place, p in plans.items() if sum(f.file_size for f in p.buckets[0].files()) <= _HELD_BYTES}
-    results, keys = decode_files(metadata, chosen, runner, skip=broken, plans=small)
+    results = decode_files(metadata, chosen, runner, skip=broken)
     evidence.decoded = (len(results), sum(d.bytes for d in results))
     evidence.unreadable += [d.fault for d in results if d.fault is not None]
     evidence.miscounted += [d.miscounted for d in results if d.miscounted is not None]
-    return keys
 
 
 def _load_keys(
-    metadata: TableMetadata,
-    evidence: TableEvidence,
-    runner: Runner,
-    plans: Mapping[BucketId, ScanPlan],
-    known: Sequence[LiveKeys],
+    metadata: TableMetadata, evidence: TableEvidence, runner: Runner, plans: Mapping[BucketId, ScanPlan]
 ) -> None:
     unreadable = {fault.get("file") for fault in evidence.unreadable}
     readable = [p for p in plans.values() if unreadable.isdisjoint(paths_of_bucket(metadata, p.schema, p.buckets[0]))]
     across = evidence.schema.bucket_mode is BucketMode.KEY_DYNAMIC
-    for found in read_live_keys(metadata, readable, runner, across_partitions=across, known=known):
+    for found in read_live_keys(metadata, readable, runner, across_partitions=across):
         if found.hashes is None:
             name = evidence.partition_name(found.place[0])
             evidence.unreadable.append({"partition": name, **(found.fault or {})})

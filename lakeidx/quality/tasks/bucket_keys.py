@@ -33,17 +33,12 @@ class _Work:
     """One bucket.
 
     plan     of a scan of this bucket alone
-    shared   int32, hashes that other buckets have, too
+    shared   int32, ascending, hashes that other buckets have, too
     """
 
     metadata: TableMetadata
     plan: ScanPlan
     shared: Hashes
-
-    @property
-    def place(self) -> BucketId:
-        (bucket,) = self.plan.buckets
-        return bucket.partition, bucket.bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +57,17 @@ class LiveKeys:
 
 
 def read_live_keys(
-    metadata: TableMetadata,
-    plans: Iterable[ScanPlan],
-    runner: Runner,
-    *,
-    across_partitions: bool,
-    known: Iterable[LiveKeys] = (),
+    metadata: TableMetadata, plans: Iterable[ScanPlan], runner: Runner, *, across_partitions: bool
 ) -> list[LiveKeys]:
     """Read the keys of buckets, each in a task.
 
     plans               one for each bucket
     across_partitions   a key lives in one partition at a time
-    known               what was read of some of the buckets before, without `shared` hashes
     errors              UnavailableError; anything else that is wrong with a bucket is in its result
     """
     label = f"verify: {metadata.paths.root}"
     works = [_Work(metadata, plan, _NONE) for plan in plans]
-    read = {keys.place: keys for keys in known}
-    new = [work for work in works if work.place not in read]
-    read |= {keys.place: keys for keys in (runner.map(_read, new, label=label) if new else ())}
-    found = [read[work.place] for work in works]
+    found = runner.map(_read, works, label=label) if works else []
     again = []
     for group in _groups(found, across_partitions=across_partitions):
         shared = _shared([found[n].hashes for n in group])
@@ -124,21 +110,15 @@ def _rows_of(wanted: Hashes, hashes: Hashes) -> NDArray[np.int64]:
 
 
 def _read(work: _Work) -> LiveKeys:
-    return read_keys(work.metadata, work.plan, work.shared)
-
-
-def read_keys(metadata: TableMetadata, plan: ScanPlan, shared: Hashes = _NONE) -> LiveKeys:
     """Read the keys of one bucket.
 
-    plan     of a scan of this bucket alone
-    shared   ascending, hashes that other buckets have, too
     errors   UnavailableError; anything else that is wrong is in the result
     """
-    schema, (bucket,) = plan.schema, plan.buckets
+    schema, (bucket,) = work.plan.schema, work.plan.buckets
     place = (bucket.partition, bucket.bucket)
     names = list(schema.identity_columns)
     types = list(schema.types_of(names))
-    scan = TableScan(metadata, plan, columns=names)
+    scan = TableScan(work.metadata, work.plan, columns=names)
     try:
         tables = list(scan.read_bucket(bucket))
     except UnavailableError:
@@ -149,7 +129,7 @@ def read_keys(metadata: TableMetadata, plan: ScanPlan, shared: Hashes = _NONE) -
     keys = pa.concat_tables(tables) if tables else scan.arrow_schema.empty_table()
     hashes = hash_columns([keys.column(n) for n in names], types)
     ordered = np.sort(hashes)
-    wanted = np.union1d(_repeated(ordered), shared)
+    wanted = np.union1d(_repeated(ordered), work.shared)
     rows = _rows_of(wanted, hashes)
     if not len(rows):
         return LiveKeys(place, ordered)

@@ -1,7 +1,5 @@
 """Decodes data files to their last page, so that damage shows before someone reads the rows it hit.
 
-Of a bucket of small files the keys are read in the same task, from the bytes that were decoded: each file is fetched once.
-
 Check of a data file to its last page: every row group, every column, key columns included.
 
 Parquet pages carry a CRC-32 where lakeidx wrote them (Java's have none unless asked to); what is decoded is also held against
@@ -11,7 +9,6 @@ nothing reads (who wrote it) cannot be recognised as damaged.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,17 +23,14 @@ from lakeidx.data.parquet.pages import ChunkPages, leaf_values
 from lakeidx.data.parquet.row_groups import ParquetSource
 from lakeidx.data.read_data_file import evolve_column, open_data_file, plan_file_columns, read_data_file
 from lakeidx.data.row_kinds import DELETE, UPDATE_BEFORE, is_retract
-from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError, UnavailableError
+from lakeidx.errors import CorruptFileError, LakeIdxError, UnavailableError
 from lakeidx.format.data_file import DataFileMeta
 from lakeidx.format.manifest import ManifestEntry
 from lakeidx.format.schema.table_schema import KEY_PREFIX, VALUE_KIND, TableSchema
 from lakeidx.predicate import ColumnStats, Compare, Op, evaluate
-from lakeidx.quality.result import BucketId
-from lakeidx.quality.tasks.bucket_keys import LiveKeys, read_keys
 from lakeidx.storage.base import ObjectStore
-from lakeidx.storage.overlay import OverlayStore
 from lakeidx.table.metadata import TableMetadata
-from lakeidx.table.scan.plan import BucketFiles, ScanPlan
+from lakeidx.table.scan.plan import BucketFiles
 from lakeidx.table.view import decode_partition_dict
 from lakeidx.tasks.runner import Runner
 from lakeidx.types import Field, Root
@@ -61,12 +55,11 @@ class DecodedFile:
 
 @dataclass(frozen=True, slots=True)
 class _Decode:
-    """The files of one task, with their paths; `plan`: of a bucket whose keys are read, too, and `held` paths of all its files."""
+    """A data file, and its path."""
 
     metadata: TableMetadata
-    files: tuple[tuple[ManifestEntry, str], ...]
-    plan: ScanPlan | None = None
-    held: tuple[str, ...] = ()
+    entry: ManifestEntry
+    path: str
 
 
 def decode_files(
@@ -75,36 +68,23 @@ def decode_files(
     runner: Runner,
     *,
     skip: Collection[str] = (),
-    plans: Mapping[BucketId, ScanPlan] | None = None,
-) -> tuple[list[DecodedFile], list[LiveKeys]]:
+) -> list[DecodedFile]:
     """Decode every page of every column of some data files, side by side.
 
     skip     paths of files that are known to be missing or cut
-    plans    of buckets that fit into memory, to read their keys when all of their files can be read
-    returns  what was found of each file, and the keys of these buckets
     errors   UnavailableError; what is wrong with a file is in its result
-    memory   the compressed columns of a row group and a decoded batch per thread, or the files of a bucket in `plans`
+    memory   the compressed columns of a row group and a decoded batch per thread
     """
-    schema, plans = metadata.latest_schema(), plans or {}
+    schema = metadata.latest_schema()
     work: list[_Decode] = []
-    together: dict[BucketId, list[tuple[ManifestEntry, str]]] = {}
     for entry in entries:
         partition = decode_partition_dict(entry.partition, schema)
         path = metadata.paths.data_file(
             partition, entry.bucket, entry.file.file_name, external_path=entry.file.external_path
         )
-        if path in skip:
-            continue
-        if (entry.partition, entry.bucket) in plans:
-            together.setdefault((entry.partition, entry.bucket), []).append((entry, path))
-        else:
-            work.append(_Decode(metadata, ((entry, path),)))
-    for place, files in together.items():
-        (bucket,) = plans[place].buckets
-        held = {*paths_of_bucket(metadata, schema, bucket), *(path for _, path in files)}
-        work.append(_Decode(metadata, tuple(files), plans[place], tuple(held)))
-    found = runner.map(_decode, work, label=f"verify: {metadata.paths.root}") if work else []
-    return [file for files, _ in found for file in files], [keys for _, keys in found if keys is not None]
+        if path not in skip:
+            work.append(_Decode(metadata, entry, path))
+    return runner.map(_decode, work, label=f"verify: {metadata.paths.root}") if work else []
 
 
 def paths_of_bucket(metadata: TableMetadata, schema: TableSchema, bucket: BucketFiles) -> list[str]:
@@ -116,27 +96,8 @@ def paths_of_bucket(metadata: TableMetadata, schema: TableSchema, bucket: Bucket
     ]
 
 
-def _decode(work: _Decode) -> tuple[list[DecodedFile], LiveKeys | None]:
-    metadata = work.metadata
-    if work.plan is not None:
-        metadata = metadata.over(OverlayStore(metadata.store, _fetched(metadata, work.held)))
-    found = [_decode_file(metadata, *file) for file in work.files]
-    if work.plan is None or any(file.fault is not None for file in found):
-        return found, None
-    return found, read_keys(metadata, work.plan)
-
-
-def _fetched(metadata: TableMetadata, paths: Sequence[str]) -> list[tuple[str, bytes]]:
-    found = []
-    for path in paths:
-        # What is missing or refused is a fault of that file, when it is opened.
-        with contextlib.suppress(NotFoundError, InvalidInputError):
-            found.append((path, metadata.store.get(path)))
-    return found
-
-
-def _decode_file(metadata: TableMetadata, entry: ManifestEntry, path: str) -> DecodedFile:
-    file = entry.file
+def _decode(work: _Decode) -> DecodedFile:
+    metadata, path, file = work.metadata, work.path, work.entry.file
     try:
         schema = metadata.load_schema(file.schema_id)
         rows, deletes = verify_data_file(metadata.store, path, file, schema)
