@@ -29,7 +29,6 @@ import math
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,8 +38,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy.optimize import nnls
 
 from bench.advice_plots import Case, draw_all
+from bench.clock import best_of
 from bench.keyed_table import FPP, KeyedTable, batch_of, id_texts, mixed, write_keyed_table
 from lakeidx.api.table import Table
 from lakeidx.batch.key_state.index import StateKeyIndex
@@ -177,12 +178,8 @@ def draw(spec: Spec, seed: int = 11) -> npt.NDArray[np.int64]:
     return rng.permutation(np.concatenate([numbers, np.arange(spec.rows, spec.rows + spec.batch - known)]))
 
 
-def cpu(task: Callable[[], object]) -> float:
-    """Return CPU seconds of all threads."""
-    gc.collect()
-    started = time.process_time()
-    task()
-    return time.process_time() - started
+def _cpu(task: Callable[[], object], rounds: int = 1) -> float:
+    return best_of(rounds, task, prepare=gc.collect)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,15 +218,15 @@ def _one_round(made: Made, key_index: Locator, kind: str, options: dict[str, str
     context, batch = made.context(options), made.table.fresh_batch()
     if kind == "bucket":
         # Placing says it all; `tag` would do it a second time.
-        return cpu(lambda: key_index.place_inserts(batch, context))
-    return cpu(lambda: key_index.tag(batch, context))
+        return _cpu(lambda: key_index.place_inserts(batch, context))
+    return _cpu(lambda: key_index.tag(batch, context))
 
 
 def _upkeep(made: Made, key_index: Locator, kind: str, options: dict[str, str]) -> Seconds:
     """Time what the index adds to the commit of the batch; for the state the last thing that is done with it."""
     if "bloom" in kind:
         context = made.context(options)
-        seconds = min(cpu(lambda: _write_filter(made, context)) for _ in range(2))
+        seconds = _cpu(lambda: _write_filter(made, context), 2)
         return Seconds(seconds, seconds)
     if kind != "state":
         return Seconds(0.0, 0.0)
@@ -238,7 +235,7 @@ def _upkeep(made: Made, key_index: Locator, kind: str, options: dict[str, str]) 
     told = [_update_state(made, key_index, options, seed) for seed in range(UPDATES)]
     # What each update costs, and each key that it writes.
     written = np.array([[1.0, size / of_key] for _, size in told])
-    update, each = least_squares(written / [[1.0, 1e6]], np.array([seconds for seconds, _ in told]))
+    (update, each), _ = nnls(written / [[1.0, 1e6]], np.array([seconds for seconds, _ in told]))
     long = float(update + each / 1e6 * len(made.table.batch) * times_written(made.spec.rows, len(made.table.batch)))
     return Seconds(told[0][0], long)
 
@@ -268,7 +265,7 @@ def _update_state(made: Made, key_index: Locator, options: dict[str, str], seed:
     # Another process may follow than the one that located the keys.
     follower = make_locator(IndexOptions(options))
     assert isinstance(follower, ExternalState)
-    seconds = cpu(lambda: tell_index(follower, commit, after))
+    seconds = _cpu(lambda: tell_index(follower, commit, after))
     return seconds, store.counts["put"].bytes
 
 
@@ -363,18 +360,8 @@ def fit(outcomes: list[Outcome], types: Sequence[str] = TYPES) -> Costs:
         row[i] = 0.03 / (getattr(prior, name) * 1e9)
         rows.append(row)
         right.append(0.03)
-    found = least_squares(np.array(rows), np.array(right))
+    found, _ = nnls(np.array(rows), np.array(right))
     return dataclasses.replace(prior, **{n: float(f"{v * 1e-9:.2g}") for n, v in zip(names, found, strict=True)})
-
-
-def least_squares(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Find x >= 0 with the least squares of a @ x - b, one coordinate after another."""
-    gram, right = a.T @ a, a.T @ b
-    x = np.zeros(a.shape[1])
-    for _ in range(20_000):
-        for i in range(len(x)):
-            x[i] = max(0.0, x[i] + (right[i] - gram[i] @ x) / gram[i, i])
-    return x
 
 
 def main() -> int:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import sys
 import tempfile
@@ -47,15 +46,12 @@ from tests.kit.upserts import upsert_files
 SUMMED = "l_partkey"
 UPSERT_ROWS = 600_000
 NEW_KEYS_FROM = 10**9
-#: Seconds that issue 4 allows on two cores.
-TARGETS = {"full compaction": 6.0, "merge-on-read scan, one column": 1.2}
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
     """One measured step: least wall seconds and least processor seconds of the rounds; memory in MiB.
 
-    limit    seconds that issue 4 allows
     java     seconds of the released Java Paimon on the same files
     pyarrow_cpu     processor seconds that pyarrow takes to read, of the same files, what the scan has to: in a merge also the
                     columns of the system and of the key
@@ -69,7 +65,6 @@ class Figure:
     cpu_seconds: float
     peak_mib: int
     load_average: float
-    limit: float | None = None
     java: float | None = None
     pyarrow_cpu: float | None = None
     times_pyarrow: float | None = None
@@ -119,22 +114,15 @@ def check(table: lakeidx.Table, want: tuple[int, int]) -> None:
         sys.exit(f"wrong result: {found}, expected {want}")
 
 
-def cpu_seconds() -> float:
-    """Return the user and system seconds of this process."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 def measure(case: str, rounds: int, step: Callable[[], tuple[int, int]]) -> Figure:
     """Return the best of some rounds; the step gives rows in and out."""
     best: Figure | None = None
     for _ in range(rounds):
-        cpu, started = cpu_seconds(), time.perf_counter()
+        cpu, started = time.process_time(), time.perf_counter()
         rows_in, rows_out = step()
-        seconds, used = time.perf_counter() - started, cpu_seconds() - cpu
+        seconds, used = time.perf_counter() - started, time.process_time() - cpu
         peak = peak_mib()
-        figure = Figure(case, rows_in, rows_out, round(seconds, 2), round(used, 3), peak, round(os.getloadavg()[0], 1),
-                        TARGETS.get(case))  # fmt: skip
+        figure = Figure(case, rows_in, rows_out, round(seconds, 2), round(used, 3), peak, round(os.getloadavg()[0], 1))
         least = min(figure.cpu_seconds, figure.cpu_seconds if best is None else best.cpu_seconds)
         best = replace(figure if best is None or figure.seconds < best.seconds else best, cpu_seconds=least)
     assert best is not None
@@ -211,8 +199,8 @@ def java_scan(uri: str, columns: list[str] | None, want: tuple[int, int], thread
     return round(min(float(seconds) for _, _, seconds in lines), 2)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Command line; 1 when processor seconds over the threads are above a target."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run it."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--lineitem", type=Path, help="lineitem.parquet of TPC-H scale 1")
     parser.add_argument("--cache", type=Path, default=CACHE)
@@ -230,8 +218,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             with_java=not args.no_java,
         )
     tell(f"Compaction, {args.threads} threads", figures, as_json=args.json)
-    return int(any(f.cpu_seconds / args.threads > TARGETS.get(f.case, 1e9) for f in figures))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

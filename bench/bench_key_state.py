@@ -9,17 +9,16 @@ processor.
 from __future__ import annotations
 
 import argparse
-import resource
 import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bench.clock import best_of
 from bench.figures import tell
 from lakeidx.api import Table
 from lakeidx.batch.index_types import TableIndex, index_folder
@@ -28,16 +27,6 @@ from lakeidx.table.view import decode_partition_dict, load_view, number_partitio
 
 _PARTITIONS = 8
 _FEW, _ROUNDS = 100, 3
-
-
-def _seconds(work: Callable[[], Any]) -> float:
-    def now() -> float:
-        used = resource.getrusage(resource.RUSAGE_SELF)
-        return used.ru_utime + used.ru_stime
-
-    before = now()
-    work()
-    return now() - before
 
 
 def _rows(ids: npt.NDArray[np.int64]) -> pa.Table:
@@ -53,7 +42,7 @@ def _look_up(table: Table, ids: npt.NDArray[np.int64]) -> float:
     batch = key_batch(pa.table({"id": ids}), schema, (partitions, of[ids % _PARTITIONS]))
     index, answers = TableIndex.of(schema), []
     locator, context = index.made(), index.context(table.metadata, snapshot)
-    spent = _seconds(lambda: answers.append(locator.tag(batch, context)))
+    spent = best_of(1, lambda: answers.append(locator.tag(batch, context)))[1]
     assert (answers[0].bucket >= 0).all()
     assert (answers[0].partition == batch.partition).all()
     return spent
@@ -71,7 +60,7 @@ def measure(rows: int) -> dict[str, float]:
     }
     with tempfile.TemporaryDirectory(prefix="lakeidx-state-") as folder:
         table = Table.create(f"{folder}/b.db/t", spec)
-        out = {"load": _seconds(lambda: table.upsert(_rows(rng.permutation(rows))))}
+        out = {"load": best_of(1, lambda: table.upsert(_rows(rng.permutation(rows))))[1]}
         files = Path(index_folder(table.paths)).rglob("*")
         out["bytes_per_key"] = sum(f.stat().st_size for f in files if f.is_file()) / rows
 
@@ -86,7 +75,7 @@ def measure(rows: int) -> dict[str, float]:
             return _look_up(table, known(count))
 
         def upsert(ids: Callable[[], npt.NDArray[np.int64]]) -> float:
-            return _seconds(lambda: Table.open(table.uri).upsert(_rows(ids())))
+            return best_of(1, lambda: Table.open(table.uri).upsert(_rows(ids())))[1]
 
         for name, count in (("many", many), ("few", _FEW)):
             out[f"look_up_{name}"] = least(partial(look_up, count))

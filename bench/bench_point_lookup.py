@@ -16,7 +16,6 @@ scratch files); "hash" is the hash store, else by default; "position" and "key" 
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -48,8 +47,6 @@ CASES = {
     "position": {"lookup.store.values": "position"},
     "key": {"lookup.store.values": "key"},
 }
-#: Milliseconds that issue 5 allows for 1,000 keys of the table of 6 M rows, with the stage's own options.
-LIMITS = {"first": 1000.0, "new keys": 20.0, "same keys": 20.0, "missing keys": 20.0}
 SEED = 1
 BUILD_WORKERS = 2
 
@@ -61,7 +58,6 @@ class Figure:
     case        see CASES
     operation   build, or what the call asks for
     ms          least of the rounds, by the clock; median_ms their median; cpu_ms median processor time
-    limit_ms    what `ms` must not exceed (on a shared machine the median says more of others); None: no limit
     per_call    keys of a call; entries of a build
     megabytes   of lookup files
     """
@@ -72,7 +68,6 @@ class Figure:
     ms: float
     median_ms: float
     cpu_ms: float
-    limit_ms: float | None
     rows: int
     megabytes: float
 
@@ -129,7 +124,7 @@ def measure(case: str, uri: str, expected: Sequence[pa.Table], rows: int) -> lis
     assert report.entries == rows
     megabytes = round(report.bytes / 1e6, 1)
     build_ms = round(report.seconds * 1e3, 1)
-    figures = [Figure(case, "build", rows, build_ms, build_ms, cpu_ms, None, rows, megabytes)]
+    figures = [Figure(case, "build", rows, build_ms, build_ms, cpu_ms, rows, megabytes)]
     keys = [e.select(KEYS) for e in expected]
     absent = [k.set_column(1, KEYS[1], pa.array(np.asarray(k.column(1)) + 100, pa.int32())) for k in keys]
     # Kernels of routing and decoding are loaded by a lookup of a table object of its own.
@@ -149,8 +144,7 @@ def measure(case: str, uri: str, expected: Sequence[pa.Table], rows: int) -> lis
             assert bool(answer.found.all()) if present else not answer.found.any()
         least, median, processor = (round(float(f(x)) * 1e3, 2) for f, x in
                                     ((np.min, wall), (np.median, wall), (np.median, cpu)))  # fmt: skip
-        limit = LIMITS[operation] if case in ("default", "hash") else None
-        figures.append(Figure(case, operation, len(keys[0]), least, median, processor, limit, rows, megabytes))
+        figures.append(Figure(case, operation, len(keys[0]), least, median, processor, rows, megabytes))
 
     ask("first", [0])
     rest = range(1, len(keys))
@@ -160,8 +154,8 @@ def measure(case: str, uri: str, expected: Sequence[pa.Table], rows: int) -> lis
     return figures
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Parse arguments, measure, print; exit status 1 when a limit is exceeded by the clock and by processor time."""
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse arguments, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lineitem", type=Path)
     parser.add_argument("--scale", type=float, default=1.0)
@@ -184,15 +178,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for case in cases:
             figures += measure(case, uri, expected, rows)
     tell(f"Point lookups, {rows:,} rows, local disk", figures, as_json=args.json)
-    missed = [f for f in figures if f.limit_ms is not None and f.ms > f.limit_ms]
-    for f in missed:
-        print(
-            f"{f.case}, {f.operation}: {f.ms} ms at best, allowed are {f.limit_ms:g} (processor: {f.cpu_ms})",
-            file=sys.stderr,
-        )
-    # Where the processor's time is short enough, the machine was busy with something else.
-    return int(any(f.limit_ms is not None and f.cpu_ms > f.limit_ms for f in missed))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -4,7 +4,7 @@
 
 The table has bloom filters of l_partkey and l_comment, a bitmap of l_shipmode and a range bitmap of l_shipdate. Expected rows
 come from filtering a full, unpruned scan with Arrow. Wall time of the best round beside processor time, which a busy machine
-does not change, and the limit of issue 7 where it has one. Without --lineitem the data comes from tpchgen-cli (PyPI) into a
+does not change. Without --lineitem the data comes from tpchgen-cli (PyPI) into a
 cache folder; --table reads a table that an earlier run has left there (``--table DIR`` is built when it does not exist).
 """
 

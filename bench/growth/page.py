@@ -15,8 +15,8 @@ from bench.growth.points import FIGURES, STAGES, Measured, slope
 
 #: The run that docs/scaling.md shows.
 KEPT = Path(__file__).with_name("measured.json")
-#: What issue 13 aims at.
-TARGETS: Mapping[str, Mapping[str, int]] = {
+#: Sizes that the model is asked for.
+LARGE: Mapping[str, Mapping[str, int]] = {
     "a batch of a day": {
         "rows": 10_000_000, "keys": 1_000_000_000, "buckets": 1_000, "partitions": 100, "files": 100_000,
     },
@@ -131,11 +131,11 @@ def markdown_check(measured: Sequence[Measured]) -> str:
     return "\n".join(lines)
 
 
-def markdown_targets(measured: Sequence[Measured]) -> str:
-    """Return what the model says of the sizes to reach."""
+def markdown_large(measured: Sequence[Measured]) -> str:
+    """Return what the model says of large batches."""
     costs = stage_costs(measured)
     lines = []
-    for title, work in TARGETS.items():
+    for title, work in LARGE.items():
         lines += [f"**{title}**: {', '.join(f'{n:,} {name}' for name, n in work.items())}", ""]
         lines += [f"| stage | {' | '.join(_UNITS.values())} |", "|---" * (len(_UNITS) + 1) + "|"]
         for stage, figures in costs.items():

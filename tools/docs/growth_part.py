@@ -21,7 +21,7 @@ def growth_part() -> dict[Path, str]:
         "rows": page.markdown_rows(measured),
         "model": page.markdown_model(measured),
         "check": page.markdown_check(measured),
-        "targets": page.markdown_targets(measured),
+        "large": page.markdown_large(measured),
     }
     text = PAGE.read_text(encoding="utf-8")
     for name, part in made.items():
