@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import socket
@@ -83,16 +84,16 @@ def server_cpu(server: S3Server) -> float:
     return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
-def relay(server: tuple[str, int], delay: float, port: Any, requests: Any) -> None:
-    """Hand connections on to a server, each answer so much later; for a process of its own."""
+def relay(server: tuple[str, int], delay: float, rate: float, port: Any, requests: Any) -> None:
+    """Hand connections on to a server, each answer so much later, so many bytes a second; for a process of its own."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     port.value = listener.getsockname()[1]
     while True:
         client = listener.accept()[0]
-        threading.Thread(target=_hand_on, args=(client, server, delay, requests), daemon=True).start()
+        threading.Thread(target=_hand_on, args=(client, server, delay, rate, requests), daemon=True).start()
 
 
-def _hand_on(client: socket.socket, server: tuple[str, int], delay: float, requests: Any) -> None:
+def _hand_on(client: socket.socket, server: tuple[str, int], delay: float, rate: float, requests: Any) -> None:
     upstream = socket.create_connection(server)
     asked = threading.Event()
     for each in (client, upstream):
@@ -114,19 +115,20 @@ def _hand_on(client: socket.socket, server: tuple[str, int], delay: float, reque
             if asked.is_set():
                 asked.clear()
                 time.sleep(delay)
+            time.sleep(len(data) / rate)
             client.sendall(data)
     except OSError:
         return
 
 
 @contextmanager
-def delayed(server: S3Server, delay: float) -> Iterator[tuple[dict[str, Any], Any]]:
-    """Give the storage options of a server behind a delay, and the count of requests."""
+def delayed(server: S3Server, delay: float, rate: float = math.inf) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Give the storage options of a server behind a delay and a bandwidth for each connection, and the count of requests."""
     where = urlsplit(server.endpoint_url)
     context = multiprocessing.get_context("spawn")
     port, requests = context.Value("i", 0), context.Value("i", 0)
     target = (str(where.hostname), where.port)
-    process = context.Process(target=relay, args=(target, delay, port, requests), daemon=True)
+    process = context.Process(target=relay, args=(target, delay, rate, port, requests), daemon=True)
     process.start()
     while not port.value:
         time.sleep(0.01)
