@@ -9,7 +9,7 @@ comparison with Java uses PaimonMicro's values (15 to 23 bytes).
 
 Java's figures come from PaimonMicro (sort store, release 1.4.2) and HashStoreMicro (hash store, release 0.9.0), best of the rounds
 they print, at 1 M entries where Java and Maven are there; --java all asks them for every size, --java no leaves them out.
---out writes lookup_store.json and the picture lookup-store-rates.png: rates against table size, by the clock and (lakeidx) by the
+--out draws the picture lookup-store-rates.png: rates against table size, by the clock and (lakeidx) by the
 processor time of the thread.
 """
 
@@ -253,8 +253,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     tell("Lookup stores, one core", (asdict(f) | machine for f in figures), as_json=args.json)
     if args.out:
         args.out.mkdir(parents=True, exist_ok=True)
-        report = machine | {"figures": [asdict(f) for f in figures]}
-        (args.out / "lookup_store.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
         plot(figures, args.out / "lookup-store-rates.png")
 
 
