@@ -243,6 +243,8 @@ class Machine(Programs):
         gone = [n for n, u in self.model.tags.items() if ids.get(u, 0) > target]
         expires = any(s.name == "expire" for s in step.inside) or self._is_inside("expire")
         expires = expires or (target < self.floor and target in there)
+        # Of a state that an expiry died in, a rollback below it cannot read which files it added: the cleaner finds them.
+        self.tidy = self.tidy and not any(target < i < self.floor for i in there)
         _, done = self.attempt(
             step, handle, NOTHING, partial(calls.roll_back, where=where, foreign=foreign), may_fail=expires
         )
