@@ -63,7 +63,9 @@ def open_typed(kind: str, source: Any, path: str) -> tuple[pa.Schema, Read]:
     """Return the columns of a file, and what reads its batches; CorruptFileError when it is not of its format."""
     try:
         if kind == "arrow":
-            return _open_arrow(source)
+            found = _open_arrow(source)
+            _read_names(found[0])
+            return found
         if kind == "orc":
             return _open_orc(source, path)
         from lakeidx.landing.columnar.avro import open_avro
@@ -75,6 +77,13 @@ def open_typed(kind: str, source: Any, path: str) -> tuple[pa.Schema, Read]:
 
 def _damaged(kind: str, path: str, error: BaseException, where: str = "") -> CorruptFileError:
     return CorruptFileError(f"not a readable {_NAMES[kind]} file{where}: {error}", path=path)
+
+
+def _read_names(inside: Any) -> None:
+    """Read the names of columns and of what is inside them: Arrow decodes them late, and damaged ones are no text."""
+    for field in inside if isinstance(inside, pa.Schema) else map(inside.field, range(inside.num_fields)):
+        str(field.name)
+        _read_names(field.type)
 
 
 def _open_arrow(source: Any) -> tuple[pa.Schema, Read]:

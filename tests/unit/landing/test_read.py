@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeidx.errors import InvalidInputError, LakeIdxError, NotFoundError
+from lakeidx.errors import CorruptFileError, InvalidInputError, LakeIdxError, NotFoundError
+from lakeidx.landing.columnar.batches import open_typed
 from lakeidx.landing.read import LandingOptions, Piece, check_columns, landing_format, read_landing
 from lakeidx.landing.text.csv import read_csv
 from lakeidx.landing.text.json_lines import read_jsonl
@@ -249,3 +250,14 @@ def test_check_columns_lists_what_is_wrong() -> None:
     with pytest.raises(InvalidInputError, match="x more than once"):
         check_columns(["k", "x", "x"], FIELDS, LandingOptions(ignore_extra=True), "f")
     check_columns(["k", "_kind"], FIELDS, DEFAULT, "f")
+
+
+def test_a_damaged_name_of_an_arrow_file_is_damage() -> None:
+    """Arrow decodes names when they are asked for, of columns and of what is inside them."""
+    schema = pa.schema([("outer", pa.list_(pa.struct([("inner", pa.int8())])))])
+    for name in (b"outer", b"inner"):
+        sink = pa.BufferOutputStream()
+        pa.ipc.new_file(sink, schema).close()
+        damaged = sink.getvalue().to_pybytes().replace(name, b"\x8c" + name[1:])
+        with pytest.raises(CorruptFileError, match="not a readable Arrow file"):
+            open_typed("arrow", io.BytesIO(damaged), "a.arrow")
