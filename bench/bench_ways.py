@@ -66,7 +66,7 @@ def in_memory(rounds: int) -> Iterator[Figure]:
     old, new = (pa.table({"v": pa.array([f"{n:0100}" for n in range(count)])}) for count in (_ROWS, 100))
     rows = np.concatenate([np.arange(_ROWS // 2), np.arange(_ROWS, _ROWS + 100), np.arange(_ROWS // 2 + 100, _ROWS)])
     case = f"{_ROWS:,} rows, 100 of them new"
-    yield compared("codec.gather._ROWS_PER_SLICE", _NEVER, case, rounds, lambda: gather_rows([old, new], rows).num_rows)
+    yield compared("codec.gather._ROWS_PER_SLICE", _NEVER, case, rounds, lambda: gather_rows([old, new], rows))
 
 
 def on_a_store(server: S3Server, options: dict[str, Any], rounds: int) -> Iterator[Figure]:
@@ -86,7 +86,7 @@ def on_a_store(server: S3Server, options: dict[str, Any], rounds: int) -> Iterat
     case = f"a Parquet file of {len(small):,} bytes"
     yield compared("storage.range_file.WHOLE_FILE_BYTES", 0, case, rounds, read_small)
     case = "get an object of 64 MiB"
-    yield compared("storage.remote.store._LARGE_BYTES", _NEVER, case, rounds, lambda: len(store.get(f"{base}/large")))
+    yield compared("storage.remote.store._LARGE_BYTES", _NEVER, case, rounds, lambda: store.get(f"{base}/large"))
     table = Table.create(
         f"{base}/d.db/t", {"fields": _FIELDS, "primaryKeys": ["k"], "options": {"bucket": "64"}}, options
     )
@@ -112,11 +112,9 @@ def of_a_feed(folder: Path, rounds: int) -> Iterator[Figure]:
 
 def in_spark(rounds: int) -> Iterator[Figure]:
     """Send 18 MB of items to tasks."""
-    from pyspark.sql import SparkSession
+    from lakeidx.spark.runner import SparkRunner, get_session
 
-    from lakeidx.spark.runner import SparkRunner
-
-    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    session = get_session(master="local[2]")
     items = [pickle.dumps(np.arange(n, n + 7_500)) for n in range(300)]
     runner = SparkRunner(session)
     case = "300 items of 60 kB"
