@@ -24,6 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.clock import children_seconds
 from bench.figures import tell
 from lakeidx.api import Table
 
@@ -53,11 +54,11 @@ def measure(
         made = {"PYTHONPYCACHEPREFIX": f"{kept}/bytecode", "NUMBA_CACHE_DIR": f"{kept}/kernels"}
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **made}
         for counts in (False, False, *[True] * rounds):
-            used, begun = _children(), time.perf_counter()
+            used, begun = children_seconds(), time.perf_counter()
             done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
             if counts:
                 wall.append(time.perf_counter() - begun)
-                cpu.append(_children() - used)
+                cpu.append(children_seconds() - used)
             assert right(done.stdout), f"{case}: {done.stdout}"
             found.append(sum(1 for _ in Path(kept, "kernels").rglob("*.nbc")))
     kernels = found[-1] - found[2]
@@ -65,11 +66,6 @@ def measure(
         case, round(max(0.0, min(wall) - less[0]), 3), round(max(0.0, min(cpu) - less[1]), 3), kernels,
         round(os.getloadavg()[0], 1),
     )  # fmt: skip
-
-
-def _children() -> float:
-    """Return the processor seconds of all child processes that have ended."""
-    return sum(os.times()[2:4])
 
 
 def cases(folder: Path, rounds: int) -> list[Figure]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from bench.clock import children_seconds
 from bench.figures import tell
 from bench.peers.environments import ROOT, of_lakeidx, python_of
 from lakeidx.api.table import Table
@@ -267,7 +267,7 @@ def used(root: Path, code: str, *arguments: str) -> tuple[float, float, str]:
     (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     path = os.pathsep.join([str(root), str(Path(__file__).resolve().parent.parent)])
     environment = {**os.environ, **kept, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPATH": path, "DAGSTER_HOME": str(home)}
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before, begun = children_seconds(), time.perf_counter()
     (root / "program.py").write_text(code)
     done = subprocess.run(
         [str(python), "-W", "ignore", "program.py", *arguments],
@@ -277,9 +277,8 @@ def used(root: Path, code: str, *arguments: str) -> tuple[float, float, str]:
         env={**environment, "LAKEIDX_ENGINE": "local"},
         cwd=root,
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = children_seconds() - before
     assert not done.returncode, done.stderr[-2000:]
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return time.perf_counter() - begun, cpu, done.stdout.strip().splitlines()[-1]
 
 

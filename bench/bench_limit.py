@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.clock import children_seconds
 from bench.figures import tell
 from bench.lineitem import CACHE, KEYS, lineitem, plain
 
@@ -86,7 +87,7 @@ def run(source: Path, rounds: int, processes: int, folder: Path) -> Figure:
             pool.close()
             pool.join()
         check(out, rows)
-        cpu = sum(os.times()[2:4])
+        cpu = children_seconds()
         load = round(os.getloadavg()[0], 1)
         figure = Figure("read, sort, take, write", rows, round(seconds, 2), round(cpu - before, 2), load)
         before = cpu

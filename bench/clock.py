@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -17,3 +18,8 @@ def best_of(
         work()
         wall, cpu = min(wall, time.perf_counter() - begun), min(cpu, time.process_time() - used)
     return wall, cpu
+
+
+def children_seconds() -> float:
+    """Return the processor seconds of all child processes that have ended."""
+    return sum(os.times()[2:4])
