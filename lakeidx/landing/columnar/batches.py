@@ -62,17 +62,21 @@ def read_typed(
 def open_typed(kind: str, source: Any, path: str) -> tuple[pa.Schema, Read]:
     """Return the columns of a file, and what reads its batches; CorruptFileError when it is not of its format."""
     try:
-        if kind == "arrow":
-            found = _open_arrow(source)
-            _read_names(found[0])
-            return found
-        if kind == "orc":
-            return _open_orc(source, path)
-        from lakeidx.landing.columnar.avro import open_avro
-
-        return open_avro(source, path)
+        schema, read = _open(kind, source, path)
+        _read_names(schema)
+        return schema, read
     except (*_DAMAGE, KeyError, TypeError) as error:
         raise _damaged(kind, path, error) from error
+
+
+def _open(kind: str, source: Any, path: str) -> tuple[pa.Schema, Read]:
+    if kind == "arrow":
+        return _open_arrow(source)
+    if kind == "orc":
+        return _open_orc(source, path)
+    from lakeidx.landing.columnar.avro import open_avro
+
+    return open_avro(source, path)
 
 
 def _damaged(kind: str, path: str, error: BaseException, where: str = "") -> CorruptFileError:
