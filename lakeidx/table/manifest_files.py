@@ -164,9 +164,8 @@ class ManifestFiles:
 
     def keep_index_manifest(self, name: str, data: bytes, entries: Sequence[IndexEntry]) -> None:
         """Keep the entries of an index manifest that this process has written as these bytes."""
-        self._cache.keep(
-            self.paths.manifest_path(name), Decoded(list(entries), len(data), _OBJECT_BYTES * len(entries))
-        )
+        held = list(entries)
+        self._cache.keep(self.paths.manifest_path(name), Decoded(held, len(data), _held_bytes(held, len(data))))
 
     def _decode_index(self, data: bytes, path: str, *, partitions: Collection[bytes] | None = None) -> list[IndexEntry]:
         entries = decode_index_manifest(data, path, partitions=partitions)
@@ -196,9 +195,13 @@ class ManifestFiles:
             data = self.store.get(path)
         _check_size(len(data), size, path)
         value = decode(data, path)
-        held = value.nbytes if isinstance(value, Entries) else max(len(data), _OBJECT_BYTES * len(value))
-        self._cache.keep(path, Decoded(value, len(data), held))
+        self._cache.keep(path, Decoded(value, len(data), _held_bytes(value, len(data))))
         return value
+
+
+def _held_bytes(value: Sized, size: int) -> int:
+    """Return the bytes that a decoded file of so many takes in memory."""
+    return value.nbytes if isinstance(value, Entries) else max(size, _OBJECT_BYTES * len(value))
 
 
 def _check_size(found: int, size: int | None, path: str) -> None:
