@@ -151,8 +151,8 @@ def uri(tmp_path: Path) -> str:
 
 #: The call, the most requests it may cost, and how many of them are under way at once at least.
 CALLS: dict[str, tuple[Callable[[Table], Any], int, int]] = {
-    # Each data file once, its bucket's folder, its hash index.
-    "verify": (Table.verify, FILES + 2 * PARTITIONS + 40, 10),
+    # Each data file for its pages and for its keys, its bucket's folder, its hash index.
+    "verify": (Table.verify, 2 * FILES + 2 * PARTITIONS + 40, 10),
     "orphans": (Table.orphans, PARTITIONS + 40, 10),
     "advise": (Table.advise, 2 * FILES + 20, 10),
     "scan": (lambda table: table.scan().to_arrow(), FILES + 15, 10),
