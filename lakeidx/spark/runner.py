@@ -37,7 +37,6 @@ from lakeidx.errors import InternalError, InvalidInputError, LakeIdxError, Unava
 from lakeidx.spark.jobs import described, is_connect
 from lakeidx.spark.workers.python import python_errors, runs_lakeidx
 from lakeidx.tasks.blocks import (
-    FILE_COMPRESSION,
     BlockWriter,
     block_folder,
     decode_block,
@@ -272,8 +271,7 @@ def _sender(folder: str | None) -> Iterator[Callable[[GroupBlock, TargetGroups],
     with BlockWriter(folder) as writer:
 
         def send(block: GroupBlock, groups: TargetGroups) -> Iterator[bytes]:
-            for payload in encode_block(block, groups, compression=FILE_COMPRESSION):
-                start, size = writer.write(payload)
+            for start, size in writer.write(block, groups):
                 yield f"{writer.name} {start} {size}".encode()
 
         yield send

@@ -1,7 +1,7 @@
 """Blocks of rows between the tasks of a shuffle: as bytes, and in local files that are deleted when the shuffle ends.
 
-A block is a compressed Arrow stream with the target of its rows. Between the tasks of one machine, a map task writes its blocks one
-after another into a file of its own, which no other attempt of that task writes; a reduce task gets where each block lies. The
+A block is an Arrow stream with the targets of its rows. Between the tasks of one machine, a map task writes its blocks one after
+another into a file of its own, which no other attempt of that task writes; a reduce task gets where each block lies. The
 process that shuffles makes the folder of these files and holds its lock as long as it runs: a folder whose process was killed has
 none, and the next shuffle of the machine removes it.
 """
@@ -26,9 +26,8 @@ import pyarrow as pa
 from lakeidx.errors import UnavailableError
 from lakeidx.tasks.routed_rows import GroupBlock, TargetGroups
 
-#: How blocks in files are compressed: not at all. They are read again within seconds, mostly before the disk has them.
-FILE_COMPRESSION: str | None = None
-
+#: Blocks of small targets are written together.
+_BUFFER_BYTES = 256 << 10
 _PREFIX = "lakeidx-shuffle-"
 #: How often a folder is removed into which tasks write that have not heard yet that theirs is over.
 _REMOVALS = 3
@@ -67,25 +66,34 @@ class BlockWriter(AbstractContextManager["BlockWriter"]):
         """Name of the file in its folder."""
         return self._path.name
 
-    def write(self, payload: pa.Buffer) -> tuple[int, int]:
-        """Append a block; return its first byte in the file, and how many it has.
+    def write(self, block: GroupBlock, groups: TargetGroups) -> Iterator[tuple[int, int]]:
+        """Append a block in pieces, as `encode_block` cuts them; yield the first byte of each in the file, and how many it has.
+
+        They are not compressed: they are read again within seconds, mostly before the disk has them. Columns go into the file as
+        they lie in memory, for new memory for a copy may cost as much as sorting the rows.
 
         errors   UnavailableError for a full or failing disk
         """
-        try:
-            if self._file is None:
-                # Unbuffered: blocks are large, and a full disk is to be said by the block that it has no place for.
-                self._file = self._path.open("xb", buffering=0)
-            start, left = self._file.tell(), memoryview(payload)
-            while len(left):
-                left = left[self._file.write(left) :]
-        except OSError as error:
-            raise UnavailableError(f"cannot write the shuffle file: {error.strerror}", path=str(self._path)) from error
-        return start, payload.size
+        for piece in _pieces(block, groups):
+            try:
+                if self._file is None:
+                    self._file = self._path.open("xb", buffering=_BUFFER_BYTES)
+                start = self._file.tell()
+                _write_stream(piece, self._file)
+                # A full disk is to be said by the block that it has no place for.
+                self._file.flush()
+                size = self._file.tell() - start
+            except OSError as error:
+                raise UnavailableError(
+                    f"cannot write the shuffle file: {error.strerror}", path=str(self._path)
+                ) from error
+            yield start, size
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            self._file.close()
+            # Blocks are flushed one by one: all that may be left is of one that could not be written, which has been said.
+            with suppress(OSError):
+                self._file.close()
 
 
 def take_block(folder: str, name: str, start: int, size: int) -> pa.Buffer:
@@ -166,36 +174,39 @@ BLOCK_BYTES = 64 << 20
 _TARGETS, _LENGTHS = b"lakeidx.targets", b"lakeidx.lengths"
 
 
-def encode_block(block: GroupBlock, groups: TargetGroups, *, compression: str | None = "zstd") -> Iterator[pa.Buffer]:
-    """Encode a block, in pieces of at most `BLOCK_BYTES`; each can be decoded alone.
+def encode_block(block: GroupBlock, groups: TargetGroups) -> Iterator[pa.Buffer]:
+    """Encode a block to be sent, in compressed pieces of at most `BLOCK_BYTES`; each can be decoded alone."""
+    for piece in _pieces(block, groups):
+        sink = pa.BufferOutputStream()
+        _write_stream(piece, sink, pa.Codec("zstd", compression_level=1))
+        yield sink.getvalue()
 
-    compression   "zstd", "lz4" or None, as the way goes that it takes
-    """
+
+def _write_stream(piece: pa.Table, sink: BinaryIO | pa.NativeFile, codec: pa.Codec | None = None) -> None:
+    with pa.ipc.new_stream(sink, piece.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_table(piece)
+
+
+def _pieces(block: GroupBlock, groups: TargetGroups) -> Iterator[pa.Table]:
     rows = block.rows
     alone = groups.sizes[block.group] == 1
     # A group of many targets is small by its making; only a target that is alone comes in pieces.
     pieces = max(1, -(-rows.nbytes // BLOCK_BYTES)) if alone else 1
     length = max(1, -(-rows.num_rows // pieces))
-    codec = pa.Codec("zstd", compression_level=1) if compression == "zstd" else compression
-    options = pa.ipc.IpcWriteOptions(compression=codec)
     for start in range(0, max(rows.num_rows, 1), length):
         cut = rows.slice(start, length)
         lengths = np.array([cut.num_rows], np.int64) if alone else block.lengths
-        schema = rows.schema.with_metadata(
+        yield cut.replace_schema_metadata(
             {
                 **(rows.schema.metadata or {}),
                 _TARGETS: block.targets.astype("<i4").tobytes(),
                 _LENGTHS: lengths.astype("<i8").tobytes(),
             }
         )
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema, options=options) as writer:
-            writer.write_table(cut)
-        yield sink.getvalue()
 
 
 def decode_block(group: int, order: int, payload: pa.Buffer) -> GroupBlock:
-    """Decode a piece that `encode_block` made."""
+    """Decode a piece of a block."""
     rows = pa.ipc.open_stream(payload).read_all()
     metadata = dict(rows.schema.metadata)
     targets = np.frombuffer(metadata.pop(_TARGETS), "<i4")

@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 
 from lakeidx.errors import InternalError
 from lakeidx.tasks.blocks import (
-    FILE_COMPRESSION,
     BlockWriter,
     block_folder,
     decode_block,
-    encode_block,
     release_free_memory,
     take_block,
 )
@@ -131,8 +129,8 @@ class _Spill(Generic[T]):
         with BlockWriter(self.folder) as writer:
             for routed in self.split(item):
                 for block in cut_rows(routed, self.groups):
-                    for payload in encode_block(block, self.groups, compression=FILE_COMPRESSION):
-                        places.append((block.group, block.order, number, *writer.write(payload)))
+                    written = writer.write(block, self.groups)
+                    places += [(block.group, block.order, number, *place) for place in written]
         return writer.name, np.array(places, np.int64).reshape(-1, 5)
 
 

@@ -17,7 +17,7 @@ def sent(keys: RowKeys, retract: np.ndarray | None = None) -> Block:
     """Take all rows of a part through the bytes that go to one task."""
     groups = group_targets([len(keys)], 1)
     (cut,) = cut_rows(RoutedRows(7, rows_to_route(keys, retract), np.zeros(len(keys), np.int32)), groups)
-    (payload,) = encode_block(cut, groups, compression=None)
+    (payload,) = encode_block(cut, groups)
     (block,) = decode_block(0, 7, payload).blocks()
     return block
 
