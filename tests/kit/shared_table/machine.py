@@ -52,9 +52,19 @@ class Machine(Programs):
         return batch_of(list(effect.records), self.engine)
 
     def _step_upsert(
-        self, step: Step, handle: int | None, batch: str, content: int, overwrite: str | None = None
+        self,
+        step: Step,
+        handle: int | None,
+        batch: str,
+        content: int,
+        overwrite: str | None = None,
+        *,
+        told_to: bool = False,
     ) -> None:
-        """Run a whole batch; an id that was used before counts once as long as its rows are in the table."""
+        """Run a whole batch; an id that was used before counts once as long as its rows are in the table.
+
+        told_to   run again as the batch's refusal said
+        """
         effect = self._effect(batch, content, overwrite)
         same_id = {b for b in self.model.newest.batches if b.split("#")[0] == batch}
 
@@ -62,11 +72,20 @@ class Machine(Programs):
         elsewhere = any(s.name == "upsert" and s.arguments["batch"] == batch for s in step.inside)
         other_content = bool(same_id) and effect.batch not in same_id
         # One that stopped after its rows were staged counts, too, unless what it was made for is gone.
-        mine = [s for s in self.staged.values() if s.batch == batch and s.stage and s.content != content]
+        begun = [s for s in self.staged.values() if s.batch == batch and s.stage]
+        mine = [s for s in begun if s.content != content]
+        outdated = not told_to and any(s.disturbed for s in begun)
         rolled_back = any(s.name == "roll_back" for s in step.inside)
         buckets = self.model.bucket
         refused = other_content or bool(mine) or batch in self.abandoned
-        result, done = self.attempt(step, handle, effect, call, may_fail=refused or rolled_back)
+        stale = handle in self._stale
+        result, done = self.attempt(step, handle, effect, call, may_fail=refused or rolled_back or outdated)
+        if outdated and not (refused or rolled_back) and isinstance(result, LakeIdxError):
+            # Its rows were staged for a table that has changed since.
+            told = isinstance(result, CommitConflictError) and "run it again" in str(result)
+            expect(told or stale or bool(step.inside), "", result)
+            self._step_upsert(Step("upsert"), None, batch, content, overwrite, told_to=True)
+            return
         if rolled_back and not refused and effect.batch not in self.model.newest.batches:
             # The rollback met it half way, or took away what it had put: it comes again, and must land. Rows that are staged
             # for another number of buckets never will: then it comes under another id.
