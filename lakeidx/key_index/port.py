@@ -173,5 +173,8 @@ class SharedState(ExternalState):
         """
 
     @abstractmethod
-    def finish_update(self, stored: Sequence[Any], context: IndexContext) -> None:
-        """End what `begin_update` began; `stored` is what the tasks answered."""
+    def finish_update(self, update: Any, stored: Sequence[Any], context: IndexContext, tasks: TagTasks) -> None:
+        """End an update that `begin_update` began; `stored` is what the tasks answered.
+
+        Others may have begun and ended one in between.
+        """

@@ -18,4 +18,5 @@ def tell_index(state: SharedState, commit: CommitInfo, context: IndexContext) ->
     update, shares = begun
     rows, goes = update.route(commit)
     parts = [(share, rows.filter(pa.array(goes == i))) for i, share in enumerate(shares)]
-    state.finish_update([update.store(share, [part]) for share, part in parts if part.num_rows], context)
+    stored = [update.store(share, [part]) for share, part in parts if part.num_rows]
+    state.finish_update(update, stored, context, work)

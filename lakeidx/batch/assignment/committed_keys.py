@@ -137,13 +137,14 @@ def store_locations(
     errors   what tasks raise that read parts and what the index keeps
     """
     rows = sum(p.part.rows for p in parts)
-    begun = state.begin_update(info, keys.partitions, context, rows, TagTasks(runner, lambda: context, label))
+    tasks = TagTasks(runner, lambda: context, label)
+    begun = state.begin_update(info, keys.partitions, context, rows, tasks)
     if begun is None:
         return
     update, shares = begun
     weights = [max(1, rows // len(shares))] * len(shares)
     stored = runner.shuffle(_Tasks(keys, info, update), parts, targets=shares, weights=weights, label=label)
-    state.finish_update(stored, context)
+    state.finish_update(update, stored, context, tasks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -44,7 +44,7 @@ from lakeidx.batch.key_state.update import (
     targets_of,
     touched_by,
 )
-from lakeidx.errors import CommitConflictError, CorruptFileError, InternalError, NotFoundError
+from lakeidx.errors import CommitConflictError, CorruptFileError, NotFoundError
 from lakeidx.key_index.joined import FileJoiner
 from lakeidx.key_index.locations import CommitInfo, KeyBatch, KeyLocations, LiveFile, no_locations
 from lakeidx.key_index.metrics import IndexMetrics
@@ -91,7 +91,6 @@ class StateKeyIndex(Locator, SharedState):
         self._memory = store
         self._clock = clock
         self._state: KeyState | None = None
-        self._updated: tuple[KeyState, Runner] | None = None
         self.last_action: StateAction | None = None
 
     # -- ports -----------------------------------------------------------------------------------------------------------
@@ -128,8 +127,9 @@ class StateKeyIndex(Locator, SharedState):
         context   its view is at the commit's snapshot
         """
         tasks = TagTasks(context.pool, lambda: context, _LABEL)
-        if self.begin_update(commit, commit.partitions, context, 0, tasks) is not None:
-            self.finish_update((), context)
+        begun = self.begin_update(commit, commit.partitions, context, 0, tasks)
+        if begun is not None:
+            self.finish_update(begun[0], (), context, tasks)
 
     def begin_update(
         self, commit: CommitInfo, partitions: Iterable[bytes], context: IndexContext, rows: int, tasks: TagTasks
@@ -141,17 +141,15 @@ class StateKeyIndex(Locator, SharedState):
         state, self._state = self._before(commit, context, rows), None
         if state is None:
             return None
-        self._updated = state, tasks.runner
         return self._update(state, context), targets_of(state, rows)
 
-    def finish_update(self, stored: Sequence[StoredBucket], context: IndexContext) -> None:
+    def finish_update(
+        self, update: StateUpdate, stored: Sequence[StoredBucket], context: IndexContext, tasks: TagTasks
+    ) -> None:
         """Adopt what the tasks of `begin_update` wrote; a state that others have written into since is left to them."""
-        if self._updated is None:
-            raise InternalError("finish_update of the key state without begin_update")
-        (state, runner), self._updated = self._updated, None
         try:
-            with self._tables(context).superseded_is_conflict(state):
-                self._state = self._put(state, stored, context, runner)
+            with self._tables(context).superseded_is_conflict(update.state):
+                self._state = self._put(update.state, stored, context, tasks.runner)
         except (CommitConflictError, CorruptFileError, NotFoundError) as error:
             _log.warning("the key state was not updated to snapshot %s: %s", context.view.snapshot_id, error)
 

@@ -23,7 +23,8 @@ from lakeidx.api import Table
 from lakeidx.batch.key_state import load, state_table
 from lakeidx.batch.key_state.index import MemoryKeyIndex, StateKeyIndex
 from lakeidx.batch.key_state.state_table import StateTables
-from lakeidx.errors import CommitConflictError, InternalError
+from lakeidx.batch.key_state.update import StateUpdate
+from lakeidx.errors import CommitConflictError
 from lakeidx.key_index.locations import CommitInfo, KeyLocations
 from lakeidx.key_index.port import TagTasks
 from lakeidx.storage import LocalStore
@@ -363,6 +364,23 @@ def test_two_processes_tell_it_of_two_commits(table: FakeTable, key_index: State
     assert _action(key_index) == "warm"
 
 
+def test_one_object_is_told_of_a_commit_while_it_stores_another(table: FakeTable, key_index: StateKeyIndex) -> None:
+    """The type that stays in the process has one for all batches of it."""
+    commit_rows(table, key_index, [("a", (k,)) for k in range(5)])
+    first = commit_rows(table, key_index, [("a", (7,))], bucket=3, tell=False)
+    route = StateUpdate.route
+
+    def between(self: StateUpdate, commit: CommitInfo) -> Any:
+        with mock.patch.object(StateUpdate, "route", route):
+            commit_rows(table, key_index, [("a", (8,)), ("a", (0,))], bucket=4, deleted=[False, True])
+        return route(self, commit)
+
+    with mock.patch.object(StateUpdate, "route", between):
+        tell_index(key_index, first, table.context())
+    check(table, ROWS, key_index)
+    assert _action(key_index) == "warm"
+
+
 @pytest.mark.parametrize("damage", ["cut", "flip", "missing", "snapshot", "schema", "property", "everything gone"])
 def test_a_damaged_state_is_left_aside(table: FakeTable, key_index: StateKeyIndex, damage: str, tmp_path: Path) -> None:
     commit_rows(table, key_index, [("a", (k,)) for k in range(5)])
@@ -462,5 +480,3 @@ def test_nothing_is_stored_for_a_snapshot_that_does_not_follow(tmp_path: Path) -
     commit = commit_rows(table, key_index, [("a", (1,))], tell=False)
     work = TagTasks(LocalRunner(2), lambda: table.context(), "t")
     assert key_index.begin_update(replace(commit, base_id=7), commit.partitions, table.context(), 1, work) is None
-    with pytest.raises(InternalError, match="without begin_update"):
-        key_index.finish_update([], table.context())
