@@ -26,7 +26,7 @@ import pyarrow as pa
 from lakeidx.errors import UnavailableError
 from lakeidx.tasks.routed_rows import GroupBlock, TargetGroups
 
-#: Blocks of small targets are written together.
+#: Columns of a small block are written together.
 _BUFFER_BYTES = 256 << 10
 _PREFIX = "lakeidx-shuffle-"
 #: How often a folder is removed into which tasks write that have not heard yet that theirs is over.

@@ -80,10 +80,10 @@ class Machine(Programs):
         refused = other_content or bool(mine) or batch in self.abandoned
         stale = handle in self._stale
         result, done = self.attempt(step, handle, effect, call, may_fail=refused or rolled_back or outdated)
-        if outdated and not (refused or rolled_back) and isinstance(result, LakeIdxError):
+        if outdated and not (refused or rolled_back or step.refused) and isinstance(result, LakeIdxError):
             # Its rows were staged for a table that has changed since.
-            told = isinstance(result, CommitConflictError) and "run it again" in str(result)
-            expect(told or stale or bool(step.inside), "", result)
+            conflict = isinstance(result, CommitConflictError)
+            expect(stale or (conflict and (bool(step.inside) or "run it again" in str(result))), "", result)
             self._step_upsert(Step("upsert"), None, batch, content, overwrite, told_to=True)
             return
         if rolled_back and not refused and effect.batch not in self.model.newest.batches:
